@@ -1,0 +1,250 @@
+//! A change on its way from the server to the cache, and the change that replaces everything.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use hashbrown::HashSet;
+use smallvec::SmallVec;
+
+use crate::Cached;
+use crate::Deleted;
+use crate::Key;
+use crate::ResourceVersion;
+use crate::Uid;
+
+/// One change of one object.
+#[derive(Debug)]
+pub enum Delta<O> {
+    /// The watch said that it was created.
+    Added(Arc<Cached<O>>),
+    /// The watch said that it was changed.
+    Updated(Arc<Cached<O>>),
+    /// It is gone.
+    Deleted(Deleted<O>),
+    /// A list has it; it may be new, changed or the same as before.
+    Replaced(Arc<Cached<O>>),
+    /// The cache has it, and handlers shall hear of it again.
+    Sync(Arc<Cached<O>>),
+}
+
+/// All waiting changes of one object, oldest first; never empty.
+#[derive(Debug)]
+pub struct Deltas<O> {
+    /// INV-D1: not empty, and all of one key.
+    deltas: SmallVec<[Delta<O>; 1]>,
+}
+
+/// Why a list of deltas is not [`Deltas`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeltasError {
+    /// There is none.
+    #[error("a list of deltas must not be empty")]
+    Empty,
+    /// They are not of one object.
+    #[error("deltas of one object are expected, found {first} and {other}")]
+    MixedKeys {
+        /// The object of the first delta.
+        first: Key,
+        /// The object of a later one.
+        other: Key,
+    },
+}
+
+/// The complete picture of the server at one version.
+#[derive(Debug)]
+pub struct Relist<O> {
+    /// The version of the list.
+    pub version: ResourceVersion,
+    /// All objects that could be decoded, in list order.
+    pub objects: Vec<Arc<Cached<O>>>,
+    /// Objects that are on the server, but could not be decoded. What is known of them stays, if it is of the same uid.
+    pub quarantined: Vec<(Key, Uid)>,
+}
+
+/// One entry of the in-order queue: a change of one object, or something that concerns all of them.
+#[derive(Debug)]
+pub enum Change<O> {
+    /// A change of one object.
+    One(Delta<O>),
+    /// The object is gone, and its final state was unreadable: whoever knows an earlier state makes a
+    /// [`Deleted::Missed`] of it.
+    Lost(Key),
+    /// The server's complete picture.
+    ReplacedAll(Relist<O>),
+    /// Handlers shall hear of everything in the cache again.
+    SyncAll,
+    /// Everything up to this version was delivered.
+    Bookmark(ResourceVersion),
+}
+
+impl<O> Delta<O> {
+    /// The object as this change left it.
+    pub fn object(&self) -> &Arc<Cached<O>> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => object,
+            Self::Deleted(deleted) => deleted.object(),
+        }
+    }
+
+    /// Which object changed.
+    pub fn key(&self) -> &Key {
+        self.object().key()
+    }
+
+    /// Whether the object is gone after this change.
+    pub fn is_deleted(&self) -> bool {
+        match self {
+            Self::Deleted(_) => true,
+            Self::Added(_) | Self::Updated(_) | Self::Replaced(_) | Self::Sync(_) => false,
+        }
+    }
+
+    /// The server's version that this change brings, if it brings one: what a list or the cache itself repeats does not.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Deleted(Deleted::Observed(object)) => {
+                Some(object.version()).filter(|version| !version.is_empty())
+            }
+            Self::Deleted(Deleted::Missed { .. }) | Self::Replaced(_) | Self::Sync(_) => None,
+        }
+    }
+}
+
+impl<O> Deltas<O> {
+    /// Which object changed.
+    pub fn key(&self) -> &Key {
+        self.newest().key()
+    }
+
+    /// The newest change.
+    pub fn newest(&self) -> &Delta<O> {
+        self.deltas.last().expect("INV-D1")
+    }
+
+    /// How many changes there are; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.deltas.len()
+    }
+
+    /// The changes, oldest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Delta<O>> {
+        self.deltas.iter()
+    }
+
+    /// The changes after the first `skipped` ones; `None` if there are no more.
+    pub(crate) fn rest(mut self, skipped: usize) -> Option<Self> {
+        self.deltas.drain(..skipped.min(self.len()));
+        (!self.deltas.is_empty()).then_some(self)
+    }
+
+    /// The deletes among the changes; `None` if there are none.
+    pub(crate) fn deletes(mut self) -> Option<Self> {
+        self.deltas.retain(|delta| delta.is_deleted());
+        let mut deletes = self.deltas.into_iter();
+        let mut kept = Self::from(deletes.next()?);
+        deletes.for_each(|delete| kept.push(delete));
+        Some(kept)
+    }
+
+    /// Appends all of `newer`.
+    pub(crate) fn append(&mut self, newer: Self) {
+        newer.deltas.into_iter().for_each(|delta| self.push(delta));
+    }
+
+    /// Appends a change. Two deletes in a row become one: a final state that was observed beats one that was missed.
+    pub(crate) fn push(&mut self, delta: Delta<O>) {
+        debug_assert_eq!(self.key(), delta.key(), "INV-D1");
+        let newest = self.deltas.last_mut().expect("INV-D1");
+        match (&*newest, &delta) {
+            (Delta::Deleted(Deleted::Observed(_)), Delta::Deleted(_)) => {}
+            (Delta::Deleted(Deleted::Missed { .. }), Delta::Deleted(_)) => *newest = delta,
+            (
+                Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
+                Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
+            ) => self.deltas.push(delta),
+        }
+    }
+}
+
+impl<O> Relist<O> {
+    /// Tells which objects are not on the server any more: neither listed, nor quarantined under the same uid.
+    pub(crate) fn missing(&self) -> impl Fn(&Cached<O>) -> bool {
+        let listed: HashSet<&Key> = self.objects.iter().map(|object| object.key()).collect();
+        let quarantined: HashMap<&Key, &Uid> = self.quarantined.iter().map(|(key, uid)| (key, uid)).collect();
+        move |object| {
+            let is_quarantined =
+                || quarantined.get(object.key()).is_some_and(|uid| object.identity().may_be_same_life(uid));
+            !listed.contains(object.key()) && !is_quarantined()
+        }
+    }
+}
+
+impl<O> Change<O> {
+    /// Which object changed; `None` if the change concerns all of them.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::One(delta) => Some(delta.key()),
+            Self::Lost(key) => Some(key),
+            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
+        }
+    }
+
+    pub(crate) fn delta(&self) -> Option<&Delta<O>> {
+        match self {
+            Self::One(delta) => Some(delta),
+            Self::Lost(_) | Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
+        }
+    }
+}
+
+impl<O> From<Delta<O>> for Deltas<O> {
+    fn from(delta: Delta<O>) -> Self {
+        Self { deltas: SmallVec::from_buf([delta]) }
+    }
+}
+
+impl<O> TryFrom<Vec<Delta<O>>> for Deltas<O> {
+    type Error = DeltasError;
+
+    /// Takes changes of one object, oldest first.
+    fn try_from(deltas: Vec<Delta<O>>) -> Result<Self, DeltasError> {
+        let mut deltas = deltas.into_iter();
+        let mut list = Self::from(deltas.next().ok_or(DeltasError::Empty)?);
+        for delta in deltas {
+            if delta.key() != list.key() {
+                return Err(DeltasError::MixedKeys { first: list.key().clone(), other: delta.key().clone() });
+            }
+            list.push(delta);
+        }
+        Ok(list)
+    }
+}
+
+impl<'a, O> IntoIterator for &'a Deltas<O> {
+    type Item = &'a Delta<O>;
+    type IntoIter = std::slice::Iter<'a, Delta<O>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<O> Clone for Delta<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added(object) => Self::Added(Arc::clone(object)),
+            Self::Updated(object) => Self::Updated(Arc::clone(object)),
+            Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
+            Self::Replaced(object) => Self::Replaced(Arc::clone(object)),
+            Self::Sync(object) => Self::Sync(Arc::clone(object)),
+        }
+    }
+}
+
+impl<O> Clone for Deltas<O> {
+    fn clone(&self) -> Self {
+        Self { deltas: self.deltas.clone() }
+    }
+}

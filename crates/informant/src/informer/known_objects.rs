@@ -1,0 +1,18 @@
+//! The queue's view of the cache.
+
+use std::sync::Arc;
+
+use crate::Cached;
+use crate::Key;
+use crate::queue::KnownObjects;
+use crate::store::Lister;
+
+impl<O: Send + Sync> KnownObjects<O> for Lister<O> {
+    fn get(&self, key: &Key) -> Option<Arc<Cached<O>>> {
+        Lister::get(self, key)
+    }
+
+    fn list(&self) -> Vec<Arc<Cached<O>>> {
+        Lister::list(self)
+    }
+}

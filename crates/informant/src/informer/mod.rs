@@ -1,0 +1,3 @@
+//! Assembly: the only place where the stages meet.
+
+mod known_objects;

@@ -1,0 +1,247 @@
+//! The name of one object within its kind: `namespace/name`, or `name` where there is no namespace.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::hash::Hash;
+use std::hash::Hasher;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::LazyLock;
+
+use hashbrown::DefaultHashBuilder;
+use hashbrown::Equivalent;
+
+/// Names one object within its kind.
+///
+/// A clone copies a pointer, and the hash is computed once, when the key is made.
+///
+/// ```
+/// use informant::Key;
+///
+/// let web = Key::namespaced("shop", "web");
+/// assert_eq!(web.to_string(), "shop/web");
+/// assert_eq!((web.namespace(), web.name()), (Some("shop"), "web"));
+/// assert_eq!("shop/web".parse(), Ok(web));
+///
+/// let node = Key::cluster("node-1");
+/// assert_eq!((node.namespace(), node.name()), (None, "node-1"));
+/// ```
+#[derive(Clone)]
+pub struct Key {
+    /// `namespace/name`, or `name`.
+    text: Arc<str>,
+    /// Bytes of `text` before the slash; 0 means that there is no namespace and no slash.
+    namespace_len: u32,
+    hash: u32,
+}
+
+/// Why a text is not a [`Key`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseKeyError {
+    /// There is more than one slash.
+    #[error("{text:?} is not a key: expected `namespace/name` or `name`, found {parts} parts")]
+    TooManyParts {
+        /// What was to be parsed.
+        text: String,
+        /// How many parts the slashes make.
+        parts: usize,
+    },
+
+    /// Nothing stands where the name should be.
+    #[error("{text:?} is not a key: the name is empty")]
+    NoName {
+        /// What was to be parsed.
+        text: String,
+    },
+}
+
+/// A key that was not made yet: looks one up without allocating.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyParts<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    hash: u32,
+}
+
+impl Key {
+    /// Names an object in a namespace. An empty namespace means that there is none.
+    pub fn namespaced(namespace: &str, name: &str) -> Self {
+        let text = if namespace.is_empty() { Arc::from(name) } else { [namespace, "/", name].concat().into() };
+        let namespace_len = u32::try_from(namespace.len()).expect("a namespace is shorter than 4 GiB");
+        Self { text, namespace_len, hash: KeyParts::new(namespace, name).hash }
+    }
+
+    /// Names an object that is in no namespace.
+    pub fn cluster(name: &str) -> Self {
+        Self::namespaced("", name)
+    }
+
+    /// The namespace, or `None` for an object that is in none.
+    pub fn namespace(&self) -> Option<&str> {
+        match self.namespace_len {
+            0 => None,
+            len => Some(&self.text[..len as usize]),
+        }
+    }
+
+    /// The name within the namespace.
+    pub fn name(&self) -> &str {
+        match self.namespace_len {
+            0 => &self.text,
+            len => &self.text[len as usize + 1..],
+        }
+    }
+
+    /// The whole key: `namespace/name`, or `name`.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The hash for tables that keep none of their own.
+    pub(crate) fn table_hash(&self) -> u64 {
+        spread(self.hash)
+    }
+}
+
+impl<'a> KeyParts<'a> {
+    pub(crate) fn new(namespace: &'a str, name: &'a str) -> Self {
+        // One seed per process: names are chosen by whoever may create objects, so it must not be known.
+        static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+        let mut hasher = SEED.build_hasher();
+        hasher.write(namespace.as_bytes());
+        hasher.write_u8(b'/');
+        hasher.write(name.as_bytes());
+        let hash = hasher.finish();
+        Self { namespace, name, hash: (hash ^ (hash >> 32)) as u32 }
+    }
+
+    pub(crate) fn table_hash(&self) -> u64 {
+        spread(self.hash)
+    }
+}
+
+/// Fills 64 bits: tables look at the highest bits first.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl FromStr for Key {
+    type Err = ParseKeyError;
+
+    /// Splits at the slash; a leading slash gives an empty namespace.
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+        let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+        if name.contains('/') {
+            return Err(ParseKeyError::TooManyParts { text: text.to_owned(), parts: text.split('/').count() });
+        }
+        if name.is_empty() {
+            return Err(ParseKeyError::NoName { text: text.to_owned() });
+        }
+        Ok(Self::namespaced(namespace, name))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.namespace_len == other.namespace_len
+            && (Arc::ptr_eq(&self.text, &other.text) || self.text == other.text)
+    }
+}
+
+impl Eq for Key {}
+
+impl Equivalent<Key> for KeyParts<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.hash == key.hash && self.name == key.name() && self.namespace == key.namespace().unwrap_or_default()
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.hash);
+    }
+}
+
+impl Hash for KeyParts<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.hash);
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&*self.text, self.namespace_len).cmp(&(&*other.text, other.namespace_len))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.text, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hashbrown::HashMap;
+
+    use super::*;
+
+    // IX-02
+    #[test]
+    fn a_key_is_namespace_slash_name_or_just_the_name() {
+        assert_eq!(Key::namespaced("shop", "web").as_str(), "shop/web");
+        assert_eq!(Key::namespaced("", "node-1").as_str(), "node-1");
+        assert_eq!(Key::namespaced("", "node-1"), Key::cluster("node-1"));
+    }
+
+    // IX-03
+    #[test]
+    fn one_part_is_a_name_two_are_namespace_and_name_three_are_an_error() {
+        assert_eq!("node-1".parse(), Ok(Key::cluster("node-1")));
+        assert_eq!("shop/web".parse(), Ok(Key::namespaced("shop", "web")));
+        assert_eq!("/web".parse(), Ok(Key::cluster("web")));
+        let three = "a/b/c".parse::<Key>().unwrap_err();
+        assert_eq!(three.to_string(), "\"a/b/c\" is not a key: expected `namespace/name` or `name`, found 3 parts");
+        let none = "shop/".parse::<Key>().unwrap_err();
+        assert_eq!(none.to_string(), "\"shop/\" is not a key: the name is empty");
+        assert!("".parse::<Key>().is_err());
+    }
+
+    #[test]
+    fn keys_of_the_same_text_but_other_parts_differ() {
+        assert_ne!(Key::namespaced("a", "b/c"), Key::namespaced("a/b", "c"));
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_parts_without_making_it() {
+        let map: HashMap<_, _> = HashMap::from([(Key::namespaced("shop", "web"), 1), (Key::cluster("web"), 2)]);
+
+        assert_eq!(map.get(&KeyParts::new("shop", "web")), Some(&1));
+        assert_eq!(map.get(&KeyParts::new("", "web")), Some(&2));
+        assert_eq!(map.get(&KeyParts::new("shop", "api")), None);
+    }
+
+    #[test]
+    fn keys_sort_as_their_texts() {
+        let mut keys = ["b/a", "a", "a/z", "a/b"].map(|text| text.parse::<Key>().unwrap());
+
+        keys.sort();
+
+        assert_eq!(keys.map(|key| key.to_string()), ["a", "a/b", "a/z", "b/a"]);
+    }
+}

@@ -1,0 +1,16 @@
+//! Shared informers for Rust.
+
+mod delta;
+mod event;
+mod informer;
+mod key;
+mod object;
+pub mod queue;
+pub mod store;
+mod version;
+
+pub use delta::*;
+pub use event::*;
+pub use key::*;
+pub use object::*;
+pub use version::*;

@@ -1,0 +1,86 @@
+//! What users hold: an object with its identity beside it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use kube::core::TypeMeta;
+
+use super::Identity;
+use super::Uid;
+use crate::Key;
+use crate::ResourceVersion;
+
+/// An object of the cache, shared by all who read it.
+///
+/// It dereferences to the object; key, uid, version and type are answered without decoding anything.
+///
+/// ```
+/// use informant::{Cached, Identity, Key};
+///
+/// let stock = Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12_u32);
+/// assert_eq!(stock.key().name(), "apples");
+/// assert_eq!(*stock, 12);
+/// ```
+pub struct Cached<O> {
+    identity: Identity,
+    types: Arc<TypeMeta>,
+    object: O,
+}
+
+impl<O> Cached<O> {
+    /// Puts an object beside its identity: for sources that do not deliver JSON.
+    pub fn new(identity: Identity, object: O) -> Self {
+        Self::with_types(identity, Arc::default(), object)
+    }
+
+    /// As [`new`](Self::new), with the object's apiVersion and kind.
+    pub fn with_types(identity: Identity, types: Arc<TypeMeta>, object: O) -> Self {
+        Self { identity, types, object }
+    }
+
+    /// Key, uid and version together.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> &Key {
+        &self.identity.key
+    }
+
+    /// Which life of the object this is.
+    pub fn uid(&self) -> &Uid {
+        &self.identity.uid
+    }
+
+    /// Which state of the object this is.
+    pub fn version(&self) -> &ResourceVersion {
+        &self.identity.version
+    }
+
+    /// apiVersion and kind; both empty if the source has none.
+    pub fn types(&self) -> &TypeMeta {
+        &self.types
+    }
+
+    /// The object itself, where a plain reference reads better than `&**`.
+    pub fn object(&self) -> &O {
+        &self.object
+    }
+}
+
+impl<O> Deref for Cached<O> {
+    type Target = O;
+
+    fn deref(&self) -> &O {
+        &self.object
+    }
+}
+
+impl<O> fmt::Debug for Cached<O> {
+    /// Shows who the object is, not what is in it: that may be large, or secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.key(), self.version())
+    }
+}

@@ -1,0 +1,89 @@
+//! How an object is held: its identity beside it, and as much of it decoded as its form asks for.
+//!
+//! Bytes come in through [`Scanner`], which reads the identity and nothing else; [`RawObject::decode`] turns
+//! them into a [`Cached`] object of the form the user chose:
+//!
+//! | form | type | decoded on the way in |
+//! | --- | --- | --- |
+//! | eager | any `K: kube::Resource + DeserializeOwned` | everything |
+//! | projection | a type of your own with an [`Object`] impl | the fields it names |
+//! | lazy | [`Lazy<K>`] | nothing |
+
+mod cached;
+mod error;
+mod identity;
+mod lazy;
+mod raw;
+mod scan;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+
+pub use cached::Cached;
+pub use error::DecodeError;
+pub use error::SyntaxProblem;
+pub use identity::Identity;
+pub use identity::Uid;
+pub use lazy::Decoded;
+pub use lazy::Lazy;
+pub use raw::RawObject;
+pub use raw::Scanner;
+
+/// How one kind is decoded and held; the pipeline needs to know nothing else of it.
+///
+/// Every `kube::Resource` that deserializes is one. A slim struct of your own becomes one in a line, and then
+/// only the fields it names are ever decoded:
+///
+/// ```
+/// use informant::{DecodeError, Object, RawObject};
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct PodNode { spec: Spec }
+///
+/// #[derive(Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Spec { node_name: Option<String> }
+///
+/// impl Object for PodNode {
+///     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
+///         raw.fields()
+///     }
+/// }
+/// ```
+pub trait Object: Send + Sync + Sized + 'static {
+    /// Makes the object from its JSON.
+    ///
+    /// # Errors
+    ///
+    /// When the JSON is not an object of this kind. The object is then set aside and reported; nothing else stops.
+    fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError>;
+}
+
+impl<K> Object for K
+where
+    K: kube::Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
+        raw.fields()
+    }
+}
+
+/// An object whose labels can be read, so that it can be selected by them.
+///
+/// Implement it for a projection that keeps `metadata.labels`; every `kube::Resource` and [`Lazy`] have it.
+pub trait Labelled {
+    /// The object's labels.
+    fn labels(&self) -> Cow<'_, BTreeMap<String, String>>;
+}
+
+impl<K: kube::Resource> Labelled for K {
+    fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
+        match &self.meta().labels {
+            Some(labels) => Cow::Borrowed(labels),
+            None => Cow::Owned(BTreeMap::new()),
+        }
+    }
+}

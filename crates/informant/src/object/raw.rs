@@ -1,0 +1,176 @@
+//! An object's JSON on its way into the cache: scanned, not yet decoded.
+//!
+//! - **In:** the bytes of one object, as the server sent them.
+//! - **Out:** [`RawObject`]: identity and type, and compact JSON without `managedFields`, ready to be decoded.
+//! - **Knows nothing of:** where the bytes came from, what is done with the object.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kube::core::TypeMeta;
+use serde::Deserialize;
+
+use super::Cached;
+use super::DecodeError;
+use super::Identity;
+use super::Object;
+use super::SyntaxProblem;
+use super::scan;
+use crate::Key;
+
+/// Reads who an object is from its bytes, and makes its JSON compact: one pass, nothing decoded.
+///
+/// `metadata.managedFields`, a third of a typical object, is cut on the way. `apiVersion` and `kind`, which the
+/// items of a list lack, are filled in, so that an object looks the same whether it was listed or watched.
+///
+/// ```
+/// use informant::{Lazy, Scanner};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let json = br#"{"metadata": {"namespace": "shop", "name": "web", "managedFields": [{"manager": "x"}]}}"#;
+///
+/// let mut scanner = Scanner::of_kind::<Pod>();
+/// let pod = scanner.scan(json)?.decode::<Lazy<Pod>>()?;
+///
+/// assert_eq!(pod.key().as_str(), "shop/web");
+/// assert_eq!(pod.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
+/// # Ok::<(), informant::DecodeError>(())
+/// ```
+pub struct Scanner {
+    types: Arc<TypeMeta>,
+    keep_managed_fields: bool,
+    /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
+    compact: String,
+}
+
+/// One object's JSON with its identity read: what an [`Object`] is made from.
+pub struct RawObject<'a> {
+    identity: Identity,
+    types: Arc<TypeMeta>,
+    json: &'a str,
+    labels: Range<usize>,
+}
+
+impl Scanner {
+    /// Accepts objects of this apiVersion and kind.
+    pub fn new(types: TypeMeta) -> Self {
+        Self { types: Arc::new(types), keep_managed_fields: false, compact: String::new() }
+    }
+
+    /// Accepts objects of a kind that is known at compile time.
+    pub fn of_kind<K: kube::Resource<DynamicType = ()>>() -> Self {
+        Self::new(TypeMeta::resource::<K>())
+    }
+
+    /// Keeps `metadata.managedFields`. Default: cut.
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keep_managed_fields = true;
+        self
+    }
+
+    /// Reads who the object is and checks the syntax of all of it.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are not one JSON object, when the metadata does not say for sure who it is, or when it is
+    /// of another kind. The error names the object if its name was found.
+    pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
+        let text = std::str::from_utf8(json).map_err(|error| DecodeError::Syntax {
+            key: None,
+            offset: error.valid_up_to(),
+            problem: SyntaxProblem::InvalidUtf8,
+        })?;
+        let found = scan::scan(text, self.keep_managed_fields, &mut self.compact)?;
+        self.check_types(&found)?;
+        let filled_in = self.fill_in_types(&found);
+        Ok(RawObject {
+            identity: found.identity,
+            types: Arc::clone(&self.types),
+            json: &self.compact,
+            labels: found.labels.start + filled_in..found.labels.end + filled_in,
+        })
+    }
+
+    fn check_types(&self, found: &scan::Found<'_>) -> Result<(), DecodeError> {
+        let api_version = found.api_version.as_deref().unwrap_or(&self.types.api_version);
+        let kind = found.kind.as_deref().unwrap_or(&self.types.kind);
+        if api_version == self.types.api_version && kind == self.types.kind {
+            return Ok(());
+        }
+        Err(DecodeError::WrongType {
+            key: found.identity.key.clone(),
+            expected: format!("{}, {}", self.types.api_version, self.types.kind),
+            found: format!("{api_version}, {kind}"),
+        })
+    }
+
+    /// Writes the type fields that are missing to the front; gives the number of bytes that they take.
+    fn fill_in_types(&mut self, found: &scan::Found<'_>) -> usize {
+        let mut front = String::new();
+        for (name, value, is_missing) in [
+            ("apiVersion", &self.types.api_version, found.api_version.is_none()),
+            ("kind", &self.types.kind, found.kind.is_none()),
+        ] {
+            if is_missing && !value.is_empty() {
+                front.push_str(&format!("\"{name}\":{},", serde_json::Value::from(value.as_str())));
+            }
+        }
+        // Something always follows the brace: an object without metadata was refused.
+        self.compact.insert_str(1, &front);
+        front.len()
+    }
+}
+
+impl<'a> RawObject<'a> {
+    /// Key, uid and version.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// apiVersion and kind.
+    pub fn types(&self) -> &TypeMeta {
+        &self.types
+    }
+
+    /// The object as compact JSON.
+    pub fn json(&self) -> &'a str {
+        self.json
+    }
+
+    /// Where in [`json`](Self::json) the value of `metadata.labels` stands; empty if there is none.
+    pub(super) fn labels(&self) -> Range<usize> {
+        self.labels.clone()
+    }
+
+    /// Decodes the fields that `T` names.
+    ///
+    /// # Errors
+    ///
+    /// When a field does not fit; the error says which.
+    pub fn fields<T: Deserialize<'a>>(&self) -> Result<T, DecodeError> {
+        decode_fields(&self.identity.key, self.json)
+    }
+
+    /// Makes the object and puts it beside its identity.
+    ///
+    /// # Errors
+    ///
+    /// What [`Object::decode`] says.
+    pub fn decode<O: Object>(self) -> Result<Arc<Cached<O>>, DecodeError> {
+        let object = O::decode(&self)?;
+        Ok(Arc::new(Cached::with_types(self.identity, self.types, object)))
+    }
+}
+
+/// Decodes `T` from JSON; an error says which field of which object does not fit.
+pub(super) fn decode_fields<'a, T: Deserialize<'a>>(key: &Key, json: &'a str) -> Result<T, DecodeError> {
+    serde_json::from_str(json).map_err(|plain| {
+        // Tracking the path costs time, so only what failed is decoded again to find it.
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let (path, source) = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+            Err(error) => (error.path().to_string(), error.into_inner()),
+            Ok(_) => (".".to_owned(), plain),
+        };
+        DecodeError::Field { key: key.clone(), path, source }
+    })
+}

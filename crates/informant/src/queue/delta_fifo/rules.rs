@@ -1,0 +1,428 @@
+//! The rules of the grouping queue, without lock, clock or waiting.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
+
+use super::super::KnownObjects;
+use super::super::receipt::sealed::Answers;
+use super::super::receipt::sealed::Batch;
+use super::Answer;
+use super::Taken;
+use super::marks::MarkId;
+use super::marks::Marks;
+use crate::Cached;
+use crate::Deleted;
+use crate::Delta;
+use crate::Deltas;
+use crate::Key;
+use crate::Origin;
+use crate::Relist;
+use crate::ResourceVersion;
+
+pub(super) struct State<O> {
+    /// Keys in pop order.
+    ///
+    /// INV-Q1: exactly the keys that have waiting deltas and nothing in flight, each once.
+    order: VecDeque<Key>,
+
+    /// INV-Q2: each entry waits, is in flight, or both.
+    entries: HashMap<Key, Entry<O>>,
+
+    /// News for the consumer that came without a delta.
+    notices: Vec<Hold>,
+
+    marks: Marks,
+
+    /// How much of the initial list was not attempted yet; `None` until the first change.
+    ///
+    /// INV-Q3: once there, the number of holds with `Initial::Counted`.
+    initial_left: Option<usize>,
+
+    /// Whether an object of a list comes as `Replaced`, or as `Sync`.
+    emits_replaced: bool,
+
+    is_closed: bool,
+}
+
+struct Entry<O> {
+    waiting: Option<Waiting<O>>,
+    /// INV-Q4: there exactly for the objects of unanswered receipts.
+    in_flight: Option<InFlight<O>>,
+}
+
+struct Waiting<O> {
+    deltas: Deltas<O>,
+    hold: Hold,
+}
+
+/// What the queue remembers of deltas that were taken.
+struct InFlight<O> {
+    newest: Delta<O>,
+    hold: Hold,
+}
+
+/// What a piece of work keeps from being announced: a version, and perhaps the end of the initial list.
+#[derive(Debug, Clone, Copy)]
+pub struct Hold {
+    /// The mark of its oldest change.
+    mark: MarkId,
+    initial: Initial,
+}
+
+/// Whether something belongs to the initial list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Initial {
+    No,
+    /// It does, and sync waits for it.
+    Counted,
+    /// It does, but failed once: sync does not wait for it any more.
+    Attempted,
+}
+
+impl<O> State<O> {
+    pub(super) fn new(emits_replaced: bool) -> Self {
+        Self {
+            order: VecDeque::new(),
+            entries: HashMap::new(),
+            notices: Vec::new(),
+            marks: Marks::default(),
+            initial_left: None,
+            emits_replaced,
+            is_closed: false,
+        }
+    }
+
+    /// Queues a change of an object that exists.
+    pub(super) fn upsert(&mut self, delta: Delta<O>) {
+        self.initial_left.get_or_insert(0);
+        let version = delta.version().cloned();
+        self.push_with_version(delta, version);
+    }
+
+    /// Queues a delete, unless nobody has heard of the object.
+    pub(super) fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
+        self.initial_left.get_or_insert(0);
+        let exists = match self.entries.get(deleted.key()) {
+            Some(Entry { waiting: None, in_flight: Some(taken) }) => !taken.newest.is_deleted(),
+            // Behind a delete that waits, another one merges with it.
+            Some(_) => true,
+            None => known.is_some_and(|known| known.get(deleted.key()).is_some()),
+        };
+        let delta = Delta::Deleted(deleted);
+        let version = delta.version().cloned();
+        if exists { self.push_with_version(delta, version) } else { self.notice(version, Initial::No) }
+    }
+
+    /// Queues a delete whose final state is unreadable, with the newest state there is.
+    pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+        self.initial_left.get_or_insert(0);
+        let last_known = match self.entries.get(key) {
+            Some(entry) => {
+                Some(entry.newest()).filter(|newest| !newest.is_deleted()).map(|newest| newest.object().clone())
+            }
+            None => known.and_then(|known| known.get(key)),
+        };
+        match last_known {
+            Some(last_known) => self.push_with_version(Delta::Deleted(Deleted::Missed { last_known }), version),
+            None => self.notice(version, Initial::No),
+        }
+    }
+
+    /// Queues the server's complete picture: what it has, then deletes of what it no longer has.
+    pub(super) fn replace(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) {
+        let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
+        self.initial_left.get_or_insert(0);
+        // Also wakes the consumer for a list that changes nothing.
+        let mark = self.notice_at(Some(relist.version.clone()), initial);
+        let missing = self.missing_from(relist, known);
+
+        for object in &relist.objects {
+            let object = Arc::clone(object);
+            let delta = if self.emits_replaced { Delta::Replaced(object) } else { Delta::Sync(object) };
+            self.push(delta, Hold { mark, initial });
+        }
+        for last_known in missing {
+            self.push(Delta::Deleted(Deleted::Missed { last_known }), Hold { mark, initial });
+        }
+    }
+
+    /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has.
+    fn missing_from(&self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Arc<Cached<O>>> {
+        let is_missing = relist.missing();
+        let queued = self.entries.values().map(Entry::newest).filter(|newest| !newest.is_deleted());
+        let queued = queued.map(|newest| newest.object().clone());
+        let known = known.map(KnownObjects::list).unwrap_or_default().into_iter();
+        let known = known.filter(|object| !self.entries.contains_key(object.key()));
+        queued.chain(known).filter(|object| is_missing(object)).collect()
+    }
+
+    /// Queues everything known once more, except for what has news anyway.
+    pub(super) fn resync(&mut self, known: &dyn KnownObjects<O>) {
+        let mut idle = known.list();
+        idle.retain(|object| !self.entries.contains_key(object.key()));
+        if idle.is_empty() {
+            return;
+        }
+        let mark = self.marks.begin(None);
+        for object in idle {
+            self.push(Delta::Sync(object), Hold { mark, initial: Initial::No });
+        }
+    }
+
+    /// Queues deltas of an object that neither waits nor is in flight; says whether it did.
+    pub(super) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> bool {
+        self.initial_left.get_or_insert(0);
+        if self.entries.contains_key(deltas.key()) {
+            return false;
+        }
+        let mark = self.marks.begin(deltas.newest().version().cloned());
+        let key = deltas.key().clone();
+        self.wait(key, deltas, Hold { mark, initial: Initial::No });
+        true
+    }
+
+    /// Tells the consumer a version that came without a change.
+    pub(super) fn bookmark(&mut self, version: ResourceVersion) {
+        self.notice(Some(version), Initial::No);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Takes the longest-waiting objects and all notices; `None` if there is nothing to tell.
+    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<Taken<O>, Vec<Hold>>> {
+        if self.order.is_empty() && self.notices.is_empty() {
+            return None;
+        }
+        let is_alone = !self.marks.is_anything_in_flight();
+        let ticket = std::mem::take(&mut self.notices);
+        ticket.iter().for_each(|notice| self.marks.take(notice.mark));
+        let count = self.order.len().min(at_most);
+        let mut items = Vec::with_capacity(count);
+        for key in self.order.drain(..count) {
+            let entry = self.entries.get_mut(&key).expect("INV-Q1");
+            let Waiting { deltas, hold } = entry.waiting.take().expect("INV-Q1");
+            self.marks.take(hold.mark);
+            entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
+            items.push(Taken { key, deltas, origin: hold.initial.origin() });
+        }
+        let version = if is_alone { self.marks.reached_after_flight().cloned() } else { None };
+        Some(Batch { items, ticket, version })
+    }
+
+    /// Enters the answers for what was taken.
+    pub(super) fn answer(&mut self, items: &[Taken<O>], answers: &Answers, notices: &[Hold]) {
+        for notice in notices {
+            self.count_attempt(notice.initial);
+            self.marks.done(notice.mark);
+        }
+        for (position, item) in items.iter().enumerate() {
+            match answers.of(position) {
+                Answer::Done => self.done(&item.key),
+                Answer::Requeue { processed } => match item.deltas.clone().rest(processed) {
+                    Some(rest) => self.put_back(&item.key, rest),
+                    None => self.done(&item.key),
+                },
+            }
+        }
+    }
+
+    /// Whether nothing will come any more, unless somebody still pushes.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.is_closed && self.entries.values().all(|entry| entry.waiting.is_none())
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.initial_left == Some(0)
+    }
+
+    pub(super) fn reached(&self) -> Option<&ResourceVersion> {
+        self.marks.reached()
+    }
+
+    /// How many objects could be taken now.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The objects that have waiting deltas: first those that could be taken now, in that order, then those that wait for
+    /// a receipt.
+    pub(super) fn waiting_keys(&self) -> Vec<Key> {
+        let held_back = self.entries.iter().filter(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_some());
+        self.order.iter().chain(held_back.map(|(key, _)| key)).cloned().collect()
+    }
+
+    pub(super) fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
+        self.entries.get(key)?.waiting.as_ref().map(|waiting| waiting.deltas.clone())
+    }
+
+    fn push_with_version(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {
+        match self.entries.get_mut(delta.key()) {
+            Some(Entry { waiting: Some(waiting), .. }) => {
+                waiting.deltas.push(delta);
+                self.marks.renew(version);
+            }
+            Some(_) | None => {
+                let mark = self.marks.begin(version);
+                self.push(delta, Hold { mark, initial: Initial::No });
+            }
+        }
+    }
+
+    /// Appends a delta to its object's; `hold` counts only if none was waiting.
+    fn push(&mut self, delta: Delta<O>, hold: Hold) {
+        match self.entries.get_mut(delta.key()) {
+            Some(Entry { waiting: Some(waiting), .. }) => {
+                waiting.deltas.push(delta);
+                if waiting.hold.initial == Initial::No && hold.initial == Initial::Counted {
+                    waiting.hold.initial = Initial::Counted;
+                    self.initial_left = self.initial_left.map(|left| left + 1);
+                }
+            }
+            Some(_) | None => {
+                let key = delta.key().clone();
+                self.wait(key, delta.into(), hold);
+            }
+        }
+    }
+
+    /// Puts deltas of an object to which none waited in line.
+    fn wait(&mut self, key: Key, deltas: Deltas<O>, hold: Hold) {
+        self.hold(hold);
+        let waiting = Waiting { deltas, hold };
+        match self.entries.entry_ref(&key) {
+            // It joins the line when its receipt is answered.
+            EntryRef::Occupied(mut entry) => entry.get_mut().waiting = Some(waiting),
+            EntryRef::Vacant(entry) => {
+                entry.insert(Entry { waiting: Some(waiting), in_flight: None });
+                self.order.push_back(key);
+            }
+        }
+    }
+
+    fn notice(&mut self, version: Option<ResourceVersion>, initial: Initial) {
+        match self.notices.last() {
+            // A consumer that does not look has one notice to read, not thousands.
+            Some(notice) if self.marks.is_newest(notice.mark) => self.marks.renew(version),
+            Some(_) | None => {
+                self.notice_at(version, initial);
+            }
+        }
+    }
+
+    fn notice_at(&mut self, version: Option<ResourceVersion>, initial: Initial) -> MarkId {
+        let mark = self.marks.begin(version);
+        let hold = Hold { mark, initial };
+        self.hold(hold);
+        self.notices.push(hold);
+        mark
+    }
+
+    fn hold(&mut self, hold: Hold) {
+        self.marks.hold(hold.mark);
+        if hold.initial == Initial::Counted {
+            self.initial_left = self.initial_left.map(|left| left + 1);
+        }
+    }
+
+    fn count_attempt(&mut self, initial: Initial) {
+        match initial {
+            Initial::Counted => self.initial_left = self.initial_left.map(|left| left - 1),
+            Initial::No | Initial::Attempted => {}
+        }
+    }
+
+    fn done(&mut self, key: &Key) {
+        let EntryRef::Occupied(mut entry) = self.entries.entry_ref(key) else { unreachable!("INV-Q4") };
+        let hold = entry.get_mut().in_flight.take().expect("INV-Q4").hold;
+        if entry.get().waiting.is_some() {
+            self.order.push_back(key.clone());
+        } else {
+            entry.remove();
+        }
+        self.count_attempt(hold.initial);
+        self.marks.done(hold.mark);
+    }
+
+    /// Puts what could not be processed back in line. If newer deltas came meanwhile they take its place, but for a
+    /// delete: that stays before them.
+    fn put_back(&mut self, key: &Key, rest: Deltas<O>) {
+        let entry = self.entries.get_mut(key).expect("INV-Q4");
+        let mut hold = entry.in_flight.take().expect("INV-Q4").hold;
+        let newer = entry.waiting.take();
+        let was = hold.initial;
+        if was == Initial::Counted {
+            hold.initial = Initial::Attempted;
+        }
+        self.marks.put_back(hold.mark);
+        let deltas = match newer {
+            None => rest,
+            Some(newer) => {
+                // The newer deltas stand for the older ones too, so they hold the older mark.
+                self.marks.merge_into_older(newer.hold.mark);
+                if newer.hold.initial == Initial::Counted {
+                    hold.initial = Initial::Counted;
+                }
+                match rest.deletes() {
+                    None => newer.deltas,
+                    Some(mut deletes) => {
+                        deletes.append(newer.deltas);
+                        deletes
+                    }
+                }
+            }
+        };
+        entry.waiting = Some(Waiting { deltas, hold });
+        self.order.push_back(key.clone());
+        self.count_attempt(was);
+    }
+
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self) {
+        let mut in_line: Vec<_> = self.order.iter().collect();
+        in_line.sort();
+        let mut can_be_taken: Vec<_> = self.entries.iter().collect();
+        can_be_taken.retain(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_none());
+        let mut can_be_taken: Vec<_> = can_be_taken.into_iter().map(|(key, _)| key).collect();
+        can_be_taken.sort();
+        assert_eq!(in_line, can_be_taken, "INV-Q1");
+        assert!(self.entries.values().all(|entry| entry.waiting.is_some() || entry.in_flight.is_some()), "INV-Q2");
+        for (key, entry) in &self.entries {
+            assert!(
+                entry.waiting.iter().all(|waiting| waiting.deltas.iter().all(|delta| delta.key() == key)),
+                "INV-D1"
+            );
+        }
+    }
+
+    /// All holds of what waits, and of what is in flight but for notices.
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> (Vec<Hold>, Vec<Hold>) {
+        let waiting = self.entries.values().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.hold);
+        let in_flight = self.entries.values().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.hold);
+        (waiting.chain(self.notices.iter().copied()).collect(), in_flight.collect())
+    }
+}
+
+impl<O> Entry<O> {
+    fn newest(&self) -> &Delta<O> {
+        match (&self.waiting, &self.in_flight) {
+            (Some(waiting), _) => waiting.deltas.newest(),
+            (None, Some(taken)) => &taken.newest,
+            (None, None) => unreachable!("INV-Q2"),
+        }
+    }
+}
+
+impl Initial {
+    fn origin(self) -> Origin {
+        match self {
+            Self::No => Origin::Live,
+            Self::Counted | Self::Attempted => Origin::InitialList,
+        }
+    }
+}

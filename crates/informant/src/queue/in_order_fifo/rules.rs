@@ -1,0 +1,291 @@
+//! The rules of the in-order queue, without lock, clock or waiting.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use hashbrown::HashSet;
+
+use super::super::KnownObjects;
+use super::super::receipt::sealed::Answers;
+use super::super::receipt::sealed::Batch;
+use super::Answer;
+use super::TakenChange;
+use crate::Cached;
+use crate::Change;
+use crate::Deleted;
+use crate::Delta;
+use crate::Key;
+use crate::Origin;
+use crate::Relist;
+use crate::ResourceVersion;
+
+pub(super) struct State<O> {
+    /// INV-R1: numbers rise from the front to the back.
+    items: VecDeque<Item<O>>,
+
+    /// The number of the next item.
+    next: u64,
+
+    in_flight: Option<InFlight<O>>,
+
+    /// Where the initial list ends: items with smaller numbers belong to it. `None` until the first change.
+    initial_end: Option<u64>,
+
+    /// All items with smaller numbers were attempted at least once.
+    attempted: u64,
+
+    /// The newest item that was done and had a version. It is not reached while an older one waits to be tried again.
+    done: Option<(u64, ResourceVersion)>,
+
+    reached: Option<ResourceVersion>,
+
+    /// How many changes a batch may have.
+    batch_size: NonZeroUsize,
+
+    emits_bookmarks: bool,
+    is_closed: bool,
+}
+
+/// One change in line.
+#[derive(Debug)]
+pub(super) struct Item<O> {
+    pub(super) number: u64,
+    /// The version that is reached when this and everything before it is done.
+    pub(super) version: Option<ResourceVersion>,
+    pub(super) change: Change<O>,
+}
+
+/// What the queue remembers of the receipt that is out.
+struct InFlight<O> {
+    /// The newest delta of each object, as far as deltas of known objects are looked for at all.
+    deltas: Vec<Delta<O>>,
+}
+
+impl<O> State<O> {
+    pub(super) fn new(batch_size: NonZeroUsize, emits_bookmarks: bool) -> Self {
+        Self {
+            items: VecDeque::new(),
+            next: 0,
+            in_flight: None,
+            initial_end: None,
+            attempted: 0,
+            done: None,
+            reached: None,
+            batch_size,
+            emits_bookmarks,
+            is_closed: false,
+        }
+    }
+
+    /// Queues a change of one object.
+    pub(super) fn push_delta(&mut self, delta: Delta<O>) {
+        self.initial_end.get_or_insert(0);
+        let version = delta.version().cloned();
+        self.push(Change::One(delta), version);
+    }
+
+    /// Queues a delete whose final state is unreadable. With known objects the newest state is looked for; without, whoever
+    /// takes it does that.
+    pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+        self.initial_end.get_or_insert(0);
+        let Some(known) = known else { return self.push(Change::Lost(key.clone()), version) };
+        let last_known = match self.newest_queued().get(key) {
+            Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
+            None => known.get(key),
+        };
+        match last_known {
+            Some(last_known) => self.push(Change::One(Delta::Deleted(Deleted::Missed { last_known })), version),
+            None => version.into_iter().for_each(|version| self.bookmark(version)),
+        }
+    }
+
+    /// Queues the server's complete picture: as one change, or with known objects as deletes of what it no longer has and
+    /// then what it has.
+    pub(super) fn replace(&mut self, relist: Relist<O>, known: Option<&dyn KnownObjects<O>>) {
+        match known {
+            None => {
+                let version = Some(relist.version.clone());
+                self.push(Change::ReplacedAll(relist), version);
+            }
+            Some(known) => self.replace_each(&relist, known),
+        }
+        let end = self.next;
+        self.initial_end.get_or_insert(end);
+    }
+
+    fn replace_each(&mut self, relist: &Relist<O>, known: &dyn KnownObjects<O>) {
+        let before = self.next;
+        for last_known in self.missing_from(relist, known) {
+            self.push(Change::One(Delta::Deleted(Deleted::Missed { last_known })), None);
+        }
+        for object in &relist.objects {
+            self.push(Change::One(Delta::Replaced(Arc::clone(object))), None);
+        }
+        match self.items.back_mut() {
+            Some(last) if self.next > before => last.version = Some(relist.version.clone()),
+            Some(_) | None => self.push(Change::Bookmark(relist.version.clone()), Some(relist.version.clone())),
+        }
+    }
+
+    /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has: first those
+    /// in the queue, in the order in which they came.
+    fn missing_from(&self, relist: &Relist<O>, known: &dyn KnownObjects<O>) -> Vec<Arc<Cached<O>>> {
+        let is_missing = relist.missing();
+        let newest = self.newest_queued();
+        let mut seen = HashSet::new();
+        let queued = self.queued_deltas().filter(|delta| seen.insert(delta.key())).filter_map(|delta| {
+            let newest = newest.get(delta.key())?;
+            (!newest.is_deleted()).then(|| newest.object().clone())
+        });
+        let known = known.list().into_iter().filter(|object| !newest.contains_key(object.key()));
+        queued.chain(known).filter(|object| is_missing(object)).collect()
+    }
+
+    /// Queues everything known once more: as one change, or with known objects each that has no news anyway.
+    pub(super) fn resync(&mut self, known: Option<&dyn KnownObjects<O>>) {
+        let Some(known) = known else { return self.push(Change::SyncAll, None) };
+        let mut idle = known.list();
+        let queued: HashSet<&Key> = self.queued_deltas().map(Delta::key).collect();
+        idle.retain(|object| !queued.contains(object.key()));
+        drop(queued);
+        for object in idle {
+            self.push(Change::One(Delta::Sync(object)), None);
+        }
+    }
+
+    /// Queues a version that came without a change.
+    pub(super) fn bookmark(&mut self, version: ResourceVersion) {
+        if self.emits_bookmarks {
+            self.push(Change::Bookmark(version.clone()), Some(version));
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Takes a batch of at most so many changes from the head; `None` if there is none, or if a receipt is out.
+    ///
+    /// `remembers` says whether deltas in flight will be looked for.
+    pub(super) fn take(&mut self, at_most: usize, remembers: bool) -> Option<Batch<TakenChange<O>, ()>> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        let count = self.batch_len(at_most);
+        if count == 0 {
+            return None;
+        }
+        let origin = self.origin_of(self.items[0].number);
+        let items: Vec<_> = self.items.drain(..count).map(|item| TakenChange { origin, item }).collect();
+        let deltas = items.iter().filter_map(|taken| taken.item.change.delta());
+        self.in_flight = Some(InFlight { deltas: if remembers { deltas.cloned().collect() } else { Vec::new() } });
+        let version = self.reached_after(&items);
+        Some(Batch { items, ticket: (), version })
+    }
+
+    /// How many changes from the head may be taken together: each object once, all of the initial list or none, and what
+    /// concerns everything by itself.
+    fn batch_len(&self, at_most: usize) -> usize {
+        let Some(head) = self.items.front() else { return 0 };
+        let origin = self.origin_of(head.number);
+        let mut keys = HashSet::new();
+        let alike = self.items.iter().take(at_most).take_while(|item| {
+            self.origin_of(item.number) == origin && item.change.key().is_some_and(|key| keys.insert(key))
+        });
+        alike.count().max(1)
+    }
+
+    /// The version that is reached when these are done, if that is a new one.
+    fn reached_after(&self, taken: &[TakenChange<O>]) -> Option<ResourceVersion> {
+        let newest = taken.iter().rev().find_map(|taken| Some((taken.item.number, taken.item.version.as_ref()?)));
+        let done = self.done.as_ref().map(|(number, version)| (*number, version));
+        // What was done earlier, behind something that had to be tried again, is reached together with it.
+        let done = done.filter(|(number, _)| self.items.front().is_none_or(|head| head.number > *number));
+        newer(newest, done).map(|(_, version)| version.clone())
+    }
+
+    /// Enters the answers for the receipt that is out; what goes back is moved out of `items`.
+    pub(super) fn answer(&mut self, items: &mut Vec<TakenChange<O>>, answers: &Answers) {
+        self.in_flight = None;
+        let mut returned = Vec::new();
+        for (position, taken) in std::mem::take(items).into_iter().enumerate() {
+            self.attempted = self.attempted.max(taken.item.number + 1);
+            match answers.of(position) {
+                Answer::Requeue { processed: 0 } => returned.push(taken.item),
+                Answer::Requeue { processed: _ } | Answer::Done => {
+                    let done = taken.item.version.clone().map(|version| (taken.item.number, version));
+                    self.done = newer(self.done.take(), done);
+                    items.push(taken);
+                }
+            }
+        }
+        returned.into_iter().rev().for_each(|item| self.items.push_front(item));
+        if let Some((number, version)) = &self.done
+            && self.items.front().is_none_or(|head| head.number > *number)
+        {
+            self.reached = Some(version.clone());
+        }
+    }
+
+    /// Whether a producer should wait: the consumer is busy, and two more batches wait for it.
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight.is_some() && self.items.len() >= self.batch_size.get().saturating_mul(2)
+    }
+
+    pub(super) fn batch_size(&self) -> usize {
+        self.batch_size.get()
+    }
+
+    /// Whether nothing will come any more, unless somebody still pushes.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.is_closed && self.items.is_empty()
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.initial_end.is_some_and(|end| self.attempted >= end)
+    }
+
+    pub(super) fn reached(&self) -> Option<&ResourceVersion> {
+        self.reached.as_ref()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn origin_of(&self, number: u64) -> Origin {
+        match self.initial_end {
+            Some(end) if number < end => Origin::InitialList,
+            Some(_) | None => Origin::Live,
+        }
+    }
+
+    fn push(&mut self, change: Change<O>, version: Option<ResourceVersion>) {
+        let version = version.filter(|version| !version.is_empty());
+        self.items.push_back(Item { number: self.next, version, change });
+        self.next += 1;
+    }
+
+    fn queued_deltas(&self) -> impl Iterator<Item = &Delta<O>> {
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.deltas);
+        in_flight.chain(self.items.iter().filter_map(|item| item.change.delta()))
+    }
+
+    /// The newest delta of each object in flight or waiting.
+    fn newest_queued(&self) -> HashMap<&Key, &Delta<O>> {
+        self.queued_deltas().map(|delta| (delta.key(), delta)).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self) {
+        assert!(self.items.iter().is_sorted_by(|a, b| a.number < b.number), "INV-R1");
+        assert!(self.items.iter().all(|item| item.number < self.next), "INV-R1");
+    }
+}
+
+/// The one with the larger number.
+fn newer<T>(one: Option<(u64, T)>, other: Option<(u64, T)>) -> Option<(u64, T)> {
+    one.into_iter().chain(other).max_by_key(|(number, _)| *number)
+}

@@ -1,0 +1,226 @@
+//! One index, as plain data: which slots have a value, and which values a slot has.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
+use hashbrown::HashSet;
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+
+/// Where an object stands in the table.
+pub(super) type Slot = u32;
+
+/// Names a value within one index.
+type ValueId = u32;
+
+/// Values and the slots that have them, both ways.
+#[derive(Clone, Default)]
+pub(super) struct Buckets {
+    /// The values of each slot, by its number; slots beyond the end have none.
+    ///
+    /// INV-X1: a slot names a value exactly if the value's bucket has the slot.
+    values_of: Vec<SmallVec<[ValueId; 4]>>,
+
+    /// INV-X2: no bucket is empty.
+    buckets: Vec<Option<Bucket>>,
+
+    /// Numbers of `buckets` that are not in use.
+    free: Vec<ValueId>,
+
+    /// INV-X3: finds exactly the buckets that are in use, by their text.
+    by_text: HashTable<ValueId>,
+
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Clone)]
+struct Bucket {
+    text: Arc<str>,
+    slots: SlotSet,
+}
+
+/// A set of slots that costs little when it is small: most values of a typical index have few objects.
+#[derive(Clone)]
+enum SlotSet {
+    Few(SmallVec<[Slot; 4]>),
+    Many(Box<HashSet<Slot>>),
+}
+
+impl Buckets {
+    /// Gives a slot these values in place of those that it had.
+    pub(super) fn set<'a>(&mut self, slot: Slot, texts: impl Iterator<Item = &'a str> + Clone) {
+        if self.has_exactly(slot, texts.clone()) {
+            return;
+        }
+        let mut values = SmallVec::<[ValueId; 4]>::new();
+        for text in texts {
+            let id = self.find_or_add(text);
+            if !values.contains(&id) {
+                values.push(id);
+            }
+        }
+        let position = slot as usize;
+        if self.values_of.len() <= position {
+            self.values_of.resize_with(position + 1, SmallVec::new);
+        }
+        let old = std::mem::take(&mut self.values_of[position]);
+        for &id in values.iter().filter(|id| !old.contains(id)) {
+            self.bucket_mut(id).slots.insert(slot);
+        }
+        for &id in old.iter().filter(|id| !values.contains(id)) {
+            self.leave(id, slot);
+        }
+        self.values_of[position] = values;
+    }
+
+    /// Takes all values from a slot.
+    pub(super) fn clear(&mut self, slot: Slot) {
+        self.set(slot, std::iter::empty());
+    }
+
+    /// The slots that have a value, in no order.
+    pub(super) fn slots(&self, text: &str) -> impl Iterator<Item = Slot> {
+        self.find(text).into_iter().flat_map(|id| self.bucket(id).slots.iter())
+    }
+
+    /// How many slots have a value.
+    pub(super) fn count(&self, text: &str) -> usize {
+        self.find(text).map_or(0, |id| self.bucket(id).slots.len())
+    }
+
+    /// All values that some slot has.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.buckets.iter().flatten().map(|bucket| &bucket.text)
+    }
+
+    fn has_exactly<'a>(&self, slot: Slot, texts: impl Iterator<Item = &'a str>) -> bool {
+        let values = self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
+        values.iter().map(|&id| &*self.bucket(id).text).eq(texts)
+    }
+
+    fn find(&self, text: &str) -> Option<ValueId> {
+        let hash = self.hasher.hash_one(text);
+        self.by_text.find(hash, |&id| &*self.bucket(id).text == text).copied()
+    }
+
+    fn find_or_add(&mut self, text: &str) -> ValueId {
+        if let Some(id) = self.find(text) {
+            return id;
+        }
+        let bucket = Some(Bucket { text: text.into(), slots: SlotSet::Few(SmallVec::new()) });
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.buckets[id as usize] = bucket;
+                id
+            }
+            None => {
+                self.buckets.push(bucket);
+                ValueId::try_from(self.buckets.len() - 1).expect("an index has less than 2^32 values")
+            }
+        };
+        let Self { by_text, buckets, hasher, .. } = self;
+        let hash_of = |id: &ValueId| hasher.hash_one(&*buckets[*id as usize].as_ref().expect("INV-X3").text);
+        by_text.insert_unique(hasher.hash_one(text), id, hash_of);
+        id
+    }
+
+    /// Takes a slot out of a bucket, and the bucket away if that was the last one.
+    fn leave(&mut self, id: ValueId, slot: Slot) {
+        let bucket = self.bucket_mut(id);
+        bucket.slots.remove(slot);
+        if bucket.slots.len() > 0 {
+            return;
+        }
+        let hash = self.hasher.hash_one(&*self.bucket(id).text);
+        if let Ok(entry) = self.by_text.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+        self.buckets[id as usize] = None;
+        self.free.push(id);
+    }
+
+    fn bucket(&self, id: ValueId) -> &Bucket {
+        self.buckets[id as usize].as_ref().expect("INV-X1")
+    }
+
+    fn bucket_mut(&mut self, id: ValueId) -> &mut Bucket {
+        self.buckets[id as usize].as_mut().expect("INV-X1")
+    }
+
+    /// The values of each slot below `slots`, for tests.
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self, slots: Slot) -> Vec<Vec<&str>> {
+        for (id, bucket) in self.buckets.iter().enumerate() {
+            let Some(bucket) = bucket else { continue };
+            assert!(bucket.slots.len() > 0, "INV-X2");
+            assert_eq!(self.find(&bucket.text), Some(id as ValueId), "INV-X3");
+            for slot in bucket.slots.iter() {
+                assert!(self.values_of[slot as usize].contains(&(id as ValueId)), "INV-X1");
+            }
+        }
+        assert_eq!(self.by_text.len() + self.free.len(), self.buckets.len(), "INV-X3");
+        assert!(self.values_of.iter().skip(slots as usize).all(SmallVec::is_empty), "INV-X1");
+        let values_of = |slot| self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
+        let values = (0..slots).map(|slot| {
+            let values = values_of(slot).iter().map(|&id| {
+                assert!(self.bucket(id).slots.iter().any(|other| other == slot), "INV-X1");
+                &*self.bucket(id).text
+            });
+            values.collect()
+        });
+        values.collect()
+    }
+}
+
+impl SlotSet {
+    /// Beyond this a search through the list is slower than a hash.
+    const FEW: usize = 16;
+
+    fn insert(&mut self, slot: Slot) {
+        match self {
+            Self::Few(slots) if slots.len() < Self::FEW => slots.push(slot),
+            Self::Few(slots) => {
+                let slots = slots.iter().copied().chain([slot]).collect();
+                *self = Self::Many(Box::new(slots));
+            }
+            Self::Many(slots) => {
+                slots.insert(slot);
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        match self {
+            Self::Few(slots) => {
+                if let Some(position) = slots.iter().position(|&other| other == slot) {
+                    slots.swap_remove(position);
+                }
+            }
+            Self::Many(slots) => {
+                slots.remove(&slot);
+                // Half of the bound, so that a set at the bound does not change its form with every write.
+                if slots.len() <= Self::FEW / 2 {
+                    *self = Self::Few(slots.iter().copied().collect());
+                } else if slots.len() < slots.capacity() / 8 {
+                    slots.shrink_to_fit();
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Few(slots) => slots.len(),
+            Self::Many(slots) => slots.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Slot> {
+        let (few, many) = match self {
+            Self::Few(slots) => (Some(slots.iter()), None),
+            Self::Many(slots) => (None, Some(slots.iter())),
+        };
+        few.into_iter().flatten().chain(many.into_iter().flatten()).copied()
+    }
+}

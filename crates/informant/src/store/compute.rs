@@ -1,0 +1,182 @@
+//! From objects to index values: runs the users' index functions, before and outside of any lock that readers need.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use crate::Cached;
+use crate::Key;
+use crate::Uid;
+
+/// A named function from an object to the values under which an index finds it.
+pub struct IndexFunction<O> {
+    name: Arc<str>,
+    function: Box<ValuesOf<O>>,
+}
+
+/// Hands each value of an object to a callback.
+type ValuesOf<O> = dyn Fn(&Cached<O>, &mut dyn FnMut(&str)) + Send + Sync;
+
+/// Something that an index can find objects by: it is written as a text, and equal values have equal texts.
+pub trait IndexValue {
+    /// The value as a text.
+    fn text(&self) -> Cow<'_, str>;
+}
+
+/// An index function panicked. The object is stored, but that index does not find it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the function of index {index:?} panicked on {key}: {message}")]
+pub struct IndexPanic {
+    /// The index.
+    pub index: Arc<str>,
+    /// The object.
+    pub key: Key,
+    /// What the panic said.
+    pub message: String,
+}
+
+/// The values of many objects in many indexes, in three allocations.
+#[derive(Default)]
+pub(super) struct Computed {
+    /// All texts, one after the other.
+    texts: String,
+    /// Where in `texts` each value stands.
+    values: Vec<Range<usize>>,
+    /// Which of `values` belong to which object and index, row by row.
+    cells: Vec<Range<usize>>,
+    columns: usize,
+    pub(super) panics: Vec<IndexPanic>,
+}
+
+impl<O> IndexFunction<O> {
+    /// Names a function that gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
+    ///
+    /// It must depend on nothing but the object, and must not write to the cache that it indexes.
+    pub fn new<V, I>(name: impl Into<Arc<str>>, values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static) -> Self
+    where
+        I: IntoIterator<Item = V>,
+        V: IndexValue,
+    {
+        let function = move |object: &Cached<O>, push: &mut dyn FnMut(&str)| {
+            for value in values(object) {
+                push(&value.text());
+            }
+        };
+        Self { name: name.into(), function: Box::new(function) }
+    }
+
+    /// The index by namespace. It takes no detour through owned values.
+    pub(super) fn by_namespace() -> Self {
+        let function =
+            |object: &Cached<O>, push: &mut dyn FnMut(&str)| push(object.key().namespace().unwrap_or_default());
+        Self { name: super::NAMESPACE_INDEX.into(), function: Box::new(function) }
+    }
+
+    /// The index's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+}
+
+impl Computed {
+    /// Computes the values of each object (a row) in each index (a column).
+    pub(super) fn new<'a, O: 'a>(
+        objects: impl Iterator<Item = &'a Arc<Cached<O>>>,
+        functions: &[Arc<IndexFunction<O>>],
+    ) -> Self {
+        let mut computed = Self { columns: functions.len(), ..Self::default() };
+        for object in objects {
+            for function in functions {
+                computed.add_cell(object, function);
+            }
+        }
+        computed
+    }
+
+    /// The values of one object in one index.
+    pub(super) fn values(&self, row: usize, column: usize) -> impl Iterator<Item = &str> + Clone {
+        let cell = self.cells[row * self.columns + column].clone();
+        self.values[cell].iter().map(|range| &self.texts[range.clone()])
+    }
+
+    fn add_cell<O>(&mut self, object: &Cached<O>, function: &IndexFunction<O>) {
+        let (first, texts) = (self.values.len(), self.texts.len());
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            (function.function)(object, &mut |text| {
+                let start = self.texts.len();
+                self.texts.push_str(text);
+                self.values.push(start..self.texts.len());
+            });
+        }));
+        if let Err(payload) = run {
+            self.values.truncate(first);
+            self.texts.truncate(texts);
+            let panic =
+                IndexPanic { index: function.shared_name(), key: object.key().clone(), message: message_of(&*payload) };
+            tracing::error!(
+                index = &*panic.index,
+                key = panic.key.as_str(),
+                error = &*panic.message,
+                "index function panicked; this index does not find the object"
+            );
+            self.panics.push(panic);
+        }
+        self.cells.push(first..self.values.len());
+    }
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_owned()
+}
+
+impl<T: IndexValue + ?Sized> IndexValue for &T {
+    fn text(&self) -> Cow<'_, str> {
+        (**self).text()
+    }
+}
+
+macro_rules! index_value_as_str {
+    ($($type:ty => $as_str:ident),* $(,)?) => {$(
+        impl IndexValue for $type {
+            fn text(&self) -> Cow<'_, str> {
+                Cow::Borrowed(self.$as_str())
+            }
+        }
+    )*};
+}
+
+index_value_as_str! {
+    String => as_str,
+    Cow<'_, str> => as_ref,
+    Arc<str> => as_ref,
+    Box<str> => as_ref,
+    Key => as_str,
+    Uid => as_str,
+}
+
+impl IndexValue for str {
+    fn text(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self)
+    }
+}
+
+macro_rules! index_value_as_display {
+    ($($type:ty),*) => {$(
+        impl IndexValue for $type {
+            fn text(&self) -> Cow<'_, str> {
+                Cow::Owned(self.to_string())
+            }
+        }
+    )*};
+}
+
+index_value_as_display!(bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, std::net::IpAddr);

@@ -1,0 +1,160 @@
+//! A handle for looking things up in one index.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::IndexFunction;
+use super::IndexPanic;
+use super::IndexValue;
+use super::compute::Computed;
+use super::indexer::Shared;
+use super::table::Table;
+use super::table::TableIndex;
+use crate::Cached;
+use crate::Key;
+
+/// Finds the objects of a cache by what an index function said of them. Cheap to clone.
+///
+/// `V` is what the function gives, so a lookup takes the same type.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informant::{Cached, Identity, Key};
+/// use informant::store::Indexer;
+///
+/// struct Service { ports: Vec<u16> }
+///
+/// let services = Indexer::new();
+/// let by_port = services.add_index("port", |service: &Cached<Service>| service.ports.clone()).unwrap();
+/// let web = Identity::of_key(Key::namespaced("shop", "web"));
+/// services.upsert(Arc::new(Cached::new(web, Service { ports: vec![80, 443] })));
+///
+/// assert_eq!(by_port.get(&443).len(), 1);
+/// assert_eq!(by_port.get(&22).len(), 0);
+/// ```
+pub struct Index<O, V = String> {
+    shared: Arc<Shared<O>>,
+    /// Where the table has it.
+    ///
+    /// INV-S5: indexes are never removed or moved, so it stays there.
+    position: usize,
+    function: Arc<IndexFunction<O>>,
+    value: PhantomData<fn(V)>,
+}
+
+/// An object does not have exactly one value in an index.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotOneValue {
+    /// It has none, or several.
+    #[error("{key} has {count} values in index {index:?}, not one")]
+    Count {
+        /// The object.
+        key: Key,
+        /// The index.
+        index: Arc<str>,
+        /// How many values it has.
+        count: usize,
+    },
+    /// The index function panicked.
+    #[error(transparent)]
+    Panic(#[from] IndexPanic),
+}
+
+impl<O, V> Index<O, V> {
+    pub(super) fn new(shared: Arc<Shared<O>>, position: usize, function: Arc<IndexFunction<O>>) -> Self {
+        Self { shared, position, function, value: PhantomData }
+    }
+
+    /// The index's name.
+    pub fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    /// The objects that have a value, in no order.
+    pub fn get<Q>(&self, value: &Q) -> Vec<Arc<Cached<O>>>
+    where
+        Q: IndexValue + ?Sized,
+        V: Borrow<Q>,
+    {
+        self.read(|table, index| table.by_value(index, &value.text()))
+    }
+
+    /// The keys of the objects that have a value, sorted.
+    pub fn keys<Q>(&self, value: &Q) -> Vec<Key>
+    where
+        Q: IndexValue + ?Sized,
+        V: Borrow<Q>,
+    {
+        self.read(|table, index| table.keys_by_value(index, &value.text()))
+    }
+
+    /// How many objects have a value.
+    pub fn count<Q>(&self, value: &Q) -> usize
+    where
+        Q: IndexValue + ?Sized,
+        V: Borrow<Q>,
+    {
+        self.read(|_, index| index.buckets.count(&value.text()))
+    }
+
+    /// All values that some object has, each once, as texts.
+    pub fn values(&self) -> Vec<Arc<str>> {
+        self.read(|_, index| index.buckets.texts().cloned().collect())
+    }
+
+    /// The objects that share a value with an example, each once. The example need not be in the cache.
+    ///
+    /// # Errors
+    ///
+    /// When the index function panics on the example.
+    pub fn like(&self, example: &Arc<Cached<O>>) -> Result<Vec<Arc<Cached<O>>>, IndexPanic> {
+        let values = self.values_of(example)?;
+        Ok(self.read(|table, index| table.by_any_value(index, values.values(0, 0))))
+    }
+
+    /// The only value of an object.
+    ///
+    /// # Errors
+    ///
+    /// When it has none or several, or the index function panics on it.
+    pub fn only_value(&self, object: &Arc<Cached<O>>) -> Result<String, NotOneValue> {
+        let values = self.values_of(object)?;
+        let mut values = values.values(0, 0);
+        match (values.next(), values.count()) {
+            (Some(value), 0) => Ok(value.to_owned()),
+            (first, more) => Err(NotOneValue::Count {
+                key: object.key().clone(),
+                index: self.function.shared_name(),
+                count: usize::from(first.is_some()) + more,
+            }),
+        }
+    }
+
+    fn values_of(&self, object: &Arc<Cached<O>>) -> Result<Computed, IndexPanic> {
+        let mut computed = Computed::new([object].into_iter(), std::slice::from_ref(&self.function));
+        match computed.panics.pop() {
+            None => Ok(computed),
+            Some(panic) => Err(panic),
+        }
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&Table<O>, &TableIndex<O>) -> R) -> R {
+        let table = self.shared.table.read();
+        read(&table, table.index_at(self.position).expect("INV-S5"))
+    }
+}
+
+impl<O, V> Clone for Index<O, V> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.shared), self.position, Arc::clone(&self.function))
+    }
+}
+
+impl<O, V> fmt::Debug for Index<O, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index({} by {})", self.shared.resource, self.name())
+    }
+}

@@ -1,0 +1,272 @@
+//! The writer of the cache.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use parking_lot::RwLock;
+
+use super::Applied;
+use super::Index;
+use super::IndexFunction;
+use super::IndexPanic;
+use super::IndexValue;
+use super::Lister;
+use super::Replacement;
+use super::WriteBatch;
+use super::compute::Computed;
+use super::table::Table;
+use super::table::TableIndex;
+use crate::Cached;
+use crate::Key;
+use crate::Relist;
+
+/// Writes the cache of one kind. Reading is done by its [`lister`](Self::lister), which anybody can have.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informant::{Cached, Identity, Key};
+/// use informant::store::Indexer;
+///
+/// struct Pod { node: Option<&'static str> }
+///
+/// let pods = Indexer::new();
+/// let by_node = pods.add_index("node", |pod: &Cached<Pod>| pod.node).unwrap();
+/// let web = Identity::of_key(Key::namespaced("shop", "web"));
+/// pods.upsert(Arc::new(Cached::new(web, Pod { node: Some("node-1") })));
+///
+/// assert_eq!(by_node.get("node-1").len(), 1);
+/// assert_eq!(pods.lister().by_index("node", "node-1").unwrap().len(), 1);
+/// ```
+pub struct Indexer<O> {
+    shared: Arc<Shared<O>>,
+    /// Writers take turns. Index functions run in the turn, before any reader has to wait.
+    ///
+    /// INV-S4: the functions of the table's indexes, in the same order.
+    turn: Mutex<Vec<Arc<IndexFunction<O>>>>,
+}
+
+/// Settings of an [`Indexer`].
+pub struct IndexerBuilder<O> {
+    resource: Arc<str>,
+    has_namespace_index: bool,
+    objects: PhantomData<fn() -> O>,
+}
+
+/// What writer and readers share.
+pub(super) struct Shared<O> {
+    /// The current state. A writer changes it in place only if nobody holds a snapshot of it.
+    pub(super) table: RwLock<Arc<Table<O>>>,
+    /// What the objects are called in errors.
+    pub(super) resource: Arc<str>,
+}
+
+/// An index of that name exists already.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an index named {name:?} exists already")]
+pub struct DuplicateIndex {
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl<O> Indexer<O> {
+    /// An empty cache with an index by namespace.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// An empty cache with settings.
+    pub fn builder() -> IndexerBuilder<O> {
+        IndexerBuilder { resource: "objects".into(), has_namespace_index: true, objects: PhantomData }
+    }
+
+    /// The reader's side. It sees every write as soon as the call that made it returns.
+    pub fn lister(&self) -> Lister<O> {
+        Lister::new(Arc::clone(&self.shared))
+    }
+
+    /// Stores an object in place of what has its key, and gives what that was. The cache's version stays.
+    pub fn upsert(&self, object: Arc<Cached<O>>) -> Option<Arc<Cached<O>>> {
+        let mut batch = WriteBatch::with_capacity(1);
+        batch.upsert(object);
+        self.apply(batch).replacements.pop().and_then(|replacement| replacement.old)
+    }
+
+    /// Removes an object, and gives what it was. The cache's version stays.
+    pub fn remove(&self, key: &Key) -> Option<Arc<Cached<O>>> {
+        let mut batch = WriteBatch::with_capacity(1);
+        batch.remove(key.clone());
+        self.apply(batch).replacements.pop().and_then(|replacement| replacement.old)
+    }
+
+    /// Applies all writes of a batch at once: a reader sees none of them or all.
+    pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
+        let functions = self.turn.lock();
+        self.apply_in_turn(&functions, batch)
+    }
+
+    /// Makes the cache what a list says, at once. The replacements are the removals, then the listed objects in order.
+    ///
+    /// Of a key that is listed twice only the last object counts. What is listed as quarantined stays. An object that is
+    /// the very same as the stored one is not indexed again.
+    pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
+        let functions = self.turn.lock();
+        let table = Arc::clone(&self.shared.table.read());
+        let is_missing = relist.missing();
+        let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
+        let listed = relist.objects.iter().enumerate();
+        let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
+        let listed: Vec<_> = listed
+            .map(|(_, object)| (object, table.get(object.key()).is_some_and(|stored| Arc::ptr_eq(stored, object))))
+            .collect();
+
+        let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, is_stored)| !is_stored).count());
+        table.iter().filter(|object| is_missing(object)).for_each(|object| batch.remove(object.key().clone()));
+        let removals = batch.len();
+        for (object, _) in listed.iter().filter(|(_, is_stored)| !is_stored) {
+            batch.upsert(Arc::clone(object));
+        }
+        batch.at(relist.version.clone());
+        drop(table);
+        let Applied { mut replacements, index_panics } = self.apply_in_turn(&functions, batch);
+
+        let mut changed = replacements.split_off(removals).into_iter();
+        replacements.extend(listed.into_iter().filter_map(|(object, is_stored)| match is_stored {
+            true => Some(Replacement { old: Some(Arc::clone(object)), new: Some(Arc::clone(object)) }),
+            false => changed.next(),
+        }));
+        Applied { replacements, index_panics }
+    }
+
+    /// Adds an index and fills it from what is stored, while others go on reading. Gives a handle for looking things up;
+    /// everybody else finds the index by its name.
+    ///
+    /// The function gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
+    ///
+    /// # Errors
+    ///
+    /// When an index of that name exists.
+    pub fn add_index<V, I>(
+        &self,
+        name: &str,
+        values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
+    ) -> Result<Index<O, V>, DuplicateIndex>
+    where
+        I: IntoIterator<Item = V>,
+        V: IndexValue,
+    {
+        let function = Arc::new(IndexFunction::new(name, values));
+        let (position, _) = self.add_functions(vec![Arc::clone(&function)])?;
+        Ok(Index::new(Arc::clone(&self.shared), position, function))
+    }
+
+    /// Adds several indexes, all or none, and tells which of their functions panicked on which stored objects.
+    ///
+    /// # Errors
+    ///
+    /// When an index of one of the names exists; then none is added.
+    pub fn add_indexes(
+        &self,
+        functions: impl IntoIterator<Item = IndexFunction<O>>,
+    ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
+        let functions = functions.into_iter().map(Arc::new).collect();
+        self.add_functions(functions).map(|(_, panics)| panics)
+    }
+
+    /// Gives the position of the first one, and the panics on stored objects.
+    fn add_functions(&self, added: Vec<Arc<IndexFunction<O>>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
+        let mut functions = self.turn.lock();
+        for (position, function) in added.iter().enumerate() {
+            let mut others = functions.iter().chain(&added[..position]);
+            if others.any(|other| other.name() == function.name()) {
+                return Err(DuplicateIndex { name: function.shared_name() });
+            }
+        }
+        let table = Arc::clone(&self.shared.table.read());
+        let computed = Computed::new(table.iter(), &added);
+        let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
+        for (row, (slot, _)) in table.occupied().enumerate() {
+            for (column, index) in indexes.iter_mut().enumerate() {
+                index.buckets.set(slot, computed.values(row, column));
+            }
+        }
+        drop(table);
+        self.change(0, |table| table.add_indexes(indexes));
+        let position = functions.len();
+        functions.extend(added);
+        Ok((position, computed.panics))
+    }
+
+    fn apply_in_turn(&self, functions: &[Arc<IndexFunction<O>>], batch: WriteBatch<O>) -> Applied<O> {
+        let mut computed = Computed::new(batch.upserts(), functions);
+        let index_panics = std::mem::take(&mut computed.panics);
+        let WriteBatch { writes, version } = batch;
+        let replacements = self.change(writes.len(), |table| table.apply(writes, &computed, version));
+        Applied { replacements, index_panics }
+    }
+
+    /// Changes the state, in the caller's turn, so that readers see it from one moment to the next. What a change replaces
+    /// must come back as its result, to be dropped where no reader waits.
+    fn change<R>(&self, writes: usize, change: impl FnOnce(&mut Table<O>) -> R) -> R {
+        let is_quick = self.shared.table.read().is_quick(writes);
+        if is_quick {
+            let mut current = self.shared.table.write();
+            if let Some(table) = Arc::get_mut(&mut current) {
+                return change(table);
+            }
+        }
+        // Aside: while readers go on with the current state, or because somebody holds a snapshot of it.
+        let current = Arc::clone(&self.shared.table.read());
+        let mut next = Table::clone(&current);
+        drop(current);
+        let result = change(&mut next);
+        let next = Arc::new(next);
+        let old = std::mem::replace(&mut *self.shared.table.write(), next);
+        drop(old);
+        result
+    }
+}
+
+impl<O> IndexerBuilder<O> {
+    /// What the objects are called in errors, such as "pods". Default: "objects".
+    pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
+        self.resource = resource.into();
+        self
+    }
+
+    /// Whether there is an index by namespace; without it, asking for a namespace means looking at everything.
+    /// Default: yes.
+    pub fn namespace_index(mut self, has_namespace_index: bool) -> Self {
+        self.has_namespace_index = has_namespace_index;
+        self
+    }
+
+    /// Makes the cache.
+    pub fn build(self) -> Indexer<O> {
+        let functions: Vec<_> =
+            self.has_namespace_index.then(|| Arc::new(IndexFunction::by_namespace())).into_iter().collect();
+        let mut table = Table::default();
+        table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
+        let shared = Arc::new(Shared { table: RwLock::new(Arc::new(table)), resource: self.resource });
+        Indexer { shared, turn: Mutex::new(functions) }
+    }
+}
+
+impl<O> Default for Indexer<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for Indexer<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.shared.table.read();
+        f.debug_struct("Indexer")
+            .field("resource", &self.shared.resource)
+            .field("len", &table.len())
+            .field("version", &table.version())
+            .finish()
+    }
+}

@@ -1,0 +1,259 @@
+//! The readers of the cache.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::core::Expression;
+use kube::core::Selector;
+use kube::core::SelectorExt;
+
+use super::Index;
+use super::NAMESPACE_INDEX;
+use super::Snapshot;
+use super::UnknownIndex;
+use super::indexer::Shared;
+use super::table::Table;
+use crate::Cached;
+use crate::Key;
+use crate::Labelled;
+use crate::ResourceVersion;
+use crate::key::KeyParts;
+
+/// Reads the cache of one kind. Cheap to clone, for anybody who wants to look.
+///
+/// Every call answers from one consistent state, with the shared objects themselves, in no particular order. To ask
+/// several questions of the same state, take a [`snapshot`](Self::snapshot).
+///
+/// ```
+/// use std::sync::Arc;
+/// use informant::{Lazy, Scanner};
+/// use informant::store::Indexer;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::core::Expression;
+///
+/// let indexer = Indexer::new();
+/// let json = br#"{"metadata":{"namespace":"shop","name":"web","labels":{"app":"web"}}}"#;
+/// indexer.upsert(Scanner::of_kind::<Pod>().scan(json)?.decode::<Lazy<Pod>>()?);
+///
+/// let pods = indexer.lister();
+/// assert!(pods.get(&"shop/web".parse()?).is_some());
+/// assert_eq!(pods.namespace("shop").list().len(), 1);
+/// assert_eq!(pods.select(&Expression::Equal("app".into(), "api".into()).into()).len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Lister<O> {
+    shared: Arc<Shared<O>>,
+}
+
+/// Reads the objects of one namespace.
+pub struct NamespaceLister<O> {
+    lister: Lister<O>,
+    namespace: Arc<str>,
+}
+
+/// The cache does not have the object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{resource} {key} not found in the cache")]
+pub struct NotFound {
+    /// What the objects are called.
+    pub resource: Arc<str>,
+    /// Which one was asked for.
+    pub key: Key,
+}
+
+impl<O> Lister<O> {
+    pub(super) fn new(shared: Arc<Shared<O>>) -> Self {
+        Self { shared }
+    }
+
+    /// The object of a key.
+    pub fn get(&self, key: &Key) -> Option<Arc<Cached<O>>> {
+        self.read(|table| table.get(key).cloned())
+    }
+
+    /// The object of a key, or an error that names it.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn require(&self, key: &Key) -> Result<Arc<Cached<O>>, NotFound> {
+        self.get(key).ok_or_else(|| self.not_found(key.clone()))
+    }
+
+    /// All objects.
+    pub fn list(&self) -> Vec<Arc<Cached<O>>> {
+        self.read(Table::list)
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<Key> {
+        self.read(|table| table.iter().map(|object| object.key().clone()).collect())
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read(Table::len)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version of the server's state that the cache shows; `None` before the first list.
+    pub fn version(&self) -> Option<ResourceVersion> {
+        self.read(|table| table.version().cloned())
+    }
+
+    /// The objects of one namespace. An empty name means all of them.
+    pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespaceLister<O> {
+        NamespaceLister { lister: self.clone(), namespace: namespace.into() }
+    }
+
+    /// The index of a name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn index(&self, name: &str) -> Result<Index<O>, UnknownIndex> {
+        self.read(|table| {
+            let position = table.position_of(name)?;
+            Ok(Index::new(Arc::clone(&self.shared), position, Arc::clone(&table.index(name)?.function)))
+        })
+    }
+
+    /// The objects that have a value in an index; none if no object has it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such index.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+        self.read(|table| Ok(table.by_value(table.index(index)?, value)))
+    }
+
+    /// The keys of the objects that have a value in an index, sorted.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such index.
+    pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
+        self.read(|table| Ok(table.keys_by_value(table.index(index)?, value)))
+    }
+
+    /// All values that some object has in an index, each once; none if there is no such index.
+    pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
+        self.read(|table| table.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default())
+    }
+
+    /// The current state, to be asked as often as needed while the cache goes on.
+    pub fn snapshot(&self) -> Snapshot<O> {
+        Snapshot::new(Arc::clone(&self.shared.table.read()))
+    }
+
+    fn in_namespace(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
+        if namespace.is_empty() {
+            return self.list();
+        }
+        let found = self.read(|table| table.in_namespace(namespace));
+        found.unwrap_or_else(|| {
+            tracing::warn!(
+                resource = &*self.shared.resource,
+                index = NAMESPACE_INDEX,
+                "no index by namespace; looking at all objects"
+            );
+            let mut all = self.list();
+            all.retain(|object| object.key().namespace() == Some(namespace));
+            all
+        })
+    }
+
+    fn not_found(&self, key: Key) -> NotFound {
+        NotFound { resource: Arc::clone(&self.shared.resource), key }
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&Table<O>) -> R) -> R {
+        read(&self.shared.table.read())
+    }
+}
+
+impl<O: Labelled> Lister<O> {
+    /// The objects whose labels match.
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>> {
+        select(selector, || self.list())
+    }
+}
+
+impl<O> NamespaceLister<O> {
+    /// The object of a name. If the namespace is empty, the name is that of an object in none.
+    pub fn get(&self, name: &str) -> Option<Arc<Cached<O>>> {
+        self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned())
+    }
+
+    /// The object of a name, or an error that names it.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn require(&self, name: &str) -> Result<Arc<Cached<O>>, NotFound> {
+        self.get(name).ok_or_else(|| self.lister.not_found(Key::namespaced(&self.namespace, name)))
+    }
+
+    /// All objects of the namespace.
+    pub fn list(&self) -> Vec<Arc<Cached<O>>> {
+        self.lister.in_namespace(&self.namespace)
+    }
+}
+
+impl<O: Labelled> NamespaceLister<O> {
+    /// The objects of the namespace whose labels match.
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>> {
+        select(selector, || self.list())
+    }
+}
+
+/// Labels are read after the list was made: reading them may be somebody else's code, and no reader or writer waits for it.
+fn select<O: Labelled>(selector: &Selector, list: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> Vec<Arc<Cached<O>>> {
+    if matches_nothing(selector) {
+        return Vec::new();
+    }
+    let mut objects = list();
+    if !selector.selects_all() {
+        objects.retain(|object| selector.matches(&object.object().labels()));
+    }
+    objects
+}
+
+fn matches_nothing(selector: &Selector) -> bool {
+    selector.clone().into_iter().any(|expression| match expression {
+        Expression::In(_, values) => values.is_empty(),
+        Expression::NotIn(..)
+        | Expression::Equal(..)
+        | Expression::NotEqual(..)
+        | Expression::Exists(_)
+        | Expression::DoesNotExist(_) => false,
+    })
+}
+
+impl<O> Clone for Lister<O> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<O> Clone for NamespaceLister<O> {
+    fn clone(&self) -> Self {
+        Self { lister: self.lister.clone(), namespace: Arc::clone(&self.namespace) }
+    }
+}
+
+impl<O> fmt::Debug for Lister<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lister({}, {})", self.shared.resource, self.len())
+    }
+}
+
+impl<O> fmt::Debug for NamespaceLister<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NamespaceLister({}, {:?})", self.lister.shared.resource, self.namespace)
+    }
+}

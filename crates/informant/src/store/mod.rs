@@ -1,0 +1,37 @@
+//! Stage 3: the cache. One indexed copy of all objects of a kind, always of one consistent state.
+//!
+//! - **In:** batches of writes from the controller; index functions from users, at any time.
+//! - **Out:** shared objects, by key, namespace, labels or index; snapshots; what each write replaced.
+//! - **Knows nothing of:** queues, handlers, where objects come from.
+//!
+//! [`Indexer`] writes, [`Lister`] and [`Index`] read. Readers wait for a write as long as it takes to swap pointers in:
+//! index functions, large batches and the freeing of old objects happen while they go on reading.
+
+mod buckets;
+mod compute;
+mod index;
+mod indexer;
+mod lister;
+mod snapshot;
+mod table;
+mod write;
+
+pub use compute::IndexFunction;
+pub use compute::IndexPanic;
+pub use compute::IndexValue;
+pub use index::Index;
+pub use index::NotOneValue;
+pub use indexer::DuplicateIndex;
+pub use indexer::Indexer;
+pub use indexer::IndexerBuilder;
+pub use lister::Lister;
+pub use lister::NamespaceLister;
+pub use lister::NotFound;
+pub use snapshot::Snapshot;
+pub use table::UnknownIndex;
+pub use write::Applied;
+pub use write::Replacement;
+pub use write::WriteBatch;
+
+/// The name of the built-in index by namespace. Objects that are in none have the empty value.
+pub const NAMESPACE_INDEX: &str = "namespace";

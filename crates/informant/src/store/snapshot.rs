@@ -1,0 +1,99 @@
+//! One state of the cache, kept.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::UnknownIndex;
+use super::table::Table;
+use crate::Cached;
+use crate::Key;
+use crate::ResourceVersion;
+
+/// One state of the cache: objects, indexes and version belong together, whatever is written meanwhile.
+///
+/// Taking one copies a pointer. While it is held, the next write copies the tables (not the objects), so do not keep it
+/// for long.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informant::{Cached, Identity, Key};
+/// use informant::store::Indexer;
+///
+/// let stock = Indexer::new();
+/// stock.upsert(Arc::new(Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12)));
+/// let before = stock.lister().snapshot();
+///
+/// stock.remove(&Key::namespaced("shop", "apples"));
+///
+/// assert_eq!(before.by_index("namespace", "shop").unwrap().len(), 1);
+/// assert!(stock.lister().is_empty());
+/// ```
+pub struct Snapshot<O> {
+    table: Arc<Table<O>>,
+}
+
+impl<O> Snapshot<O> {
+    pub(super) fn new(table: Arc<Table<O>>) -> Self {
+        Self { table }
+    }
+
+    /// The object of a key.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Cached<O>>> {
+        self.table.get(key)
+    }
+
+    /// All objects, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
+        self.table.iter()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version of the server's state that this is; `None` before the first list.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        self.table.version()
+    }
+
+    /// The objects that have a value in an index; none if no object has it.
+    ///
+    /// # Errors
+    ///
+    /// When there was no such index yet.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+        Ok(self.table.by_value(self.table.index(index)?, value))
+    }
+
+    /// The keys of the objects that have a value in an index, sorted.
+    ///
+    /// # Errors
+    ///
+    /// When there was no such index yet.
+    pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
+        Ok(self.table.keys_by_value(self.table.index(index)?, value))
+    }
+
+    /// All values that some object has in an index, each once; none if there was no such index yet.
+    pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
+        self.table.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
+    }
+}
+
+impl<O> Clone for Snapshot<O> {
+    fn clone(&self) -> Self {
+        Self { table: Arc::clone(&self.table) }
+    }
+}
+
+impl<O> fmt::Debug for Snapshot<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("len", &self.len()).field("version", &self.version()).finish()
+    }
+}

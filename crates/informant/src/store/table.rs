@@ -1,0 +1,280 @@
+//! The cache without locks: objects by key, and the indexes over them. Every rule of this stage lives here.
+
+use std::sync::Arc;
+
+use hashbrown::Equivalent;
+use hashbrown::HashTable;
+
+use super::NAMESPACE_INDEX;
+use super::buckets::Buckets;
+use super::buckets::Slot;
+use super::compute::Computed;
+use super::compute::IndexFunction;
+use super::write::Replacement;
+use super::write::Write;
+use crate::Cached;
+use crate::Key;
+use crate::ResourceVersion;
+use crate::key::KeyParts;
+
+/// All objects, their indexes and their version: one state of the cache.
+pub(super) struct Table<O> {
+    /// The objects. An object keeps its slot while it is updated, so that indexes need not know of it.
+    slots: Vec<Option<Arc<Cached<O>>>>,
+
+    /// INV-S1: exactly the empty slots.
+    free: Vec<Slot>,
+
+    /// INV-S2: finds exactly the slots in use, by the keys of their objects.
+    by_key: HashTable<Slot>,
+
+    /// INV-S3: an empty slot has no values in any index.
+    indexes: Vec<TableIndex<O>>,
+
+    version: Option<ResourceVersion>,
+}
+
+/// One index: how its values are found, and where they are.
+pub(super) struct TableIndex<O> {
+    pub(super) function: Arc<IndexFunction<O>>,
+    pub(super) buckets: Buckets,
+}
+
+/// There is no index of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no index is named {name:?}; there are {existing:?}")]
+pub struct UnknownIndex {
+    /// The name that was asked for.
+    pub name: String,
+    /// The indexes that exist.
+    pub existing: Vec<Arc<str>>,
+}
+
+/// Reading.
+impl<O> Table<O> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Cached<O>>> {
+        self.object(self.slot_of(key, key.table_hash())?)
+    }
+
+    pub(super) fn get_parts(&self, key: KeyParts<'_>) -> Option<&Arc<Cached<O>>> {
+        self.object(self.slot_of(&key, key.table_hash())?)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// All objects, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
+        self.slots.iter().flatten()
+    }
+
+    pub(super) fn list(&self) -> Vec<Arc<Cached<O>>> {
+        let mut list = Vec::with_capacity(self.len());
+        list.extend(self.iter().cloned());
+        list
+    }
+
+    pub(super) fn version(&self) -> Option<&ResourceVersion> {
+        self.version.as_ref()
+    }
+
+    pub(super) fn index(&self, name: &str) -> Result<&TableIndex<O>, UnknownIndex> {
+        let position = self.position_of(name)?;
+        Ok(&self.indexes[position])
+    }
+
+    pub(super) fn position_of(&self, name: &str) -> Result<usize, UnknownIndex> {
+        let unknown = || UnknownIndex { name: name.to_owned(), existing: self.index_names() };
+        self.indexes.iter().position(|index| index.function.name() == name).ok_or_else(unknown)
+    }
+
+    /// The index at a position, unless this state is older than it.
+    pub(super) fn index_at(&self, position: usize) -> Option<&TableIndex<O>> {
+        self.indexes.get(position)
+    }
+
+    /// The objects that have a value in an index, in no order.
+    pub(super) fn by_value(&self, index: &TableIndex<O>, value: &str) -> Vec<Arc<Cached<O>>> {
+        index.buckets.slots(value).filter_map(|slot| self.object(slot)).cloned().collect()
+    }
+
+    /// The objects that have any of some values in an index, each once, in no order.
+    pub(super) fn by_any_value<'a>(
+        &self,
+        index: &TableIndex<O>,
+        values: impl Iterator<Item = &'a str>,
+    ) -> Vec<Arc<Cached<O>>> {
+        let mut slots: Vec<_> = values.flat_map(|value| index.buckets.slots(value)).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots.into_iter().filter_map(|slot| self.object(slot)).cloned().collect()
+    }
+
+    /// The keys of the objects that have a value in an index, sorted.
+    pub(super) fn keys_by_value(&self, index: &TableIndex<O>, value: &str) -> Vec<Key> {
+        let slots = index.buckets.slots(value).filter_map(|slot| self.object(slot));
+        let mut keys: Vec<_> = slots.map(|object| object.key().clone()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The objects of a namespace by its index, or `None` if there is no such index.
+    pub(super) fn in_namespace(&self, namespace: &str) -> Option<Vec<Arc<Cached<O>>>> {
+        let index = self.index(NAMESPACE_INDEX).ok()?;
+        Some(self.by_value(index, namespace))
+    }
+
+    fn index_names(&self) -> Vec<Arc<str>> {
+        self.indexes.iter().map(|index| index.function.shared_name()).collect()
+    }
+
+    fn object(&self, slot: Slot) -> Option<&Arc<Cached<O>>> {
+        self.slots[slot as usize].as_ref()
+    }
+
+    fn slot_of(&self, key: &impl Equivalent<Key>, hash: u64) -> Option<Slot> {
+        self.by_key.find(hash, |&slot| key.equivalent(key_at(&self.slots, slot))).copied()
+    }
+
+    /// The slots in use and their objects.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (Slot, &Arc<Cached<O>>)> {
+        (0..).zip(&self.slots).filter_map(|(slot, object)| Some((slot, object.as_ref()?)))
+    }
+}
+
+/// Writing.
+impl<O> Table<O> {
+    /// Applies writes in order; gives what each of them replaced. `computed` has the index values of all upserts.
+    pub(super) fn apply(
+        &mut self,
+        writes: Vec<Write<O>>,
+        computed: &Computed,
+        version: Option<ResourceVersion>,
+    ) -> Vec<Replacement<O>> {
+        if version.is_some() {
+            self.version = version;
+        }
+        let mut upserts = 0;
+        let apply = |write| match write {
+            Write::Upsert(object) => {
+                upserts += 1;
+                self.upsert(object, computed, upserts - 1)
+            }
+            Write::Remove(key) => Replacement { old: self.remove(&key), new: None },
+        };
+        writes.into_iter().map(apply).collect()
+    }
+
+    /// Adds indexes whose values were computed for all slots in use.
+    pub(super) fn add_indexes(&mut self, indexes: Vec<TableIndex<O>>) {
+        self.indexes.extend(indexes);
+    }
+
+    /// Whether so many writes can be applied in place without keeping readers waiting for long: they are few, absolutely
+    /// or beside what is there, and no large table has to grow for them.
+    pub(super) fn is_quick(&self, writes: usize) -> bool {
+        const FEW: usize = 1024;
+        const LARGE: usize = 16 * 1024;
+        let room_in_slots = self.slots.capacity() - self.slots.len() + self.free.len();
+        let room = room_in_slots.min(self.by_key.capacity() - self.by_key.len());
+        writes <= FEW.max(self.len() / 32) && (writes <= room || self.len() < LARGE)
+    }
+
+    fn upsert(&mut self, object: Arc<Cached<O>>, computed: &Computed, row: usize) -> Replacement<O> {
+        let hash = object.key().table_hash();
+        let (slot, old) = match self.slot_of(object.key(), hash) {
+            Some(slot) => (slot, self.slots[slot as usize].replace(Arc::clone(&object))),
+            None => (self.occupy(Arc::clone(&object), hash), None),
+        };
+        for (column, index) in self.indexes.iter_mut().enumerate() {
+            index.buckets.set(slot, computed.values(row, column));
+        }
+        Replacement { old, new: Some(object) }
+    }
+
+    fn occupy(&mut self, object: Arc<Cached<O>>, hash: u64) -> Slot {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Some(object);
+                slot
+            }
+            None => {
+                self.slots.push(Some(object));
+                Slot::try_from(self.slots.len() - 1).expect("a cache has less than 2^32 objects")
+            }
+        };
+        let slots = &self.slots;
+        self.by_key.insert_unique(hash, slot, |&slot| key_at(slots, slot).table_hash());
+        slot
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Arc<Cached<O>>> {
+        let slots = &self.slots;
+        let entry = self.by_key.find_entry(key.table_hash(), |&slot| key_at(slots, slot) == key).ok()?;
+        let (slot, _) = entry.remove();
+        for index in &mut self.indexes {
+            index.buckets.clear(slot);
+        }
+        self.free.push(slot);
+        self.slots[slot as usize].take()
+    }
+
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self) {
+        use std::collections::BTreeSet;
+
+        let free: BTreeSet<_> = self.free.iter().copied().collect();
+        let empty: BTreeSet<_> =
+            (0..).zip(&self.slots).filter(|(_, object)| object.is_none()).map(|(slot, _)| slot).collect();
+        assert_eq!(free, empty, "INV-S1");
+        assert_eq!(free.len(), self.free.len(), "INV-S1");
+        assert_eq!(self.by_key.len() + self.free.len(), self.slots.len(), "INV-S2");
+        for (slot, object) in self.occupied() {
+            assert_eq!(self.slot_of(object.key(), object.key().table_hash()), Some(slot), "INV-S2");
+        }
+        for index in &self.indexes {
+            let values = index.buckets.check_invariants(self.slots.len() as Slot);
+            assert!(empty.iter().all(|&slot| values[slot as usize].is_empty()), "INV-S3");
+        }
+    }
+}
+
+fn key_at<O>(slots: &[Option<Arc<Cached<O>>>], slot: Slot) -> &Key {
+    slots[slot as usize].as_ref().expect("INV-S2").key()
+}
+
+impl<O> Default for Table<O> {
+    fn default() -> Self {
+        let by_key = HashTable::new();
+        Self { slots: Vec::new(), free: Vec::new(), by_key, indexes: Vec::new(), version: None }
+    }
+}
+
+impl<O> Clone for Table<O> {
+    /// Copies pointers, not objects.
+    fn clone(&self) -> Self {
+        // With the same room, so that the copy need not grow at its next write.
+        let mut slots = Vec::with_capacity(self.slots.capacity());
+        slots.extend_from_slice(&self.slots);
+        Self {
+            slots,
+            free: self.free.clone(),
+            by_key: self.by_key.clone(),
+            indexes: self.indexes.clone(),
+            version: self.version.clone(),
+        }
+    }
+}
+
+impl<O> TableIndex<O> {
+    pub(super) fn new(function: Arc<IndexFunction<O>>) -> Self {
+        Self { function, buckets: Buckets::default() }
+    }
+}
+
+impl<O> Clone for TableIndex<O> {
+    fn clone(&self) -> Self {
+        Self { function: Arc::clone(&self.function), buckets: self.buckets.clone() }
+    }
+}

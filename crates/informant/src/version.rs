@@ -1,0 +1,122 @@
+//! The server's version of an object or of a whole collection.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use smol_str::SmolStr;
+
+/// A resource version: opaque, except that decimals can be compared.
+///
+/// Kubernetes promises from 1.35 on that versions of one resource are decimals that grow. Two versions
+/// that are equal as texts are equal; which of two is newer is asked with [`compare`](Self::compare), so that
+/// a source whose versions are something else gets an error and not a wrong answer.
+///
+/// ```
+/// use std::cmp::Ordering;
+/// use informant::ResourceVersion;
+///
+/// let old = ResourceVersion::new("99");
+/// let new = ResourceVersion::new("100000000000000000000000000000");
+/// assert_eq!(old.compare(&new), Ok(Ordering::Less));
+/// assert!(old.compare(&ResourceVersion::new("v7")).is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct ResourceVersion(SmolStr);
+
+/// Two versions that have no order, because one of them is not a decimal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("resource versions {left:?} and {right:?} cannot be compared: both must be decimals without leading zeros")]
+pub struct NotComparable {
+    /// The version that was asked.
+    pub left: ResourceVersion,
+    /// The version it was to be compared with.
+    pub right: ResourceVersion,
+}
+
+impl ResourceVersion {
+    /// Takes a version as the server wrote it. An empty one means that there is none.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(SmolStr::new(text))
+    }
+
+    /// The version as the server wrote it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is no version at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Says which of two versions is newer.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not a decimal, of whatever length, without leading zeros.
+    pub fn compare(&self, other: &Self) -> Result<Ordering, NotComparable> {
+        if self.is_decimal() && other.is_decimal() {
+            // Without leading zeros the longer number is the larger one.
+            Ok((self.0.len(), self.as_str()).cmp(&(other.0.len(), other.as_str())))
+        } else {
+            Err(NotComparable { left: self.clone(), right: other.clone() })
+        }
+    }
+
+    fn is_decimal(&self) -> bool {
+        match self.0.as_bytes() {
+            [] => false,
+            [b'0', _, ..] => false,
+            digits => digits.iter().all(u8::is_ascii_digit),
+        }
+    }
+}
+
+impl From<&str> for ResourceVersion {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compare(left: &str, right: &str) -> Option<Ordering> {
+        ResourceVersion::new(left).compare(&ResourceVersion::new(right)).ok()
+    }
+
+    #[test]
+    fn decimals_of_any_length_compare_as_numbers() {
+        assert_eq!(compare("9", "10"), Some(Ordering::Less));
+        assert_eq!(compare("10", "10"), Some(Ordering::Equal));
+        assert_eq!(compare("0", "1"), Some(Ordering::Less));
+        assert_eq!(compare("18446744073709551616", "18446744073709551615"), Some(Ordering::Greater));
+        assert_eq!(compare(&"9".repeat(400), &format!("1{}", "0".repeat(400))), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn what_is_not_a_decimal_has_no_order_and_the_error_names_both() {
+        for odd in ["", "007", "v7", "1.5", "-1", "1 ", "१"] {
+            assert_eq!(compare(odd, "1"), None, "{odd:?}");
+            assert_eq!(compare("1", odd), None, "{odd:?}");
+        }
+        let error = ResourceVersion::new("v7").compare(&"8".into()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "resource versions \"v7\" and \"8\" cannot be compared: both must be decimals without leading zeros"
+        );
+    }
+}
