@@ -11,6 +11,8 @@ mod delta_fifo;
 mod in_order_fifo;
 mod known;
 mod receipt;
+#[cfg(test)]
+mod scenario;
 mod watched;
 
 pub use delta_fifo::DeltaFifo;

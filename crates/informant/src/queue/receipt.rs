@@ -158,6 +158,11 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn ticket(&self) -> &Q::Ticket {
+        &self.ticket
+    }
+
     pub(super) fn queue(&self) -> &Q {
         &self.queue
     }

@@ -3,6 +3,8 @@
 //! This file is the shell: a lock and a wake-up around the rules of [`rules`].
 
 mod marks;
+#[cfg(test)]
+mod model;
 mod rules;
 
 use std::sync::Arc;

@@ -381,30 +381,29 @@ impl<O> State<O> {
         self.count_attempt(was);
     }
 
+    /// `taken_notices` are those of all receipts that are out.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self) {
+    pub(super) fn check_invariants(&self, taken_notices: &[Hold]) {
         let mut in_line: Vec<_> = self.order.iter().collect();
         in_line.sort();
-        let mut can_be_taken: Vec<_> = self.entries.iter().collect();
-        can_be_taken.retain(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_none());
-        let mut can_be_taken: Vec<_> = can_be_taken.into_iter().map(|(key, _)| key).collect();
-        can_be_taken.sort();
-        assert_eq!(in_line, can_be_taken, "INV-Q1");
+        let takeable = self.entries.iter().filter(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_none());
+        let mut takeable: Vec<_> = takeable.map(|(key, _)| key).collect();
+        takeable.sort();
+        assert_eq!(in_line, takeable, "INV-Q1");
         assert!(self.entries.values().all(|entry| entry.waiting.is_some() || entry.in_flight.is_some()), "INV-Q2");
         for (key, entry) in &self.entries {
-            assert!(
-                entry.waiting.iter().all(|waiting| waiting.deltas.iter().all(|delta| delta.key() == key)),
-                "INV-D1"
-            );
+            let mut deltas = entry.waiting.iter().flat_map(|waiting| waiting.deltas.iter());
+            assert!(deltas.all(|delta| delta.key() == key), "INV-D1");
         }
-    }
 
-    /// All holds of what waits, and of what is in flight but for notices.
-    #[cfg(test)]
-    pub(super) fn holds(&self) -> (Vec<Hold>, Vec<Hold>) {
         let waiting = self.entries.values().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.hold);
+        let waiting: Vec<_> = waiting.chain(self.notices.iter().copied()).collect();
         let in_flight = self.entries.values().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.hold);
-        (waiting.chain(self.notices.iter().copied()).collect(), in_flight.collect())
+        let in_flight: Vec<_> = in_flight.chain(taken_notices.iter().copied()).collect();
+        let counted = waiting.iter().chain(&in_flight).filter(|hold| hold.initial == Initial::Counted).count();
+        assert_eq!(self.initial_left.unwrap_or_default(), counted, "INV-Q3");
+        let marks = |holds: Vec<Hold>| holds.iter().map(|hold| hold.mark).collect();
+        self.marks.check_invariants(marks(waiting), marks(in_flight));
     }
 }
 

@@ -1,0 +1,361 @@
+//! The rules against a model that is too simple to be wrong: no marks, no counters, everything is looked up.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::super::scenario::Cache;
+use super::super::scenario::Push;
+use super::super::scenario::Server;
+use super::super::scenario::Step;
+use super::super::scenario::config;
+use super::super::scenario::steps;
+use super::*;
+
+/// Names a call that pushed something.
+type CallId = usize;
+
+/// What waits or is in flight of one object, or all waiting notices.
+#[derive(Debug, Clone, Default)]
+struct Group {
+    deltas: Vec<Delta<()>>,
+    /// The calls that it is of.
+    calls: BTreeSet<CallId>,
+}
+
+#[derive(Default)]
+struct Model {
+    line: Vec<Key>,
+    waiting: BTreeMap<Key, Group>,
+    in_flight: BTreeMap<Key, Group>,
+    notices: Group,
+    /// Notices in flight, by the receipt that has them.
+    taken_notices: BTreeMap<usize, Group>,
+    /// The version of each call.
+    calls: Vec<Option<u64>>,
+    /// The call that was the first list, and what of it was not attempted; `None` as key stands for the notice.
+    first_list: Option<(CallId, BTreeSet<Option<Key>>)>,
+    is_populated: bool,
+}
+
+impl Model {
+    fn push(&mut self, call: CallId, delta: Delta<()>) {
+        let key = delta.key().clone();
+        if !self.waiting.contains_key(&key) && !self.in_flight.contains_key(&key) {
+            self.line.push(key.clone());
+        }
+        let group = self.waiting.entry(key).or_default();
+        group.calls.insert(call);
+        push_delta(&mut group.deltas, delta);
+    }
+
+    fn notice(&mut self, call: CallId) {
+        self.notices.calls.insert(call);
+    }
+
+    fn call(&mut self, version: Option<u64>) -> CallId {
+        self.calls.push(version);
+        self.calls.len() - 1
+    }
+
+    fn newest(&self, key: &Key) -> Option<&Delta<()>> {
+        let group = self.waiting.get(key).or_else(|| self.in_flight.get(key))?;
+        group.deltas.last()
+    }
+
+    fn object(&self, key: &Key, cache: &Cache) -> Option<Arc<Cached<()>>> {
+        match self.newest(key) {
+            Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
+            None => cache.get(key),
+        }
+    }
+
+    fn apply(&mut self, push: &Push, cache: &Cache) {
+        let is_first = !std::mem::replace(&mut self.is_populated, true);
+        match push {
+            Push::Add(object) | Push::Update(object) => {
+                let call = self.call(Some(number(object)));
+                let object = Arc::clone(object);
+                self.push(call, if let Push::Add(_) = push { Delta::Added(object) } else { Delta::Updated(object) });
+            }
+            Push::Delete(deleted) => {
+                let call = self.call(Some(number(deleted.object())));
+                let waits = self.waiting.contains_key(deleted.key());
+                match self.object(deleted.key(), cache).is_some() || waits {
+                    true => self.push(call, Delta::Deleted(deleted.clone())),
+                    false => self.notice(call),
+                }
+            }
+            Push::DeleteUnread(key, version) => {
+                let call = self.call(Some(*version));
+                match self.object(key, cache) {
+                    Some(last_known) => self.push(call, Delta::Deleted(Deleted::Missed { last_known })),
+                    None => self.notice(call),
+                }
+            }
+            Push::Replace(relist) => {
+                let call = self.call(Some(relist.version.as_str().parse().unwrap()));
+                self.notice(call);
+                let keys: BTreeSet<_> = self.waiting.keys().chain(self.in_flight.keys()).cloned().collect();
+                let known = cache.objects().into_iter().map(|object| object.key().clone());
+                let keys: Vec<_> = keys.iter().cloned().chain(known.filter(|key| !keys.contains(key))).collect();
+                let missing: Vec<_> = keys.iter().filter_map(|key| self.object(key, cache)).collect();
+                let missing = missing.into_iter().filter(|object| {
+                    let is_listed = relist.objects.iter().any(|listed| listed.key() == object.key());
+                    let mut kept = relist.quarantined.iter();
+                    let is_kept = kept.any(|(key, uid)| key == object.key() && uid == object.uid());
+                    !is_listed && !is_kept
+                });
+                let mut touched = BTreeSet::from([None]);
+                for object in &relist.objects {
+                    touched.insert(Some(object.key().clone()));
+                    self.push(call, Delta::Replaced(Arc::clone(object)));
+                }
+                for last_known in missing.collect::<Vec<_>>() {
+                    touched.insert(Some(last_known.key().clone()));
+                    self.push(call, Delta::Deleted(Deleted::Missed { last_known }));
+                }
+                if is_first {
+                    self.first_list = Some((call, touched));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, receipt: usize, keys: &[Key]) {
+        let notices = std::mem::take(&mut self.notices);
+        self.taken_notices.insert(receipt, notices);
+        for key in keys {
+            let group = self.waiting.remove(key).unwrap();
+            self.in_flight.insert(key.clone(), group);
+            self.line.retain(|other| other != key);
+        }
+    }
+
+    fn answer(&mut self, receipt: usize, keys: &[Key], answer: Answer) {
+        let notices = self.taken_notices.remove(&receipt).unwrap();
+        self.attempted(&notices, None);
+        for key in keys {
+            let mut group = self.in_flight.remove(key).unwrap();
+            self.attempted(&group, Some(key));
+            if let Answer::Requeue { processed } = answer
+                && processed < group.deltas.len()
+            {
+                group.deltas.drain(..processed);
+                if let Some(newer) = self.waiting.remove(key) {
+                    group.deltas.retain(Delta::is_deleted);
+                    let mut deltas = Vec::new();
+                    group.deltas.into_iter().chain(newer.deltas).for_each(|delta| push_delta(&mut deltas, delta));
+                    group = Group { deltas, calls: &group.calls | &newer.calls };
+                }
+                self.waiting.insert(key.clone(), group);
+            }
+            if self.waiting.contains_key(key) {
+                self.line.push(key.clone());
+            }
+        }
+    }
+
+    fn attempted(&mut self, group: &Group, key: Option<&Key>) {
+        if let Some((call, left)) = &mut self.first_list
+            && group.calls.contains(call)
+        {
+            left.remove(&key.cloned());
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.is_populated && self.first_list.as_ref().is_none_or(|(_, left)| left.is_empty())
+    }
+
+    fn is_initial(&self, key: &Key) -> bool {
+        self.first_list.as_ref().is_some_and(|(call, _)| self.in_flight[key].calls.contains(call))
+    }
+
+    /// The newest version of the calls before the first one of which something is left.
+    fn reached(&self, counts_flight: bool) -> Option<(CallId, u64)> {
+        let mut open: BTreeSet<CallId> = self.waiting.values().flat_map(|group| &group.calls).copied().collect();
+        open.extend(&self.notices.calls);
+        if counts_flight {
+            open.extend(self.in_flight.values().chain(self.taken_notices.values()).flat_map(|group| &group.calls));
+        }
+        let end = open.first().copied().unwrap_or(self.calls.len());
+        (0..end).rev().find_map(|call| Some((call, self.calls[call]?)))
+    }
+}
+
+fn push_delta(deltas: &mut Vec<Delta<()>>, delta: Delta<()>) {
+    match (deltas.last(), &delta) {
+        (Some(Delta::Deleted(Deleted::Observed(_))), Delta::Deleted(_)) => {}
+        (Some(Delta::Deleted(Deleted::Missed { .. })), Delta::Deleted(_)) => *deltas.last_mut().unwrap() = delta,
+        _ => deltas.push(delta),
+    }
+}
+
+fn number(object: &Cached<()>) -> u64 {
+    object.version().as_str().parse().unwrap()
+}
+
+/// Queue, model, server and consumer, moved together.
+struct Run {
+    fifo: DeltaFifo<()>,
+    model: Model,
+    cache: Arc<Cache>,
+    server: Server,
+    receipts: Vec<(usize, Receipt<DeltaFifo<()>>)>,
+    taken: usize,
+    is_closed: bool,
+}
+
+impl Run {
+    fn new() -> Self {
+        let cache = Arc::new(Cache::default());
+        let fifo = DeltaFifo::builder().known_objects(Arc::clone(&cache) as Arc<dyn KnownObjects<()>>).build();
+        let (model, server) = (Model::default(), Server::default());
+        Self { fifo, model, cache, server, receipts: Vec::new(), taken: 0, is_closed: false }
+    }
+
+    fn step(&mut self, step: &Step) {
+        if let Some(push) = self.server.act(step) {
+            self.push(push);
+        }
+        match step {
+            Step::Resync => {
+                self.fifo.resync();
+                let idle: Vec<_> = self.cache.objects();
+                let idle: Vec<_> =
+                    idle.into_iter().filter(|object| self.model.newest(object.key()).is_none()).collect();
+                let call = self.model.call(None);
+                idle.into_iter().for_each(|object| self.model.push(call, Delta::Sync(object)));
+            }
+            Step::Bookmark => {
+                self.server.version += 1;
+                self.fifo.bookmark(self.server.version.to_string().as_str().into());
+                let call = self.model.call(Some(self.server.version));
+                self.model.notice(call);
+            }
+            Step::Pop => self.take(1),
+            Step::Drain => self.take(usize::MAX),
+            Step::Done(receipt) => self.answer(*receipt, Answer::Done),
+            Step::Requeue(receipt, processed) => self.answer(*receipt, Answer::Requeue { processed: *processed }),
+            Step::Close => {
+                self.fifo.close();
+                self.is_closed = true;
+            }
+            Step::Put(_) | Step::Delete(_) | Step::DeleteUnread(_) | Step::DeleteUnknown(_) | Step::Relist { .. } => {}
+        }
+        self.check();
+    }
+
+    fn push(&mut self, push: Push) {
+        self.model.apply(&push, &self.cache);
+        match push {
+            Push::Add(object) => self.fifo.add(object),
+            Push::Update(object) => self.fifo.update(object),
+            Push::Delete(deleted) => self.fifo.delete(deleted),
+            Push::DeleteUnread(key, version) => {
+                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()))
+            }
+            Push::Replace(relist) => {
+                self.fifo.replace(&relist);
+                self.take_over_order();
+            }
+        }
+    }
+
+    /// In which order a list deletes what it lacks is open, so the model takes it from the queue.
+    fn take_over_order(&mut self) {
+        let in_line = self.fifo.shared.state.with(|state| state.waiting_keys());
+        let is_permutation = in_line.iter().collect::<BTreeSet<_>>() == self.model.waiting.keys().collect();
+        assert!(is_permutation, "{in_line:?} {:?}", self.model.waiting);
+        self.model.line.sort_by_key(|key| in_line.iter().position(|other| other == key));
+    }
+
+    fn take(&mut self, at_most: usize) {
+        let has_news = !self.model.line.is_empty() || !self.model.notices.calls.is_empty();
+        let is_alone = self.receipts.is_empty();
+        let receipt = if at_most == 1 { self.fifo.try_pop() } else { self.fifo.try_drain() };
+        let Ok(Some(receipt)) = receipt else {
+            assert!(!has_news);
+            let is_exhausted = self.is_closed && self.model.waiting.is_empty();
+            assert_eq!(receipt.is_err(), is_exhausted);
+            return;
+        };
+        assert!(has_news);
+        let expected: Vec<_> = self.model.line.iter().take(at_most).cloned().collect();
+        let before = self.model.reached(true);
+        self.model.take(self.taken, &expected);
+        let keys: Vec<_> = receipt.items().iter().map(|taken| taken.key().clone()).collect();
+        assert_eq!(keys, expected);
+        for taken in receipt.items() {
+            let expected = &self.model.in_flight[taken.key()].deltas;
+            let deltas: Vec<_> = taken.deltas().iter().cloned().collect();
+            assert_eq!(format!("{deltas:?}"), format!("{expected:?}"));
+            assert_eq!(taken.origin() == Origin::InitialList, self.model.is_initial(taken.key()));
+        }
+        let after =
+            self.model.reached(false).filter(|after| is_alone && before.is_none_or(|before| before.0 < after.0));
+        assert_eq!(receipt.version().map(ToString::to_string), after.map(|(_, version)| version.to_string()));
+        self.receipts.push((self.taken, receipt));
+        self.taken += 1;
+    }
+
+    fn answer(&mut self, receipt: usize, answer: Answer) {
+        if receipt >= self.receipts.len() {
+            return;
+        }
+        let (id, receipt) = self.receipts.remove(receipt);
+        for taken in receipt.items() {
+            let processed = match answer {
+                Answer::Done => usize::MAX,
+                Answer::Requeue { processed } => processed,
+            };
+            taken.deltas().iter().take(processed).for_each(|delta| self.cache.apply(delta));
+        }
+        let keys: Vec<_> = receipt.items().iter().map(|taken| taken.key().clone()).collect();
+        self.model.answer(id, &keys, answer);
+        receipt.settle(|_| answer);
+    }
+
+    fn check(&self) {
+        let notices: Vec<Hold> = self.receipts.iter().flat_map(|(_, receipt)| receipt.ticket().clone()).collect();
+        self.fifo.shared.state.with(|state| state.check_invariants(&notices));
+        assert_eq!(self.fifo.is_synced(), self.model.is_synced());
+        assert_eq!(self.fifo.len(), self.model.line.len());
+        let reached = self.model.reached(true).map(|(_, version)| version.to_string());
+        assert_eq!(self.fifo.reached().map(|version| version.to_string()), reached);
+    }
+
+    /// Lets the consumer finish, after a last list of what can be read.
+    fn finish(&mut self) {
+        let last = self.server.readable_list();
+        self.push(Push::Replace(last));
+        while !self.receipts.is_empty() {
+            self.answer(0, Answer::Done);
+            self.check();
+        }
+        while !self.model.waiting.is_empty() || !self.model.notices.calls.is_empty() {
+            self.take(usize::MAX);
+            self.answer(0, Answer::Done);
+            self.check();
+        }
+        let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();
+        let cache: Vec<_> = self.cache.objects().iter().map(|object| format!("{object:?}")).collect();
+        assert_eq!(cache, server, "P1");
+        assert_eq!(self.fifo.reached().map(|version| version.to_string()), Some(self.server.version.to_string()));
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    // P1, P2, P5
+    #[test]
+    fn the_queue_does_what_the_model_does_and_the_cache_becomes_the_server(steps in steps()) {
+        let mut run = Run::new();
+        steps.iter().for_each(|step| run.step(step));
+        run.finish();
+    }
+}

@@ -1,0 +1,219 @@
+//! What property tests of both queues share: a server, a consumer's cache, and random things that happen to them.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use super::KnownObjects;
+use crate::Cached;
+use crate::Deleted;
+use crate::Delta;
+use crate::Identity;
+use crate::Key;
+use crate::Relist;
+use crate::Uid;
+
+pub(super) type Object = Arc<Cached<()>>;
+
+/// What happens next. Names are numbers; what cannot happen (an update of nothing) is skipped.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// The server creates or updates an object, and the watch tells.
+    Put(u8),
+    /// The server deletes an object, and the watch tells.
+    Delete(u8),
+    /// As `Delete`, but the final state is unreadable.
+    DeleteUnread(u8),
+    /// The watch tells of the deletion of something that never was.
+    DeleteUnknown(u8),
+    /// The watch is down: objects are deleted, re-created or updated; some of the rest cannot be decoded. Then a relist.
+    Relist {
+        deleted: Vec<u8>,
+        recreated: Vec<u8>,
+        put: Vec<u8>,
+        unreadable: Vec<u8>,
+    },
+    Resync,
+    Bookmark,
+    Pop,
+    Drain,
+    /// The consumer processes a receipt, the i-th of those that are out.
+    Done(usize),
+    /// The consumer processes some changes of each item of a receipt, and gives back the rest.
+    Requeue(usize, usize),
+    Close,
+}
+
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let name = || 0..5_u8;
+    let some = || proptest::collection::vec(0..5_u8, 0..3);
+    let step = prop_oneof![
+        6 => name().prop_map(Step::Put),
+        3 => name().prop_map(Step::Delete),
+        1 => name().prop_map(Step::DeleteUnread),
+        1 => name().prop_map(Step::DeleteUnknown),
+        3 => (some(), some(), some(), some()).prop_map(|(deleted, recreated, put, unreadable)| Step::Relist { deleted, recreated, put, unreadable }),
+        1 => Just(Step::Resync),
+        1 => Just(Step::Bookmark),
+        3 => Just(Step::Pop),
+        3 => Just(Step::Drain),
+        6 => (0..3_usize).prop_map(Step::Done),
+        2 => (0..3_usize, 0..3_usize).prop_map(|(receipt, processed)| Step::Requeue(receipt, processed)),
+        1 => Just(Step::Close),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+/// The truth.
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) objects: BTreeMap<u8, Object>,
+    pub(super) version: u64,
+    lives: u64,
+    /// What the watch has delivered in an unreadable state, so that the cache may be behind.
+    pub(super) unreadable: BTreeSet<u8>,
+}
+
+/// What the queue is told by a step.
+pub(super) enum Push {
+    Add(Object),
+    Update(Object),
+    Delete(Deleted<()>),
+    DeleteUnread(Key, u64),
+    Replace(Relist<()>),
+}
+
+impl Server {
+    /// Does a step of the server's; `None` if it is the consumer's or impossible.
+    pub(super) fn act(&mut self, step: &Step) -> Option<Push> {
+        match step {
+            Step::Put(name) => {
+                self.unreadable.remove(name);
+                let is_new = !self.objects.contains_key(name);
+                let object = self.put(*name);
+                Some(if is_new { Push::Add(object) } else { Push::Update(object) })
+            }
+            Step::Delete(name) => {
+                self.unreadable.remove(name);
+                let last = self.objects.remove(name)?;
+                Some(Push::Delete(Deleted::Observed(self.state(*name, last.uid().clone()))))
+            }
+            Step::DeleteUnread(name) => {
+                self.unreadable.remove(name);
+                self.objects.remove(name)?;
+                self.version += 1;
+                Some(Push::DeleteUnread(key(*name), self.version))
+            }
+            Step::DeleteUnknown(name) => {
+                let never_was = self.state(100 + name, Uid::new("never was"));
+                Some(Push::Delete(Deleted::Observed(never_was)))
+            }
+            Step::Relist { deleted, recreated, put, unreadable } => {
+                deleted.iter().chain(recreated).for_each(|name| drop(self.objects.remove(name)));
+                recreated.iter().chain(put).for_each(|name| drop(self.put(*name)));
+                self.unreadable = unreadable.iter().copied().filter(|name| self.objects.contains_key(name)).collect();
+                Some(Push::Replace(self.list()))
+            }
+            Step::Resync
+            | Step::Bookmark
+            | Step::Pop
+            | Step::Drain
+            | Step::Done(_)
+            | Step::Requeue(..)
+            | Step::Close => None,
+        }
+    }
+
+    /// Everything that can be read, for a list that heals what was unreadable.
+    pub(super) fn readable_list(&mut self) -> Relist<()> {
+        self.unreadable.clear();
+        self.list()
+    }
+
+    fn put(&mut self, name: u8) -> Object {
+        let uid = match self.objects.get(&name) {
+            Some(object) => object.uid().clone(),
+            None => {
+                self.lives += 1;
+                Uid::new(format!("u{}", self.lives))
+            }
+        };
+        let object = self.state(name, uid);
+        self.objects.insert(name, Arc::clone(&object));
+        object
+    }
+
+    fn state(&mut self, name: u8, uid: Uid) -> Object {
+        self.version += 1;
+        let identity = Identity { key: key(name), uid, version: self.version.to_string().as_str().into() };
+        Arc::new(Cached::new(identity, ()))
+    }
+
+    fn list(&mut self) -> Relist<()> {
+        self.version += 1;
+        let readable = self.objects.iter().filter(|(name, _)| !self.unreadable.contains(name));
+        let unreadable = self.objects.iter().filter(|(name, _)| self.unreadable.contains(name));
+        Relist {
+            version: self.version.to_string().as_str().into(),
+            objects: readable.map(|(_, object)| Arc::clone(object)).collect(),
+            quarantined: unreadable.map(|(_, object)| (object.key().clone(), object.uid().clone())).collect(),
+        }
+    }
+}
+
+/// What the consumer has made of the changes so far.
+#[derive(Default)]
+pub(super) struct Cache(Mutex<BTreeMap<Key, Object>>);
+
+impl Cache {
+    /// Applies a change; states of one life of an object never go backwards (P2).
+    pub(super) fn apply(&self, delta: &Delta<()>) {
+        let mut objects = self.0.lock();
+        let (key, object) = (delta.key().clone(), Arc::clone(delta.object()));
+        if let Some(before) = objects.get(&key) {
+            let order = before.version().compare(object.version()).unwrap();
+            assert!(order.is_le(), "{delta:?} after {before:?}");
+        }
+        if delta.is_deleted() {
+            objects.remove(&key)
+        } else {
+            objects.insert(key, object)
+        };
+    }
+
+    pub(super) fn remove(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+
+    pub(super) fn replace(&self, relist: &Relist<()>) {
+        let is_missing = relist.missing();
+        self.0.lock().retain(|_, object| !is_missing(object));
+        relist.objects.iter().for_each(|object| self.apply(&Delta::Replaced(Arc::clone(object))));
+    }
+
+    pub(super) fn objects(&self) -> Vec<Object> {
+        self.0.lock().values().cloned().collect()
+    }
+}
+
+impl KnownObjects<()> for Cache {
+    fn get(&self, key: &Key) -> Option<Object> {
+        self.0.lock().get(key).cloned()
+    }
+
+    fn list(&self) -> Vec<Object> {
+        self.objects()
+    }
+}
+
+pub(super) fn key(name: u8) -> Key {
+    Key::namespaced("n", &name.to_string())
+}
+
+/// How many cases a property test runs.
+pub(super) fn config() -> ProptestConfig {
+    ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() }
+}

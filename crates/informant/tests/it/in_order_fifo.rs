@@ -1,0 +1,437 @@
+//! The queue that keeps every change in server order.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::Weak;
+use std::time::Duration;
+
+use informant::Origin;
+use informant::Relist;
+use informant::Uid;
+use informant::queue::Answer;
+use informant::queue::Closed;
+use informant::queue::InOrderFifo;
+use informant::queue::Receipt;
+use tokio::time::timeout;
+
+use crate::support::key;
+use crate::support::known;
+use crate::support::list;
+use crate::support::object;
+use crate::support::observed;
+use crate::support::poll_once;
+use crate::support::show_changes;
+
+type Fifo = InOrderFifo<()>;
+
+/// A queue in non-atomic mode.
+fn fifo_over<const N: usize>(objects: [(&str, u64); N]) -> Fifo {
+    InOrderFifo::builder().known_objects(known(objects)).build()
+}
+
+fn pop(fifo: &Fifo) -> Receipt<Fifo> {
+    fifo.try_pop().unwrap().expect("something waits")
+}
+
+fn drain(fifo: &Fifo) -> Receipt<Fifo> {
+    fifo.try_drain().unwrap().expect("something waits")
+}
+
+/// Takes and finishes everything, one change at a time.
+fn pop_all(fifo: &Fifo) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some(receipt) = fifo.try_pop().unwrap() {
+        all.extend(show_changes(receipt.items()));
+        receipt.done();
+    }
+    all
+}
+
+/// Takes and finishes everything, batch by batch: what was in each, and whether it was of the initial list.
+fn drain_all(fifo: &Fifo) -> Vec<(Vec<String>, Origin)> {
+    let mut all = Vec::new();
+    while let Some(receipt) = fifo.try_drain().unwrap() {
+        let origins: Vec<_> = receipt.items().iter().map(|taken| taken.origin()).collect();
+        assert!(origins.windows(2).all(|pair| pair[0] == pair[1]), "one origin for each batch");
+        all.push((show_changes(receipt.items()), origins[0]));
+        receipt.done();
+    }
+    all
+}
+
+// RF-01, RF-02, RF-03, HC-05
+#[test]
+fn nothing_is_merged_reordered_or_dropped() {
+    for fifo in [Fifo::new(), fifo_over([])] {
+        fifo.add(object("x", 1));
+        fifo.update(object("x", 2));
+        fifo.delete(observed("x", 3));
+        fifo.delete(observed("y", 4));
+
+        assert_eq!(pop_all(&fifo), ["Added x@1", "Updated x@2", "Deleted x@3", "Deleted y@4"]);
+    }
+}
+
+// RF-07, RF-09
+#[test]
+fn with_known_objects_a_list_comes_as_deletes_of_queued_then_known_objects_then_the_list() {
+    let fifo = fifo_over([("known", 1), ("both", 2), ("listed", 3)]);
+    fifo.add(object("queued-2nd", 4));
+    fifo.add(object("queued-1st", 5));
+    fifo.update(object("both", 6));
+    fifo.update(object("queued-2nd", 7));
+
+    fifo.replace(list(9, [("new", 8), ("listed", 3)]));
+
+    let before = ["Added queued-2nd@4", "Added queued-1st@5", "Updated both@6", "Updated queued-2nd@7"];
+    let deletes = ["Missed queued-2nd@7", "Missed queued-1st@5", "Missed both@6", "Missed known@1"];
+    let listed = ["Replaced new@8", "Replaced listed@3"];
+    assert_eq!(pop_all(&fifo), [&before[..], &deletes, &listed].concat());
+}
+
+// RF-08
+#[test]
+fn with_known_objects_a_queued_delete_is_not_repeated_but_an_add_in_between_earns_another() {
+    let fifo = fifo_over([("x", 1)]);
+    fifo.replace(list(5, []));
+    fifo.replace(list(6, []));
+    assert_eq!(pop_all(&fifo), ["Missed x@1", "Bookmark@6"]);
+
+    let fifo = fifo_over([("x", 1)]);
+    fifo.replace(list(5, []));
+    fifo.add(object("x", 6));
+    fifo.replace(list(7, []));
+    assert_eq!(pop_all(&fifo), ["Missed x@1", "Added x@6", "Missed x@6"]);
+}
+
+// RF-10
+#[test]
+fn an_object_that_was_deleted_and_is_listed_again_comes_as_delete_and_replaced() {
+    let fifo = fifo_over([("x", 1)]);
+    fifo.delete(observed("x", 5));
+
+    fifo.replace(list(9, [("x", 8)]));
+
+    assert_eq!(pop_all(&fifo), ["Deleted x@5", "Replaced x@8"]);
+}
+
+// RF-12
+#[test]
+fn with_known_objects_a_resync_skips_what_has_news_waiting_or_in_flight() {
+    let fifo = fifo_over([("deleted", 1), ("updated", 2), ("taken", 3), ("idle", 4)]);
+    fifo.update(object("taken", 5));
+    let receipt = pop(&fifo);
+    fifo.delete(observed("deleted", 6));
+    fifo.update(object("updated", 7));
+
+    fifo.resync();
+
+    receipt.done();
+    assert_eq!(pop_all(&fifo), ["Deleted deleted@6", "Updated updated@7", "Sync idle@4"]);
+}
+
+// RF-11, RF-13, RF-14
+#[test]
+fn a_list_is_one_change_in_its_place() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    fifo.replace(list(5, [("x", 4), ("y", 2)]));
+    fifo.update(object("x", 6));
+    fifo.replace(list(7, []));
+
+    let all = ["Added x@1", "ReplacedAll@5 [x@4 y@2]", "Updated x@6", "ReplacedAll@7 []"];
+    assert_eq!(pop_all(&fifo), all);
+}
+
+// RF-15
+#[test]
+fn a_resync_is_one_change_in_its_place_whatever_waits() {
+    let fifo = Fifo::new();
+    fifo.update(object("x", 1));
+    fifo.resync();
+    fifo.update(object("x", 2));
+
+    assert_eq!(pop_all(&fifo), ["Updated x@1", "SyncAll", "Updated x@2"]);
+}
+
+// RF-16
+#[test]
+fn a_bookmark_is_handed_out_with_its_version_unless_they_are_off_and_is_not_a_first_change() {
+    let fifo = Fifo::new();
+    fifo.bookmark("7".into());
+    assert!(!fifo.is_synced());
+    let receipt = pop(&fifo);
+    assert_eq!(receipt.version(), Some(&"7".into()));
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("7".into()));
+    assert!(!fifo.is_synced());
+
+    let fifo = Fifo::builder().emit_bookmarks(false).build();
+    fifo.bookmark("7".into());
+    assert!(fifo.is_empty());
+}
+
+// RF-17, RF-19
+#[test]
+fn a_queue_that_begins_with_a_list_is_synced_when_all_up_to_its_end_is_done() {
+    let fifo = fifo_over([("gone", 1)]);
+    fifo.bookmark("3".into());
+    fifo.replace(list(9, [("a", 2), ("a", 4)]));
+    fifo.update(object("a", 10));
+
+    for taken in ["Bookmark@3", "Missed gone@1", "Replaced a@2", "Replaced a@4"] {
+        assert!(!fifo.is_synced());
+        let receipt = pop(&fifo);
+        assert_eq!((show_changes(receipt.items()), receipt.items()[0].origin()), (vec![taken.to_owned()], Origin::InitialList));
+        assert!(!fifo.is_synced(), "not while it is processed");
+        receipt.done();
+    }
+    assert!(fifo.is_synced());
+    assert_eq!(pop(&fifo).items()[0].origin(), Origin::Live);
+}
+
+// RF-18 and HC-01, with our outcome
+#[test]
+fn an_empty_first_list_is_synced_when_its_marker_is_done() {
+    for (fifo, marker) in [(Fifo::new(), "ReplacedAll@50 []"), (fifo_over([]), "Bookmark@50")] {
+        fifo.replace(list(50, []));
+
+        assert!(!fifo.is_synced());
+        let receipt = pop(&fifo);
+        assert_eq!(show_changes(receipt.items()), [marker]);
+        assert_eq!(receipt.version(), Some(&"50".into()));
+        assert!(!fifo.is_synced());
+        receipt.done();
+        assert!(fifo.is_synced());
+        assert_eq!(fifo.reached(), Some("50".into()));
+    }
+}
+
+// RF-20, RF-30 with our outcome
+#[test]
+fn what_is_requeued_comes_next_and_sync_does_not_wait_for_it() {
+    let fifo = Fifo::new();
+    fifo.replace(list(9, [("x", 1)]));
+    fifo.update(object("y", 10));
+
+    pop(&fifo).requeue();
+
+    assert!(fifo.is_synced());
+    assert_eq!(fifo.reached(), None);
+    assert_eq!(drain_all(&fifo), [
+        (vec!["ReplacedAll@9 [x@1]".to_owned()], Origin::InitialList),
+        (vec!["Updated y@10".to_owned()], Origin::Live),
+    ]);
+    assert_eq!(fifo.reached(), Some("10".into()));
+}
+
+// Decision 8, decision 13
+#[test]
+fn a_part_of_a_batch_can_be_requeued_and_the_version_waits_for_it() {
+    let fifo = Fifo::new();
+    for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
+        fifo.add(object(name, version));
+    }
+    fifo.add(object("b", 4));
+
+    drain(&fifo).settle(|taken| match taken.change().key().unwrap().name() {
+        "b" => Answer::Requeue { processed: 0 },
+        _ => Answer::Done,
+    });
+
+    assert_eq!(fifo.reached(), None);
+    let receipt = drain(&fifo);
+    assert_eq!(show_changes(receipt.items()), ["Added b@2"]);
+    assert_eq!(receipt.version(), Some(&"3".into()), "c is done already");
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("3".into()));
+}
+
+// RF-21
+#[test]
+fn a_queue_that_begins_with_a_single_change_is_synced_at_once() {
+    let begin: [fn(&Fifo); 3] =
+        [|fifo| fifo.add(object("x", 1)), |fifo| fifo.update(object("x", 1)), |fifo| fifo.delete(observed("x", 1))];
+    for begin in begin {
+        let fifo = Fifo::new();
+        begin(&fifo);
+        assert!(fifo.is_synced());
+    }
+}
+
+// RF-22, RF-23, RF-24, RF-25, RF-26, HC-36
+#[test]
+fn a_batch_has_each_object_once_and_does_not_cross_the_end_of_the_initial_list() {
+    type Batches<'a> = &'a [&'a [&'a str]];
+    let check = |size: usize, initial: &[&str], updates: &[&str], expected: Batches<'_>| {
+        let fifo = InOrderFifo::builder().known_objects(known([])).batch_size(NonZeroUsize::new(size).unwrap()).build();
+        let objects = initial.iter().map(|name| object(name, 1)).collect();
+        fifo.replace(Relist { version: "2".into(), objects, quarantined: vec![] });
+        for name in updates {
+            match *name {
+                "bookmark" => fifo.bookmark("4".into()),
+                name => fifo.update(object(name, 3)),
+            }
+        }
+        let batches = drain_all(&fifo);
+        for (batch, origin) in &batches {
+            let is_initial = batch.iter().all(|change| change.starts_with("Replaced"));
+            assert_eq!(*origin == Origin::InitialList, is_initial);
+        }
+        let shown: Vec<_> = batches.into_iter().map(|(batch, _)| batch).collect();
+        let expected: Vec<Vec<_>> =
+            expected.iter().map(|batch| batch.iter().map(|change| (*change).to_owned()).collect()).collect();
+        assert_eq!(shown, expected);
+    };
+
+    let [r1, r2, r3] = ["Replaced 1@1", "Replaced 2@1", "Replaced 3@1"];
+    let [u1, u2, u3, u4] = ["Updated 1@3", "Updated 2@3", "Updated 3@3", "Updated 4@3"];
+    check(2, &["1", "2"], &["3", "4"], &[&[r1, r2], &[u3, u4]]);
+    check(1000, &["1"], &["1", "1"], &[&[r1], &[u1], &[u1]]);
+    check(1000, &["1", "2"], &["2", "3"], &[&[r1, r2], &[u2, u3]]);
+    check(2, &["1", "2", "3"], &["4"], &[&[r1, r2], &[r3], &[u4]]);
+    check(1000, &["1"], &["2", "bookmark", "3"], &[&[r1], &[u2], &["Bookmark@4"], &[u3]]);
+}
+
+// RF-25
+#[test]
+fn what_concerns_all_objects_comes_by_itself() {
+    let fifo = Fifo::new();
+    fifo.update(object("a", 1));
+    fifo.update(object("b", 2));
+    fifo.resync();
+    fifo.delete_unread(&key("a"), Some("3".into()));
+    fifo.update(object("b", 4));
+    fifo.replace(list(5, []));
+    fifo.bookmark("6".into());
+
+    let batches: Vec<_> = drain_all(&fifo).into_iter().map(|(batch, _)| batch).collect();
+
+    let expected: [&[&str]; 5] =
+        [&["Updated a@1", "Updated b@2"], &["SyncAll"], &["Lost a", "Updated b@4"], &["ReplacedAll@5 []"], &["Bookmark@6"]];
+    assert_eq!(batches, expected);
+}
+
+// RF-28 and HC-37, with our outcome
+#[tokio::test(start_paused = true)]
+async fn a_producer_waits_for_room_while_the_consumer_is_busy_and_two_more_batches_wait() {
+    let filled = |count: u64| {
+        let fifo = Fifo::new();
+        (0..count).for_each(|number| fifo.add(object(&format!("x{number}"), number + 1)));
+        fifo
+    };
+
+    let fifo = filled(3000);
+    fifo.room().await;
+    let receipt = fifo.drain().await.unwrap();
+    assert_eq!(receipt.items().len(), 1000);
+    assert!(timeout(Duration::from_secs(60), fifo.room()).await.is_err());
+    assert!(fifo.is_synced(), "the state stays readable");
+    receipt.done();
+    fifo.room().await;
+
+    let fifo = filled(2999);
+    let receipt = fifo.drain().await.unwrap();
+    fifo.room().await;
+    receipt.done();
+}
+
+// RF-29, decision 6
+#[tokio::test(start_paused = true)]
+async fn only_one_receipt_is_out_at_a_time() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    fifo.add(object("y", 2));
+    let first = fifo.pop().await.unwrap();
+
+    let mut second = Box::pin(fifo.pop());
+    assert!(poll_once(&mut second).await.is_none());
+    assert!(fifo.try_drain().unwrap().is_none());
+    first.done();
+
+    assert_eq!(show_changes(second.await.unwrap().items()), ["Added y@2"]);
+}
+
+// RF-31
+#[tokio::test(start_paused = true)]
+async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
+    let fifo = Fifo::new();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let fifo = fifo.clone();
+            tokio::spawn(async move { fifo.drain().await.map(drop) })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+
+    fifo.close();
+
+    for drain in waiting {
+        assert_eq!(drain.await.unwrap(), Err(Closed));
+    }
+    fifo.add(object("x", 1));
+    fifo.add(object("y", 2));
+    assert_eq!(show_changes(fifo.pop().await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(show_changes(fifo.pop().await.unwrap().items()), ["Added y@2"]);
+    assert_eq!(fifo.pop().await.unwrap_err(), Closed);
+}
+
+// RF-36
+#[test]
+fn the_queue_holds_nothing_of_what_was_taken() {
+    for fifo in [Fifo::new(), fifo_over([])] {
+        let held = object("x", 1);
+        let watch = Arc::downgrade(&held);
+        fifo.add(held);
+
+        pop(&fifo).done();
+
+        assert!(Weak::upgrade(&watch).is_none());
+    }
+}
+
+// RF-39, with our outcome
+#[test]
+fn what_was_taken_before_the_first_list_does_not_count_for_it() {
+    let fifo = Fifo::new();
+    fifo.bookmark("3".into());
+    let bookmark = pop(&fifo);
+    fifo.replace(list(9, [("x", 1)]));
+
+    bookmark.done();
+
+    assert!(!fifo.is_synced(), "the list is still queued");
+    pop(&fifo).done();
+    assert!(fifo.is_synced());
+}
+
+// Decision 3
+#[test]
+fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_another() {
+    let fifo = fifo_over([("same", 1), ("other", 2)]);
+    let quarantined = vec![(key("same"), Uid::new("u1")), (key("other"), Uid::new("u2"))];
+
+    fifo.replace(Relist { version: "9".into(), objects: vec![], quarantined });
+
+    assert_eq!(pop_all(&fifo), ["Missed other@2"]);
+}
+
+// Decision 3
+#[test]
+fn a_delete_that_cannot_be_read_is_left_to_the_consumer_or_made_of_the_newest_known_state() {
+    let fifo = Fifo::new();
+    fifo.delete_unread(&key("x"), Some("5".into()));
+    let receipt = pop(&fifo);
+    assert_eq!((show_changes(receipt.items()), receipt.version()), (vec!["Lost x".to_owned()], Some(&"5".into())));
+    receipt.done();
+
+    let fifo = fifo_over([("known", 1), ("in-flight", 2)]);
+    fifo.update(object("in-flight", 3));
+    let receipt = pop(&fifo);
+    for (name, version) in [("known", "5"), ("in-flight", "6"), ("nobody", "7"), ("known", "8")] {
+        fifo.delete_unread(&key(name), Some(version.into()));
+    }
+    receipt.done();
+    assert_eq!(pop_all(&fifo), ["Missed known@1", "Missed in-flight@3", "Bookmark@7", "Bookmark@8"]);
+    assert_eq!(fifo.reached(), Some("8".into()));
+}

@@ -1,0 +1,244 @@
+//! Bugs that others had, each as a promise; also with the object in flight.
+
+use std::sync::Arc;
+
+use informant::Cached;
+use informant::Delta;
+use informant::Identity;
+use informant::queue::DeltaFifo;
+use informant::queue::InOrderFifo;
+use informant::queue::Receipt;
+use informant::store::Indexer;
+use informant::store::WriteBatch;
+
+use crate::support::cache_of;
+use crate::support::key;
+use crate::support::list;
+use crate::support::object;
+use crate::support::observed;
+use crate::support::show_objects;
+
+/// A cache and its queue, as an informer joins them.
+struct Pipeline {
+    cache: Arc<Indexer<()>>,
+    queue: DeltaFifo<()>,
+}
+
+impl Pipeline {
+    fn over<const N: usize>(objects: [(&str, u64); N]) -> Self {
+        let cache = cache_of(objects);
+        let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
+        Self { cache, queue }
+    }
+
+    fn take(&self) -> Receipt<DeltaFifo<()>> {
+        self.queue.try_drain().unwrap().expect("something waits")
+    }
+
+    /// Writes to the cache what a receipt says, and answers it.
+    fn finish(&self, receipt: Receipt<DeltaFifo<()>>) {
+        let mut batch = WriteBatch::new();
+        for delta in receipt.items().iter().flat_map(|taken| taken.deltas()) {
+            match delta {
+                Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                    batch.upsert(Arc::clone(object));
+                }
+            }
+        }
+        self.cache.apply(batch);
+        receipt.done();
+    }
+
+    fn finish_all(&self) {
+        while let Some(receipt) = self.queue.try_drain().unwrap() {
+            self.finish(receipt);
+        }
+    }
+
+    fn cached(&self) -> Vec<String> {
+        show_objects(self.cache.lister().list())
+    }
+}
+
+// B1: kubernetes#115658
+#[test]
+fn an_object_that_only_the_queue_has_leaves_no_ghost_when_a_list_lacks_it() {
+    let pipeline = Pipeline::over([]);
+    pipeline.queue.add(object("ghost", 1));
+
+    pipeline.queue.replace(&list(5, []));
+
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), [""; 0]);
+}
+
+// B1 in flight
+#[test]
+fn an_object_in_flight_leaves_no_ghost_when_a_list_lacks_it() {
+    let pipeline = Pipeline::over([]);
+    pipeline.queue.add(object("ghost", 1));
+    let receipt = pipeline.take();
+
+    pipeline.queue.replace(&list(5, []));
+
+    pipeline.finish(receipt);
+    assert_eq!(pipeline.cached(), ["ghost@1"], "as long as the list is not processed");
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), [""; 0]);
+}
+
+// B1 in flight, in-order queue
+#[test]
+fn an_object_in_flight_leaves_no_ghost_in_the_in_order_queue_either() {
+    let cache = cache_of([]);
+    let queue = InOrderFifo::builder().known_objects(Arc::new(cache.lister())).build();
+    queue.add(object("ghost", 1));
+    let receipt = queue.try_drain().unwrap().unwrap();
+
+    queue.replace(list(5, []));
+
+    receipt.done();
+    let next = queue.try_drain().unwrap().unwrap();
+    assert_eq!(crate::support::show_changes(next.items()), ["Missed ghost@1"]);
+}
+
+// B2: kubernetes#83810
+#[test]
+fn an_object_whose_delete_is_queued_is_announced_when_a_list_has_it_again() {
+    let pipeline = Pipeline::over([("x", 1)]);
+    pipeline.queue.delete(observed("x", 2));
+
+    pipeline.queue.replace(&list(5, [("x", 4)]));
+
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), ["x@4"]);
+}
+
+// B2 in flight
+#[test]
+fn an_object_whose_delete_is_in_flight_is_announced_when_a_list_has_it_again() {
+    let pipeline = Pipeline::over([("x", 1)]);
+    pipeline.queue.delete(observed("x", 2));
+    let receipt = pipeline.take();
+
+    pipeline.queue.replace(&list(5, [("x", 4)]));
+
+    pipeline.finish(receipt);
+    assert_eq!(pipeline.cached(), [""; 0]);
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), ["x@4"]);
+}
+
+// B4: kubernetes#26167
+#[test]
+fn a_resync_does_not_resurrect_what_is_being_deleted() {
+    let pipeline = Pipeline::over([("x", 1)]);
+    pipeline.queue.delete(observed("x", 2));
+
+    pipeline.queue.resync();
+
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), [""; 0]);
+}
+
+// B4 in flight
+#[test]
+fn a_resync_does_not_resurrect_what_is_being_deleted_in_flight() {
+    let pipeline = Pipeline::over([("x", 1), ("y", 1)]);
+    pipeline.queue.delete(observed("x", 2));
+    pipeline.queue.update(object("y", 3));
+    let receipt = pipeline.take();
+
+    pipeline.queue.resync();
+
+    pipeline.finish(receipt);
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), ["y@3"], "and y is not set back");
+}
+
+// B4: kubernetes#26966
+#[test]
+fn a_delete_during_the_initial_sync_is_not_dropped_because_the_cache_is_still_empty() {
+    let pipeline = Pipeline::over([]);
+    pipeline.queue.replace(&list(5, [("x", 1)]));
+
+    pipeline.queue.delete(observed("x", 6));
+
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), [""; 0]);
+}
+
+// B4 in flight
+#[test]
+fn a_delete_during_the_initial_sync_is_not_dropped_while_the_object_is_in_flight() {
+    let pipeline = Pipeline::over([]);
+    pipeline.queue.replace(&list(5, [("x", 1)]));
+    let receipt = pipeline.take();
+
+    pipeline.queue.delete(observed("x", 6));
+
+    pipeline.finish(receipt);
+    assert_eq!(pipeline.cached(), ["x@1"]);
+    pipeline.finish_all();
+    assert_eq!(pipeline.cached(), [""; 0]);
+}
+
+fn tagged(name: &str, tags: &[&'static str]) -> Arc<Cached<Vec<&'static str>>> {
+    Arc::new(Cached::new(Identity::of_key(key(name)), tags.to_vec()))
+}
+
+// B5: kubernetes#109115
+#[test]
+fn an_index_value_that_stays_while_others_come_and_go_is_still_found() {
+    let cache = Indexer::new();
+    let by_tag = cache.add_index("tag", |object: &Cached<Vec<&'static str>>| object.to_vec()).unwrap();
+
+    cache.upsert(tagged("x", &["a"]));
+    cache.upsert(tagged("x", &["a", "b"]));
+    assert_eq!(["a", "b"].map(|tag| by_tag.count(tag)), [1, 1]);
+
+    cache.upsert(tagged("x", &["b"]));
+    assert_eq!(["a", "b"].map(|tag| by_tag.count(tag)), [0, 1]);
+}
+
+// B5: kubernetes#43605
+#[test]
+fn a_panicking_index_function_leaves_no_dangling_keys() {
+    let cache = Indexer::new();
+    let by_tag = cache
+        .add_index("tag", |object: &Cached<Vec<&'static str>>| {
+            assert!(!object.contains(&"bad"), "bad tag");
+            object.to_vec()
+        })
+        .unwrap();
+    cache.upsert(tagged("x", &["a"]));
+
+    let mut batch = WriteBatch::new();
+    batch.upsert(tagged("x", &["b", "bad"]));
+    let applied = cache.apply(batch);
+
+    assert_eq!(applied.index_panics[0].to_string(), "the function of index \"tag\" panicked on x: bad tag");
+    assert_eq!(["a", "b"].map(|tag| by_tag.count(tag)), [0, 0]);
+    assert_eq!(**cache.lister().get(&key("x")).unwrap(), ["b", "bad"], "the object is stored all the same");
+    cache.upsert(tagged("x", &["c"]));
+    assert_eq!(by_tag.keys("c"), [key("x")]);
+}
+
+// B5: kubernetes#84959
+#[test]
+fn a_value_that_no_object_has_any_more_takes_no_memory() {
+    let cache = Indexer::new();
+    let by_tag = cache.add_index("tag", |object: &Cached<String>| [object.object().clone()]).unwrap();
+    let churn = |rounds: std::ops::Range<u32>| {
+        for round in rounds {
+            cache.upsert(Arc::new(Cached::new(Identity::of_key(key("x")), format!("value-{round}"))));
+        }
+    };
+    churn(0..10);
+
+    let growth = allocation_counter::measure(|| churn(10..1000)).bytes_current;
+
+    assert_eq!(by_tag.values().len(), 1);
+    assert!(growth.abs() < 100, "990 values came and went, and {growth} bytes stayed");
+}

@@ -1,0 +1,119 @@
+//! Short names for the values that tests are made of.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use informant::Cached;
+use informant::Change;
+use informant::Deleted;
+use informant::Delta;
+use informant::Deltas;
+use informant::Identity;
+use informant::Key;
+use informant::Relist;
+use informant::Uid;
+use informant::queue::KnownObjects;
+use informant::queue::Taken;
+use informant::queue::TakenChange;
+use informant::store::Indexer;
+
+/// What most tests hold: the content does not matter, the version says which state it is.
+pub(crate) type Object = Arc<Cached<()>>;
+
+pub(crate) fn key(text: &str) -> Key {
+    text.parse().unwrap()
+}
+
+/// An object at a version, in its first life.
+pub(crate) fn object(name: &str, version: u64) -> Object {
+    object_of_life(name, version, "u1")
+}
+
+pub(crate) fn object_of_life(name: &str, version: u64, uid: &str) -> Object {
+    let identity = Identity { key: key(name), uid: Uid::new(uid), version: version.to_string().as_str().into() };
+    Arc::new(Cached::new(identity, ()))
+}
+
+pub(crate) fn observed(name: &str, version: u64) -> Deleted<()> {
+    Deleted::Observed(object(name, version))
+}
+
+/// A list at a version, of objects at versions.
+pub(crate) fn list<const N: usize>(version: u64, objects: [(&str, u64); N]) -> Relist<()> {
+    Relist {
+        version: version.to_string().as_str().into(),
+        objects: objects.into_iter().map(|(name, version)| object(name, version)).collect(),
+        quarantined: Vec::new(),
+    }
+}
+
+/// A cache that holds these objects.
+pub(crate) fn cache_of<const N: usize>(objects: [(&str, u64); N]) -> Arc<Indexer<()>> {
+    let cache = Indexer::new();
+    for (name, version) in objects {
+        cache.upsert(object(name, version));
+    }
+    Arc::new(cache)
+}
+
+pub(crate) fn known<const N: usize>(objects: [(&str, u64); N]) -> Arc<dyn KnownObjects<()>> {
+    Arc::new(cache_of(objects).lister())
+}
+
+/// `Added x@1`, `Missed x@1` …
+pub(crate) fn show_delta<O>(delta: &Delta<O>) -> String {
+    let kind = match delta {
+        Delta::Added(_) => "Added",
+        Delta::Updated(_) => "Updated",
+        Delta::Deleted(Deleted::Observed(_)) => "Deleted",
+        Delta::Deleted(Deleted::Missed { .. }) => "Missed",
+        Delta::Replaced(_) => "Replaced",
+        Delta::Sync(_) => "Sync",
+    };
+    format!("{kind} {:?}", delta.object())
+}
+
+/// `Added x@1, Updated x@2`
+pub(crate) fn show_deltas<O>(deltas: &Deltas<O>) -> String {
+    deltas.iter().map(show_delta).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn show_taken<O>(items: &[Taken<O>]) -> Vec<String> {
+    items.iter().map(|taken| show_deltas(taken.deltas())).collect()
+}
+
+/// As for deltas; `Lost x`, `ReplacedAll@9 [x@8 y@2]`, `SyncAll`, `Bookmark@9`.
+pub(crate) fn show_change<O>(change: &Change<O>) -> String {
+    match change {
+        Change::One(delta) => show_delta(delta),
+        Change::Lost(key) => format!("Lost {key}"),
+        Change::ReplacedAll(relist) => {
+            let objects: Vec<_> = relist.objects.iter().map(|object| format!("{object:?}")).collect();
+            format!("ReplacedAll@{} [{}]", relist.version, objects.join(" "))
+        }
+        Change::SyncAll => "SyncAll".to_owned(),
+        Change::Bookmark(version) => format!("Bookmark@{version}"),
+    }
+}
+
+pub(crate) fn show_changes<O>(items: &[TakenChange<O>]) -> Vec<String> {
+    items.iter().map(|taken| show_change(taken.change())).collect()
+}
+
+/// Sorted names and versions of objects: `x@1`.
+pub(crate) fn show_objects<O>(objects: impl IntoIterator<Item = Arc<Cached<O>>>) -> Vec<String> {
+    let mut shown: Vec<_> = objects.into_iter().map(|object| format!("{object:?}")).collect();
+    shown.sort();
+    shown
+}
+
+/// Gives a future one chance; `None` if it is not ready yet.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|context| match Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
