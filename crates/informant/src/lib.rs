@@ -6,6 +6,9 @@ mod informer;
 mod key;
 mod object;
 pub mod queue;
+#[cfg(test)]
+#[path = "../tests/it/random.rs"]
+mod random;
 pub mod store;
 mod version;
 

@@ -60,7 +60,7 @@ pub enum DecodeError {
     },
 
     /// A field does not fit the type it is decoded into.
-    #[error("{key}: cannot decode {path}")]
+    #[error("{key}: cannot decode {}", if path == "." { "the object" } else { path })]
     Field {
         /// The object.
         key: Key,

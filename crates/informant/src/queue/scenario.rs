@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use proptest::prelude::*;
+use proptest::prelude::Just;
+use proptest::prelude::Strategy;
+use proptest::prop_oneof;
 
 use super::KnownObjects;
 use crate::Cached;
@@ -211,9 +213,4 @@ impl KnownObjects<()> for Cache {
 
 pub(super) fn key(name: u8) -> Key {
     Key::namespaced("n", &name.to_string())
-}
-
-/// How many cases a property test runs.
-pub(super) fn config() -> ProptestConfig {
-    ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() }
 }

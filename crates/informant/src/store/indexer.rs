@@ -229,6 +229,18 @@ impl<O> Indexer<O> {
     }
 }
 
+#[cfg(test)]
+impl<O> Indexer<O> {
+    pub(super) fn check_invariants(&self) {
+        let functions = self.turn.lock();
+        let table = self.shared.table.read();
+        table.check_invariants();
+        for (position, function) in functions.iter().enumerate() {
+            assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
+        }
+    }
+}
+
 impl<O> IndexerBuilder<O> {
     /// What the objects are called in errors, such as "pods". Default: "objects".
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {

@@ -12,6 +12,8 @@ mod compute;
 mod index;
 mod indexer;
 mod lister;
+#[cfg(test)]
+mod model;
 mod snapshot;
 mod table;
 mod write;

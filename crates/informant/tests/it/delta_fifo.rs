@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant::Deleted;
+use informant::Delta;
 use informant::Deltas;
 use informant::DeltasError;
-use informant::Delta;
 use informant::Origin;
 use informant::Relist;
 use informant::Uid;
@@ -208,7 +208,8 @@ fn what_a_list_no_longer_has_is_deleted_with_its_newest_state_first_queued_then_
 
     fifo.replace(&list(9, [("listed", 3)]));
 
-    let all = ["Updated both@4, Missed both@4", "Added queued@5, Missed queued@5", "Replaced listed@3", "Missed known@1"];
+    let all =
+        ["Updated both@4, Missed both@4", "Added queued@5, Missed queued@5", "Replaced listed@3", "Missed known@1"];
     assert_eq!(pop_all(&fifo), all);
 }
 

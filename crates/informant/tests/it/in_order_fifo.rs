@@ -182,7 +182,10 @@ fn a_queue_that_begins_with_a_list_is_synced_when_all_up_to_its_end_is_done() {
     for taken in ["Bookmark@3", "Missed gone@1", "Replaced a@2", "Replaced a@4"] {
         assert!(!fifo.is_synced());
         let receipt = pop(&fifo);
-        assert_eq!((show_changes(receipt.items()), receipt.items()[0].origin()), (vec![taken.to_owned()], Origin::InitialList));
+        assert_eq!(
+            (show_changes(receipt.items()), receipt.items()[0].origin()),
+            (vec![taken.to_owned()], Origin::InitialList)
+        );
         assert!(!fifo.is_synced(), "not while it is processed");
         receipt.done();
     }
@@ -218,10 +221,13 @@ fn what_is_requeued_comes_next_and_sync_does_not_wait_for_it() {
 
     assert!(fifo.is_synced());
     assert_eq!(fifo.reached(), None);
-    assert_eq!(drain_all(&fifo), [
-        (vec!["ReplacedAll@9 [x@1]".to_owned()], Origin::InitialList),
-        (vec!["Updated y@10".to_owned()], Origin::Live),
-    ]);
+    assert_eq!(
+        drain_all(&fifo),
+        [
+            (vec!["ReplacedAll@9 [x@1]".to_owned()], Origin::InitialList),
+            (vec!["Updated y@10".to_owned()], Origin::Live),
+        ]
+    );
     assert_eq!(fifo.reached(), Some("10".into()));
 }
 
@@ -307,8 +313,13 @@ fn what_concerns_all_objects_comes_by_itself() {
 
     let batches: Vec<_> = drain_all(&fifo).into_iter().map(|(batch, _)| batch).collect();
 
-    let expected: [&[&str]; 5] =
-        [&["Updated a@1", "Updated b@2"], &["SyncAll"], &["Lost a", "Updated b@4"], &["ReplacedAll@5 []"], &["Bookmark@6"]];
+    let expected: [&[&str]; 5] = [
+        &["Updated a@1", "Updated b@2"],
+        &["SyncAll"],
+        &["Lost a", "Updated b@4"],
+        &["ReplacedAll@5 []"],
+        &["Bookmark@6"],
+    ];
     assert_eq!(batches, expected);
 }
 

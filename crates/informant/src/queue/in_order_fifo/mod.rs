@@ -2,6 +2,8 @@
 //!
 //! This file is the shell: a lock and a wake-up around the rules of [`rules`].
 
+#[cfg(test)]
+mod model;
 mod rules;
 
 use std::num::NonZeroUsize;

@@ -1,0 +1,337 @@
+//! The rules against a model that is too simple to be wrong: a list of changes and what was done of it.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::scenario::Cache;
+use super::super::scenario::Push;
+use super::super::scenario::Server;
+use super::super::scenario::Step;
+use super::super::scenario::steps;
+use super::*;
+use crate::random;
+
+/// A change that was pushed, and how far it got.
+struct Pushed {
+    shown: String,
+    key: Option<Key>,
+    version: Option<u64>,
+    progress: Progress,
+    was_attempted: bool,
+    /// The newest state that it leaves, for looking up what is queued.
+    delta: Option<Delta<()>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Waiting,
+    InFlight,
+    Done,
+}
+
+#[derive(Default)]
+struct Model {
+    /// Everything that was ever pushed, in order.
+    log: Vec<Pushed>,
+    /// The length of the log after the first change, if that was a list; 0 if it was another one.
+    initial: Option<usize>,
+}
+
+const BATCH_SIZE: usize = 3;
+
+impl Model {
+    fn push(&mut self, change: &Change<()>, version: Option<u64>) {
+        let (progress, was_attempted) = (Progress::Waiting, false);
+        let (shown, key) = (format!("{change:?}"), change.key().cloned());
+        self.log.push(Pushed { shown, key, version, progress, was_attempted, delta: change.delta().cloned() });
+    }
+
+    fn push_delta(&mut self, delta: Delta<()>) {
+        self.initial.get_or_insert(0);
+        let version = delta.version().map(|version| version.as_str().parse().unwrap());
+        self.push(&Change::One(delta), version);
+    }
+
+    fn open(&self) -> impl Iterator<Item = &Pushed> {
+        self.log.iter().filter(|pushed| pushed.progress != Progress::Done)
+    }
+
+    fn newest(&self, key: &Key) -> Option<&Delta<()>> {
+        self.open().filter_map(|pushed| pushed.delta.as_ref()).filter(|delta| delta.key() == key).last()
+    }
+
+    fn object(&self, key: &Key, cache: &Cache) -> Option<Arc<Cached<()>>> {
+        match self.newest(key) {
+            Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
+            None => cache.get(key),
+        }
+    }
+
+    fn apply(&mut self, push: &Push, cache: &Cache, is_atomic: bool) {
+        match push {
+            Push::Add(object) => self.push_delta(Delta::Added(Arc::clone(object))),
+            Push::Update(object) => self.push_delta(Delta::Updated(Arc::clone(object))),
+            Push::Delete(deleted) => self.push_delta(Delta::Deleted(deleted.clone())),
+            Push::DeleteUnread(key, version) => {
+                self.initial.get_or_insert(0);
+                let change = match self.object(key, cache) {
+                    _ if is_atomic => Change::Lost(key.clone()),
+                    Some(last_known) => Change::One(Delta::Deleted(Deleted::Missed { last_known })),
+                    None => Change::Bookmark(version.to_string().as_str().into()),
+                };
+                self.push(&change, Some(*version));
+            }
+            Push::Replace(relist) => {
+                let version = Some(relist.version.as_str().parse().unwrap());
+                match is_atomic {
+                    true => {
+                        let Relist { version, objects, quarantined } = relist;
+                        let (objects, quarantined) = (objects.clone(), quarantined.clone());
+                        let copy = Relist { version: version.clone(), objects, quarantined };
+                        self.push(&Change::ReplacedAll(copy), version.as_str().parse().ok());
+                    }
+                    false => self.replace_each(relist, version, cache),
+                }
+                let end = self.log.len();
+                self.initial.get_or_insert(end);
+            }
+        }
+    }
+
+    fn replace_each(&mut self, relist: &Relist<()>, version: Option<u64>, cache: &Cache) {
+        let mut keys: Vec<Key> = Vec::new();
+        let queued = self.open().filter_map(|pushed| pushed.delta.as_ref()).map(|delta| delta.key().clone());
+        for key in queued.chain(cache.objects().into_iter().map(|object| object.key().clone())) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let missing = keys.iter().filter_map(|key| self.object(key, cache)).filter(|object| {
+            let is_listed = relist.objects.iter().any(|listed| listed.key() == object.key());
+            let is_kept = relist.quarantined.iter().any(|(key, uid)| key == object.key() && uid == object.uid());
+            !is_listed && !is_kept
+        });
+        let deletes = missing.map(|last_known| Delta::Deleted(Deleted::Missed { last_known })).collect::<Vec<_>>();
+        let listed = relist.objects.iter().map(|object| Delta::Replaced(Arc::clone(object)));
+        let deltas: Vec<_> = deletes.into_iter().chain(listed).collect();
+        match deltas.is_empty() {
+            true => self.push(&Change::Bookmark(relist.version.clone()), version),
+            false => {
+                deltas.into_iter().for_each(|delta| self.push(&Change::One(delta), None));
+                self.log.last_mut().unwrap().version = version;
+            }
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.initial.is_some_and(|end| self.log[..end].iter().all(|pushed| pushed.was_attempted))
+    }
+
+    /// Positions of what the next batch has.
+    fn batch(&self, at_most: usize) -> Vec<usize> {
+        let waiting = self.log.iter().enumerate().filter(|(_, pushed)| pushed.progress == Progress::Waiting);
+        let mut batch: Vec<usize> = Vec::new();
+        let mut keys = BTreeSet::new();
+        for (position, pushed) in waiting {
+            let is_initial = |position: usize| self.initial.is_some_and(|end| position < end);
+            let fits = batch.first().is_none_or(|&first| {
+                let is_another_key = pushed.key.as_ref().is_some_and(|key| !keys.contains(key));
+                let first_is_of_one = self.log[first].key.is_some();
+                is_initial(first) == is_initial(position) && is_another_key && first_is_of_one
+            });
+            if !fits || batch.len() == at_most {
+                break;
+            }
+            keys.extend(pushed.key.clone());
+            batch.push(position);
+        }
+        batch
+    }
+
+    /// The newest version up to which everything is done. After an item that was put back, only what was done together
+    /// with newer items is known: the newest of them.
+    fn reached(&self) -> Option<u64> {
+        let end = self.log.iter().position(|pushed| pushed.progress == Progress::Waiting).unwrap_or(self.log.len());
+        let done = |pushed: &&Pushed| pushed.progress == Progress::Done;
+        self.log[..end].iter().filter(done).filter_map(|pushed| pushed.version).last()
+    }
+}
+
+struct Run {
+    fifo: InOrderFifo<()>,
+    model: Model,
+    cache: Arc<Cache>,
+    server: Server,
+    receipt: Option<(Receipt<InOrderFifo<()>>, Vec<usize>)>,
+    is_atomic: bool,
+    is_closed: bool,
+    /// Versions that were reached, to see that they never go back.
+    reached: u64,
+}
+
+impl Run {
+    fn new(is_atomic: bool) -> Self {
+        let cache = Arc::new(Cache::default());
+        let builder = InOrderFifo::builder().batch_size(NonZeroUsize::new(BATCH_SIZE).unwrap());
+        let fifo = match is_atomic {
+            true => builder.build(),
+            false => builder.known_objects(Arc::clone(&cache) as Arc<dyn KnownObjects<()>>).build(),
+        };
+        let (model, server) = (Model::default(), Server::default());
+        Self { fifo, model, cache, server, receipt: None, is_atomic, is_closed: false, reached: 0 }
+    }
+
+    fn step(&mut self, step: &Step) {
+        if let Some(push) = self.server.act(step) {
+            self.push(push);
+        }
+        match step {
+            Step::Resync => {
+                self.fifo.resync();
+                match self.is_atomic {
+                    true => self.model.push(&Change::SyncAll, None),
+                    false => {
+                        let mut idle = self.cache.objects();
+                        idle.retain(|object| self.model.newest(object.key()).is_none());
+                        idle.into_iter().for_each(|object| self.model.push(&Change::One(Delta::Sync(object)), None));
+                    }
+                }
+            }
+            Step::Bookmark => {
+                self.server.version += 1;
+                let version = ResourceVersion::new(self.server.version.to_string());
+                self.fifo.bookmark(version.clone());
+                self.model.push(&Change::Bookmark(version), Some(self.server.version));
+            }
+            Step::Pop => self.take(1),
+            Step::Drain => self.take(BATCH_SIZE),
+            Step::Done(_) => self.answer(|_| Answer::Done),
+            // Some of the items, so that done ones stand before and behind those that come again.
+            Step::Requeue(which, _) => self.answer(|position| match position % 2 == which % 2 {
+                true => Answer::Requeue { processed: 0 },
+                false => Answer::Done,
+            }),
+            Step::Close => {
+                self.fifo.close();
+                self.is_closed = true;
+            }
+            Step::Put(_) | Step::Delete(_) | Step::DeleteUnread(_) | Step::DeleteUnknown(_) | Step::Relist { .. } => {}
+        }
+        self.check();
+    }
+
+    fn push(&mut self, push: Push) {
+        self.model.apply(&push, &self.cache, self.is_atomic);
+        match push {
+            Push::Add(object) => self.fifo.add(object),
+            Push::Update(object) => self.fifo.update(object),
+            Push::Delete(deleted) => self.fifo.delete(deleted),
+            Push::DeleteUnread(key, version) => {
+                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()))
+            }
+            Push::Replace(relist) => self.fifo.replace(relist),
+        }
+    }
+
+    fn take(&mut self, at_most: usize) {
+        let receipt = if at_most == 1 { self.fifo.try_pop() } else { self.fifo.try_drain() };
+        let batch = if self.receipt.is_some() { Vec::new() } else { self.model.batch(at_most) };
+        let Ok(Some(receipt)) = receipt else {
+            assert!(batch.is_empty());
+            let is_exhausted = self.is_closed && self.fifo.is_empty();
+            assert_eq!(receipt.is_err(), is_exhausted);
+            return;
+        };
+        let shown: Vec<_> = receipt.items().iter().map(|taken| format!("{:?}", taken.change())).collect();
+        let expected: Vec<_> = batch.iter().map(|&position| self.model.log[position].shown.clone()).collect();
+        assert_eq!(shown, expected);
+        for (taken, &position) in receipt.items().iter().zip(&batch) {
+            let is_initial = self.model.initial.is_some_and(|end| position < end);
+            assert_eq!(taken.origin() == Origin::InitialList, is_initial);
+        }
+        batch.iter().for_each(|&position| self.model.log[position].progress = Progress::InFlight);
+        self.receipt = Some((receipt, batch));
+    }
+
+    fn answer(&mut self, answer: impl Fn(usize) -> Answer) {
+        let Some((receipt, batch)) = self.receipt.take() else { return };
+        let announced = receipt.version().map(|version| version.as_str().parse::<u64>().unwrap());
+        let mut answers = BTreeMap::new();
+        for (place, (taken, position)) in receipt.items().iter().zip(batch).enumerate() {
+            let progress = match answer(place) {
+                Answer::Done => {
+                    self.process(taken.change());
+                    Progress::Done
+                }
+                Answer::Requeue { .. } => Progress::Waiting,
+            };
+            let pushed = &mut self.model.log[position];
+            (pushed.was_attempted, pushed.progress) = (true, progress);
+            answers.insert(taken.item.number, answer(place));
+        }
+        let is_all_done = answers.values().all(|answer| *answer == Answer::Done);
+        receipt.settle(|taken| answers[&taken.item.number]);
+        if let (true, Some(version)) = (is_all_done, announced) {
+            assert_eq!(self.fifo.reached().map(|version| version.to_string()), Some(version.to_string()));
+        }
+    }
+
+    fn process(&self, change: &Change<()>) {
+        match change {
+            Change::One(delta) => self.cache.apply(delta),
+            Change::Lost(key) => self.cache.remove(key),
+            Change::ReplacedAll(relist) => self.cache.replace(relist),
+            Change::SyncAll | Change::Bookmark(_) => {}
+        }
+    }
+
+    fn check(&mut self) {
+        self.fifo.shared.state.with(|state| state.check_invariants());
+        let waiting = self.model.log.iter().filter(|pushed| pushed.progress == Progress::Waiting).count();
+        assert_eq!(self.fifo.len(), waiting);
+        assert_eq!(self.fifo.is_synced(), self.model.is_synced());
+        let reached = self.fifo.reached().map_or(0, |version| version.as_str().parse().unwrap());
+        assert!(reached >= self.reached, "a version that was reached stays reached");
+        assert!(reached <= self.model.reached().unwrap_or_default(), "nothing older is left");
+        if self.receipt.is_none() && self.fifo.is_empty() {
+            assert_eq!(Some(reached).filter(|reached| *reached > 0), self.model.reached());
+        }
+        self.reached = reached;
+    }
+
+    fn finish(&mut self) {
+        let last = self.server.readable_list();
+        self.push(Push::Replace(last));
+        self.answer(|_| Answer::Done);
+        while !self.fifo.is_empty() {
+            self.take(BATCH_SIZE);
+            self.answer(|_| Answer::Done);
+            self.check();
+        }
+        let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();
+        let cache: Vec<_> = self.cache.objects().iter().map(|object| format!("{object:?}")).collect();
+        assert_eq!(cache, server, "P1");
+        assert_eq!(self.fifo.reached().map(|version| version.to_string()), Some(self.server.version.to_string()));
+    }
+}
+
+fn check(is_atomic: bool) {
+    random::check(2000, steps(), |steps| {
+        let mut run = Run::new(is_atomic);
+        steps.iter().for_each(|step| run.step(step));
+        run.finish();
+    });
+}
+
+// P1, P2, P5
+#[test]
+fn the_atomic_queue_does_what_the_model_does_and_the_cache_becomes_the_server() {
+    check(true);
+}
+
+// P1, P2, P5
+#[test]
+fn the_queue_over_known_objects_does_what_the_model_does_and_the_cache_becomes_the_server() {
+    check(false);
+}

@@ -1,0 +1,218 @@
+//! The cache against a model that is too simple to be wrong: one map, and everything else computed from it.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::Just;
+use proptest::prelude::Strategy;
+use proptest::prop_oneof;
+
+use super::Indexer;
+use super::Snapshot;
+use super::WriteBatch;
+use crate::Cached;
+use crate::Identity;
+use crate::Key;
+use crate::Relist;
+use crate::Uid;
+use crate::random;
+
+/// An object is a list of tags; "boom" makes one of the index functions panic.
+type Tags = Vec<&'static str>;
+type Content = BTreeMap<Key, Arc<Cached<Tags>>>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(Vec<Write>),
+    Replace(Vec<(u8, Tags)>, Vec<u8>),
+    AddIndex,
+    TakeSnapshot,
+    DropSnapshot,
+}
+
+#[derive(Debug, Clone)]
+enum Write {
+    Upsert(u8, Tags),
+    Remove(u8),
+}
+
+/// The indexes, in the order in which they are added: each finds the tags it is given, in its own way.
+const INDEXES: [(&str, fn(&Tags) -> Vec<String>); 3] = [
+    ("tag", |tags| tags.iter().map(ToString::to_string).collect()),
+    ("count", |tags| vec![tags.len().to_string()]),
+    ("fragile", |tags| {
+        assert!(!tags.contains(&"boom"), "on purpose");
+        tags.iter().take(1).map(ToString::to_string).collect()
+    }),
+];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let name = || 0..6_u8;
+    let tag = proptest::sample::select(vec!["a", "b", "c", "d", "boom"]);
+    let tags = || proptest::collection::vec(tag.clone(), 0..4);
+    let write = prop_oneof![
+        3 => (name(), tags()).prop_map(|(name, tags)| Write::Upsert(name, tags)),
+        1 => name().prop_map(Write::Remove),
+    ];
+    let listed = proptest::collection::vec((name(), tags()), 0..6);
+    let step = prop_oneof![
+        6 => proptest::collection::vec(write, 0..5).prop_map(Step::Apply),
+        2 => (listed, proptest::collection::vec(name(), 0..2)).prop_map(|(listed, kept)| Step::Replace(listed, kept)),
+        1 => Just(Step::AddIndex),
+        1 => Just(Step::TakeSnapshot),
+        1 => Just(Step::DropSnapshot),
+    ];
+    proptest::collection::vec(step, 1..30)
+}
+
+struct Run {
+    indexer: Indexer<Tags>,
+    content: Content,
+    version: u64,
+    indexes: usize,
+    snapshots: Vec<(Snapshot<Tags>, Content, u64, usize)>,
+}
+
+impl Run {
+    fn step(&mut self, step: Step) {
+        self.version += 1;
+        match step {
+            Step::Apply(writes) => {
+                let mut batch = WriteBatch::new();
+                let mut expected = Vec::new();
+                for write in writes {
+                    match write {
+                        Write::Upsert(name, tags) => {
+                            let object = object(name, tags);
+                            batch.upsert(Arc::clone(&object));
+                            expected.push((self.content.insert(key(name), Arc::clone(&object)), Some(object)));
+                        }
+                        Write::Remove(name) => {
+                            batch.remove(key(name));
+                            expected.push((self.content.remove(&key(name)), None));
+                        }
+                    }
+                }
+                batch.at(self.version.to_string().as_str().into());
+                let applied = self.indexer.apply(batch);
+                let replacements =
+                    applied.replacements.into_iter().map(|replacement| (replacement.old, replacement.new));
+                assert_eq!(pointers(replacements), pointers(expected));
+            }
+            Step::Replace(listed, kept) => {
+                let before = self.content.clone();
+                let objects: Vec<_> = listed.into_iter().map(|(name, tags)| object(name, tags)).collect();
+                // Some are the stored ones, as a relist has them that finds most objects unchanged.
+                let reuse = |object: Arc<Cached<Tags>>| match before.get(object.key()) {
+                    Some(stored) if stored.object() == object.object() => Arc::clone(stored),
+                    _ => object,
+                };
+                let objects: Vec<_> = objects.into_iter().map(reuse).collect();
+                self.content.retain(|key, _| kept.iter().any(|name| key == &self::key(*name)));
+                self.content.extend(objects.iter().map(|object| (object.key().clone(), Arc::clone(object))));
+                let relist = Relist {
+                    version: self.version.to_string().as_str().into(),
+                    objects: objects.clone(),
+                    quarantined: kept.iter().map(|name| (key(*name), Uid::default())).collect(),
+                };
+                let applied = self.indexer.replace(&relist);
+                let removed = before.iter().filter(|(key, _)| !self.content.contains_key(*key));
+                let removed: BTreeSet<_> = removed.map(|(_, object)| Arc::as_ptr(object)).collect();
+                let (gone, listed): (Vec<_>, Vec<_>) =
+                    applied.replacements.into_iter().partition(|replacement| replacement.new.is_none());
+                let gone: BTreeSet<_> =
+                    gone.iter().filter_map(|replacement| replacement.old.as_ref()).map(Arc::as_ptr).collect();
+                assert_eq!(gone, removed);
+                let last_of_each = objects.iter().enumerate().filter(|(position, object)| {
+                    !objects[position + 1..].iter().any(|later| later.key() == object.key())
+                });
+                let expected =
+                    last_of_each.map(|(_, object)| (before.get(object.key()).cloned(), Some(Arc::clone(object))));
+                assert_eq!(
+                    pointers(listed.into_iter().map(|replacement| (replacement.old, replacement.new))),
+                    pointers(expected)
+                );
+            }
+            Step::AddIndex => {
+                if let Some((name, values)) = INDEXES.get(self.indexes) {
+                    self.indexer.add_index(name, move |object| values(object)).unwrap();
+                    self.indexes += 1;
+                }
+                self.version -= 1;
+            }
+            Step::TakeSnapshot => {
+                self.version -= 1;
+                self.snapshots.push((
+                    self.indexer.lister().snapshot(),
+                    self.content.clone(),
+                    self.version,
+                    self.indexes,
+                ));
+            }
+            Step::DropSnapshot => {
+                self.version -= 1;
+                self.snapshots.pop();
+            }
+        }
+        self.indexer.check_invariants();
+        check(&self.indexer.lister().snapshot(), &self.content, self.version, self.indexes);
+        for (snapshot, content, version, indexes) in &self.snapshots {
+            check(snapshot, content, *version, *indexes);
+        }
+    }
+}
+
+fn check(snapshot: &Snapshot<Tags>, content: &Content, version: u64, indexes: usize) {
+    assert_eq!(snapshot.version().map_or(0, |version| version.as_str().parse().unwrap()), version);
+    assert_eq!(snapshot.len(), content.len());
+    for name in 0..6 {
+        assert_eq!(snapshot.get(&key(name)).map(Arc::as_ptr), content.get(&key(name)).map(Arc::as_ptr));
+    }
+    for (index, values_of) in &INDEXES[..indexes] {
+        let mut expected = BTreeMap::<String, Vec<Key>>::new();
+        for (key, object) in content {
+            let is_fragile = *index == "fragile" && object.contains(&"boom");
+            let values = if is_fragile { Vec::new() } else { values_of(object) };
+            for value in values.into_iter().collect::<BTreeSet<_>>() {
+                expected.entry(value).or_default().push(key.clone());
+            }
+        }
+        let values: BTreeSet<_> = snapshot.index_values(index).iter().map(ToString::to_string).collect();
+        assert_eq!(values, expected.keys().cloned().collect());
+        for (value, keys) in expected {
+            assert_eq!(snapshot.keys_by_index(index, &value).unwrap(), keys);
+            let mut found = snapshot.by_index(index, &value).unwrap();
+            found.sort_by(|a, b| a.key().cmp(b.key()));
+            assert_eq!(found.iter().map(|object| object.key().clone()).collect::<Vec<_>>(), keys);
+        }
+    }
+    for (index, _) in &INDEXES[indexes..] {
+        assert!(snapshot.by_index(index, "a").is_err());
+    }
+}
+
+fn key(name: u8) -> Key {
+    Key::namespaced("n", &name.to_string())
+}
+
+fn object(name: u8, tags: Tags) -> Arc<Cached<Tags>> {
+    Arc::new(Cached::new(Identity::of_key(key(name)), tags))
+}
+
+type Pair = (Option<Arc<Cached<Tags>>>, Option<Arc<Cached<Tags>>>);
+
+fn pointers(pairs: impl IntoIterator<Item = Pair>) -> Vec<String> {
+    let pointers = |(old, new): Pair| (old.as_ref().map(Arc::as_ptr), new.as_ref().map(Arc::as_ptr));
+    pairs.into_iter().map(|pair| format!("{:?}", pointers(pair))).collect()
+}
+
+// P6, IX-06, IX-08 to IX-11, IX-15, IX-17 to IX-19, IX-24, IX-30, IX-31
+#[test]
+fn the_cache_does_what_the_model_does() {
+    random::check(2000, steps(), |steps| {
+        let (content, snapshots) = (Content::new(), Vec::new());
+        let mut run = Run { indexer: Indexer::new(), content, version: 0, indexes: 0, snapshots };
+        steps.into_iter().for_each(|step| run.step(step));
+    });
+}

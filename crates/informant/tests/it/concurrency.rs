@@ -1,0 +1,236 @@
+//! Many threads on one cache and on one queue.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+
+use informant::Cached;
+use informant::Identity;
+use informant::Key;
+use informant::queue::Answer;
+use informant::queue::DeltaFifo;
+use informant::store::Indexer;
+use informant::store::Snapshot;
+use informant::store::WriteBatch;
+
+use crate::support::key;
+use crate::support::object;
+
+/// An object of a group: all members of a group always have the same value.
+type Member = Cached<u64>;
+
+const GROUPS: u64 = 8;
+const MEMBERS: u64 = 16;
+
+fn member(group: u64, member: u64, value: u64) -> Arc<Member> {
+    Arc::new(Cached::new(Identity::of_key(Key::namespaced(&format!("group-{group}"), &member.to_string())), value))
+}
+
+fn write_group(cache: &Indexer<u64>, group: u64, value: u64) {
+    let mut batch = WriteBatch::new();
+    (0..MEMBERS).for_each(|number| batch.upsert(member(group, number, value)));
+    batch.at(value.to_string().as_str().into());
+    cache.apply(batch);
+}
+
+/// Half of a batch would show as a group with two values, a torn index as one that disagrees with the objects.
+fn assert_whole(snapshot: &Snapshot<u64>) {
+    for group in 0..GROUPS {
+        let members = snapshot.by_index("namespace", &format!("group-{group}")).unwrap();
+        let values: BTreeSet<u64> = members.iter().map(|member| *member.object()).collect();
+        assert!(values.len() <= 1, "half a batch: {values:?}");
+        assert!(members.is_empty() || members.len() as u64 == MEMBERS);
+    }
+    for index in ["value", "parity", "later-1", "later-2"] {
+        let indexed: usize =
+            snapshot.index_values(index).iter().map(|value| snapshot.by_index(index, value).unwrap().len()).sum();
+        assert!(
+            snapshot.keys_by_index(index, "x").is_err() || indexed == snapshot.len(),
+            "{index} disagrees with the objects"
+        );
+        for value in snapshot.index_values(index) {
+            let divisor = if index == "parity" { 2 } else { u64::MAX };
+            for found in snapshot.by_index(index, &value).unwrap() {
+                assert_eq!((*found.object() % divisor).to_string(), *value);
+                assert!(Arc::ptr_eq(&found, snapshot.get(found.key()).unwrap()));
+            }
+        }
+    }
+}
+
+// P6
+#[test]
+fn no_reader_sees_half_of_a_batch_or_an_index_that_disagrees_while_indexes_are_added() {
+    let cache = Indexer::new();
+    cache.add_index("value", |member: &Member| [*member.object()]).unwrap();
+    cache.add_index("parity", |member: &Member| [*member.object() % 2]).unwrap();
+    let is_writing = AtomicBool::new(true);
+
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for value in 0..150 {
+                        for group in (writer..GROUPS).step_by(2) {
+                            write_group(cache, group, value);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let (lister, mut reads) = (cache.lister(), 0);
+                while is_writing.load(Ordering::Relaxed) || reads == 0 {
+                    assert_whole(&lister.snapshot());
+                    let group = lister.namespace("group-3").list();
+                    let values: BTreeSet<u64> = group.iter().map(|member| *member.object()).collect();
+                    assert!(values.len() <= 1, "half a batch: {values:?}");
+                    reads += 1;
+                }
+            });
+        }
+        for name in ["later-1", "later-2"] {
+            cache.add_index(name, |member: &Member| [*member.object()]).unwrap();
+        }
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        is_writing.store(false, Ordering::Relaxed);
+    });
+
+    assert_whole(&cache.lister().snapshot());
+    assert_eq!(cache.lister().by_index("later-2", "149").unwrap().len() as u64, GROUPS * MEMBERS);
+}
+
+// P6: large lists are swapped in
+#[test]
+fn no_reader_sees_half_of_a_large_batch() {
+    let cache = Indexer::new();
+    let is_writing = AtomicBool::new(true);
+
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for value in 0..10 {
+                let mut batch = WriteBatch::new();
+                (0..5000).for_each(|number| batch.upsert(member(0, number, value)));
+                cache.apply(batch);
+            }
+            is_writing.store(false, Ordering::Relaxed);
+        });
+        scope.spawn(|| {
+            let lister = cache.lister();
+            while is_writing.load(Ordering::Relaxed) {
+                let values: BTreeSet<u64> = lister.list().iter().map(|member| *member.object()).collect();
+                assert!(values.len() <= 1, "half a batch: {values:?}");
+            }
+        });
+    });
+
+    assert_eq!(cache.lister().len(), 5000);
+}
+
+// P2, P5
+#[test]
+fn many_consumers_of_one_queue_lose_nothing_and_never_share_an_object() {
+    const OBJECTS: usize = 20;
+    const CHANGES: u64 = 200;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    let fifo = DeltaFifo::<()>::new();
+    let seen: Arc<Vec<history::Seen>> = Arc::new((0..OBJECTS).map(|_| history::Seen::default()).collect());
+
+    runtime.block_on(async {
+        let consumers: Vec<_> = (0..4)
+            .map(|consumer| {
+                let (fifo, seen) = (fifo.clone(), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    let mut taken = 0_u64;
+                    loop {
+                        let receipt = if consumer % 2 == 0 { fifo.pop().await } else { fifo.drain().await };
+                        let Ok(receipt) = receipt else { return };
+                        taken += 1;
+                        let requeues = taken.is_multiple_of(5);
+                        for item in receipt.items() {
+                            let object: usize = item.key().name().parse().unwrap();
+                            let versions =
+                                item.deltas().iter().map(|delta| delta.object().version().as_str().parse().unwrap());
+                            seen[object].process(versions, requeues);
+                        }
+                        tokio::task::yield_now().await;
+                        for item in receipt.items() {
+                            seen[item.key().name().parse::<usize>().unwrap()].finish();
+                        }
+                        receipt.settle(|_| if requeues { Answer::Requeue { processed: 0 } } else { Answer::Done });
+                    }
+                })
+            })
+            .collect();
+        let producers: Vec<_> = (0..2_usize)
+            .map(|producer| {
+                let fifo = fifo.clone();
+                tokio::spawn(async move {
+                    for version in 1..=CHANGES {
+                        for number in (producer..OBJECTS).step_by(2) {
+                            fifo.update(object(&number.to_string(), version));
+                        }
+                        tokio::task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        for producer in producers {
+            producer.await.unwrap();
+        }
+        fifo.close();
+        for consumer in consumers {
+            consumer.await.unwrap();
+        }
+    });
+
+    // What a consumer requeued after the others had left is still there.
+    while let Ok(Some(receipt)) = fifo.try_drain() {
+        for item in receipt.items() {
+            let versions = item.deltas().iter().map(|delta| delta.object().version().as_str().parse().unwrap());
+            seen[item.key().name().parse::<usize>().unwrap()].process(versions, false);
+            seen[item.key().name().parse::<usize>().unwrap()].finish();
+        }
+    }
+    for (number, seen) in seen.iter().enumerate() {
+        assert_eq!(seen.newest(), CHANGES, "{}", key(&number.to_string()));
+    }
+}
+
+/// What consumers saw of one object.
+mod history {
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    pub(super) struct Seen(Mutex<State>);
+
+    #[derive(Default)]
+    struct State {
+        newest: u64,
+        is_in_work: bool,
+    }
+
+    impl Seen {
+        pub(super) fn process(&self, versions: impl Iterator<Item = u64>, is_requeued: bool) {
+            let mut state = self.0.lock().unwrap();
+            assert!(!std::mem::replace(&mut state.is_in_work, true), "two consumers have the same object");
+            for version in versions {
+                assert!(version > state.newest, "{version} after {}", state.newest);
+                if !is_requeued {
+                    state.newest = version;
+                }
+            }
+        }
+
+        pub(super) fn finish(&self) {
+            self.0.lock().unwrap().is_in_work = false;
+        }
+
+        pub(super) fn newest(&self) -> u64 {
+            self.0.lock().unwrap().newest
+        }
+    }
+}

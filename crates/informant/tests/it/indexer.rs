@@ -1,0 +1,415 @@
+//! The cache and its indexes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+
+use informant::Cached;
+use informant::Identity;
+use informant::Key;
+use informant::Relist;
+use informant::Uid;
+use informant::store::IndexFunction;
+use informant::store::Indexer;
+use informant::store::NAMESPACE_INDEX;
+use informant::store::NotOneValue;
+use informant::store::UnknownIndex;
+use informant::store::WriteBatch;
+
+use crate::support::cache_of;
+use crate::support::key;
+use crate::support::list;
+use crate::support::object;
+use crate::support::show_objects;
+
+type Tagged = Cached<Vec<&'static str>>;
+
+fn tagged(name: &str, tags: &[&'static str]) -> Arc<Tagged> {
+    Arc::new(Cached::new(Identity::of_key(key(name)), tags.to_vec()))
+}
+
+/// A cache of three objects, not indexed yet.
+fn fruits() -> Indexer<Vec<&'static str>> {
+    let fruits = Indexer::new();
+    fruits.upsert(tagged("n/apple", &["red", "round"]));
+    fruits.upsert(tagged("n/banana", &["yellow"]));
+    fruits.upsert(tagged("m/cherry", &["red"]));
+    fruits
+}
+
+fn tags(object: &Tagged) -> Vec<&'static str> {
+    object.to_vec()
+}
+
+// IX-01, IX-24, IX-32
+#[test]
+fn writes_replace_and_remove_and_reads_share_the_stored_object() {
+    let cache = Indexer::new();
+    let (first, second) = (object("n/x", 1), object("n/x", 2));
+
+    assert!(cache.upsert(Arc::clone(&first)).is_none());
+    assert!(Arc::ptr_eq(&cache.upsert(Arc::clone(&second)).unwrap(), &first));
+    assert!(Arc::ptr_eq(&cache.lister().get(&key("n/x")).unwrap(), &second));
+    assert_eq!(cache.lister().keys(), [key("n/x")]);
+
+    assert!(Arc::ptr_eq(&cache.remove(&key("n/x")).unwrap(), &second));
+    assert!(cache.remove(&key("n/x")).is_none(), "removing what is not there does nothing");
+    assert!(cache.lister().is_empty());
+}
+
+// IX-06
+#[test]
+fn a_list_replaces_everything_and_of_a_repeated_key_the_last_counts() {
+    let cache = cache_of([("stays", 1), ("goes", 2)]);
+
+    let applied = cache.replace(&list(9, [("stays", 1), ("new", 3), ("new", 4)]));
+
+    assert_eq!(show_objects(cache.lister().list()), ["new@4", "stays@1"]);
+    assert_eq!(cache.lister().version(), Some("9".into()));
+    let changes: Vec<_> =
+        applied.replacements.iter().map(|change| format!("{:?} {:?}", change.old, change.new)).collect();
+    assert_eq!(changes, ["Some(goes@2) None", "Some(stays@1) Some(stays@1)", "None Some(new@4)"]);
+}
+
+// Decision 3
+#[test]
+fn a_list_keeps_what_is_quarantined_under_the_same_uid() {
+    let cache = cache_of([("same", 1), ("other", 2)]);
+    let quarantined = vec![(key("same"), Uid::new("u1")), (key("other"), Uid::new("u2"))];
+
+    cache.replace(&Relist { version: "9".into(), objects: vec![], quarantined });
+
+    assert_eq!(show_objects(cache.lister().list()), ["same@1"]);
+}
+
+// Decision 2: relists are nearly free
+#[test]
+fn an_object_that_a_list_shares_with_the_cache_is_not_indexed_again() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let cache = Indexer::new();
+    let counter = Arc::clone(&calls);
+    let counting = move |object: &Cached<()>| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        [object.version().to_string()]
+    };
+    cache.add_index("version", counting).unwrap();
+    let same = object("same", 1);
+    cache.upsert(Arc::clone(&same));
+
+    cache.replace(&Relist { version: "9".into(), objects: vec![same, object("new", 2)], quarantined: vec![] });
+
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "once for each object");
+    assert_eq!(cache.lister().keys_by_index("version", "1").unwrap(), [key("same")]);
+}
+
+// IX-08, IX-09, IX-10, IX-11, IX-17
+#[test]
+fn an_object_is_found_under_each_of_its_values_and_no_other() {
+    let cache = fruits();
+    let by_tag = cache.add_index("tag", tags).unwrap();
+    assert_eq!(by_tag.keys("red"), [key("m/cherry"), key("n/apple")]);
+
+    cache.upsert(tagged("n/apple", &["green", "round"]));
+    assert_eq!(by_tag.keys("red"), [key("m/cherry")]);
+    assert_eq!(by_tag.keys("green"), [key("n/apple")]);
+    assert_eq!(by_tag.keys("round"), [key("n/apple")]);
+
+    cache.upsert(tagged("n/apple", &[]));
+    cache.remove(&key("m/cherry"));
+    let values: Vec<_> = by_tag.values().iter().map(ToString::to_string).collect();
+    assert_eq!(values, ["yellow"], "values without objects are gone");
+    assert!(cache.lister().get(&key("n/apple")).is_some(), "an object without values is still there");
+}
+
+// IX-12, with our outcome: values are remembered, not computed again
+#[test]
+fn an_index_function_that_changes_its_mind_does_not_corrupt_the_index() {
+    let calls = AtomicUsize::new(0);
+    let cache = Indexer::new();
+    let by_call =
+        cache.add_index("call", move |_: &Cached<()>| [calls.fetch_add(1, Ordering::Relaxed) as u64]).unwrap();
+
+    cache.upsert(object("x", 1));
+    cache.upsert(object("x", 2));
+
+    assert_eq!([0_u64, 1].map(|call| by_call.count(&call)), [0, 1]);
+    assert_eq!(by_call.values().len(), 1);
+}
+
+// IX-13
+#[test]
+fn a_panic_of_an_index_function_is_reported_and_harms_neither_the_object_nor_other_indexes() {
+    let cache = fruits();
+    let by_tag = cache.add_index("tag", tags).unwrap();
+    let fragile = |object: &Tagged| {
+        assert!(!object.contains(&"rotten"), "rotten fruit");
+        tags(object)
+    };
+    let by_fragile = cache.add_index("fragile", fragile).unwrap();
+
+    let mut batch = WriteBatch::new();
+    batch.upsert(tagged("n/apple", &["rotten"]));
+    batch.upsert(tagged("n/banana", &["green"]));
+    let applied = cache.apply(batch);
+
+    assert_eq!(applied.index_panics.len(), 1);
+    assert_eq!(
+        applied.index_panics[0].to_string(),
+        "the function of index \"fragile\" panicked on n/apple: rotten fruit"
+    );
+    assert_eq!(by_tag.keys("rotten"), [key("n/apple")]);
+    assert_eq!(by_fragile.count("rotten"), 0);
+    assert_eq!(by_fragile.keys("green"), [key("n/banana")]);
+    let query = by_fragile.like(&tagged("query", &["rotten"]));
+    assert_eq!(query.unwrap_err().to_string(), "the function of index \"fragile\" panicked on query: rotten fruit");
+}
+
+// IX-13
+#[test]
+fn panics_on_stored_objects_are_reported_when_the_index_is_added() {
+    let cache = fruits();
+    let fragile = |object: &Tagged| {
+        assert!(!object.contains(&"yellow"), "no yellow");
+        tags(object)
+    };
+
+    let panics = cache.add_indexes([IndexFunction::new("fragile", fragile)]).unwrap();
+
+    assert_eq!(panics.iter().map(|panic| panic.key.clone()).collect::<Vec<_>>(), [key("n/banana")]);
+    assert_eq!(cache.lister().keys_by_index("fragile", "red").unwrap(), [key("m/cherry"), key("n/apple")]);
+}
+
+// IX-14, IX-15
+#[test]
+fn an_unknown_index_is_an_error_and_an_unknown_value_finds_nothing() {
+    let cache = fruits();
+    cache.add_index("tag", tags).unwrap();
+    let lister = cache.lister();
+
+    let unknown: UnknownIndex = lister.by_index("tags", "red").unwrap_err();
+    assert_eq!(unknown.to_string(), "no index is named \"tags\"; there are [\"namespace\", \"tag\"]");
+    assert!(lister.keys_by_index("tags", "red").is_err());
+    assert!(lister.index("tags").is_err());
+    assert!(lister.index_values("tags").is_empty());
+    assert!(lister.by_index("tag", "blue").unwrap().is_empty());
+}
+
+// IX-16
+#[test]
+fn an_example_finds_every_object_that_shares_a_value_once() {
+    let cache = fruits();
+    let by_tag = cache.add_index("tag", tags).unwrap();
+
+    let found = by_tag.like(&tagged("not/stored", &["red", "round", "blue"])).unwrap();
+
+    assert_eq!(show_objects(found), ["m/cherry@", "n/apple@"]);
+}
+
+// IX-18
+#[test]
+fn keys_of_a_value_come_sorted() {
+    let cache = Indexer::new();
+    for name in ["n/c", "a", "n/a", "m/z"] {
+        cache.upsert(tagged(name, &["x"]));
+    }
+    cache.add_index("tag", tags).unwrap();
+
+    let keys = cache.lister().keys_by_index("tag", "x").unwrap();
+
+    assert_eq!(keys, ["a", "m/z", "n/a", "n/c"].map(key));
+}
+
+// IX-19, IX-21
+#[test]
+fn an_index_that_is_added_later_knows_what_is_stored() {
+    let cache = fruits();
+
+    let by_tag = cache.add_index("tag", tags).unwrap();
+    assert_eq!(by_tag.count("red"), 2);
+
+    cache.upsert(tagged("n/date", &["red"]));
+    assert_eq!(by_tag.count("red"), 3);
+}
+
+// IX-20
+#[test]
+fn if_one_of_several_index_names_exists_none_is_added() {
+    let cache = fruits();
+    cache.add_index("tag", tags).unwrap();
+
+    let both = [IndexFunction::new("new", tags), IndexFunction::new("tag", tags)];
+    assert_eq!(cache.add_indexes(both).unwrap_err().to_string(), "an index named \"tag\" exists already");
+    let twice = [IndexFunction::new("new", tags), IndexFunction::new("new", tags)];
+    assert!(cache.add_indexes(twice).is_err());
+
+    assert!(cache.lister().index("new").is_err());
+    assert!(cache.add_index("tag", tags).is_err());
+    assert!(cache.add_indexes([IndexFunction::new("new", tags)]).is_ok());
+}
+
+// IX-22
+#[test]
+fn the_built_in_index_finds_objects_by_namespace_and_those_in_none_by_the_empty_value() {
+    let cache = cache_of([("n/a", 1), ("n/b", 2), ("m/c", 3), ("d", 4)]);
+    let by_namespace = |namespace| cache.lister().keys_by_index(NAMESPACE_INDEX, namespace).unwrap();
+
+    assert_eq!(by_namespace("n"), [key("n/a"), key("n/b")]);
+    assert_eq!(by_namespace("m"), [key("m/c")]);
+    assert_eq!(by_namespace(""), [key("d")]);
+}
+
+// IX-23
+#[test]
+fn the_only_value_of_an_object_is_an_error_if_there_are_none_or_several() {
+    let cache = fruits();
+    let by_tag = cache.add_index("tag", tags).unwrap();
+
+    assert_eq!(by_tag.only_value(&tagged("x", &["red"])).unwrap(), "red");
+    let none = by_tag.only_value(&tagged("x", &[])).unwrap_err();
+    assert_eq!(none.to_string(), "x has 0 values in index \"tag\", not one");
+    let two = by_tag.only_value(&tagged("x", &["a", "b"])).unwrap_err();
+    assert!(matches!(two, NotOneValue::Count { count: 2, .. }));
+}
+
+// IX-25 to IX-28, with our outcome (decision 13)
+#[test]
+fn the_version_is_what_the_batch_says_not_what_its_objects_say() {
+    let cache = Indexer::new();
+    cache.upsert(object("x", 5));
+    assert_eq!(cache.lister().version(), None);
+
+    let mut batch = WriteBatch::new();
+    batch.upsert(object("x", 6));
+    batch.remove(key("x"));
+    batch.at("9".into());
+    cache.apply(batch);
+    assert_eq!(cache.lister().version(), Some("9".into()));
+
+    cache.remove(&key("x"));
+    cache.apply(WriteBatch::new());
+    assert_eq!(cache.lister().version(), Some("9".into()));
+
+    cache.replace(&list(3, []));
+    assert_eq!(cache.lister().version(), Some("3".into()), "a rewind is accepted");
+}
+
+// IX-30, IX-31
+#[test]
+fn a_batch_is_applied_in_order_and_tells_what_each_write_replaced() {
+    let cache = cache_of([("x", 1)]);
+    let mut batch = WriteBatch::new();
+    batch.upsert(object("x", 2));
+    batch.upsert(object("y", 3));
+    batch.remove(key("x"));
+    batch.remove(key("nobody"));
+    batch.upsert(object("x", 4));
+
+    let applied = cache.apply(batch);
+
+    let changes: Vec<_> =
+        applied.replacements.iter().map(|change| format!("{:?} {:?}", change.old, change.new)).collect();
+    assert_eq!(changes, ["Some(x@1) Some(x@2)", "None Some(y@3)", "Some(x@2) None", "None None", "None Some(x@4)"]);
+    assert_eq!(show_objects(cache.lister().list()), ["x@4", "y@3"]);
+    assert!(cache.apply(WriteBatch::new()).replacements.is_empty());
+}
+
+// IX-34
+#[test]
+fn an_index_by_numbers_is_asked_with_numbers_or_by_name_with_texts() {
+    let cache = fruits();
+    let by_count = cache.add_index("count", |object: &Tagged| Some(object.len())).unwrap();
+
+    assert_eq!(by_count.keys(&2), [key("n/apple")]);
+    assert_eq!(cache.lister().keys_by_index("count", "2").unwrap(), [key("n/apple")]);
+    assert_eq!(cache.lister().index("count").unwrap().keys("2"), [key("n/apple")]);
+}
+
+// Decision 6: large batches are built aside
+#[test]
+fn a_batch_of_any_size_and_a_held_snapshot_lead_to_the_same_content() {
+    for count in [1, 500, 5_000, 40_000] {
+        for holds_snapshot in [false, true] {
+            let cache = Indexer::new();
+            let by_last = cache.add_index("last", |object: &Cached<()>| object.key().name().chars().last()).unwrap();
+            let snapshot = holds_snapshot.then(|| cache.lister().snapshot());
+            let mut batch = WriteBatch::new();
+            (0..count).for_each(|number| batch.upsert(object(&format!("n/{number}"), 1)));
+
+            cache.apply(batch);
+
+            assert_eq!(cache.lister().len(), count as usize);
+            let by_any: usize = ('0'..='9').map(|digit| by_last.count(&digit)).sum();
+            assert_eq!(by_any, count as usize);
+            assert!(snapshot.is_none_or(|snapshot| snapshot.is_empty()));
+        }
+    }
+}
+
+// Decision 7
+#[test]
+fn readers_go_on_while_an_index_function_runs() {
+    let cache = Arc::new(cache_of([("x", 1)]));
+    let (entered, has_entered) = mpsc::channel();
+    let (release, is_released) = mpsc::channel();
+    let is_released = std::sync::Mutex::new(is_released);
+    let blocking = move |object: &Cached<()>| {
+        if object.version().as_str() == "2" {
+            entered.send(()).unwrap();
+            is_released.lock().unwrap().recv().unwrap();
+        }
+        [object.version().to_string()]
+    };
+    cache.add_index("version", blocking).unwrap();
+
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| cache.upsert(object("x", 2)));
+        has_entered.recv().unwrap();
+        assert_eq!(show_objects(cache.lister().list()), ["x@1"], "the write is not visible yet");
+        assert_eq!(cache.lister().keys_by_index("version", "1").unwrap(), [key("x")]);
+        release.send(()).unwrap();
+        writer.join().unwrap();
+    });
+
+    assert_eq!(cache.lister().keys_by_index("version", "2").unwrap(), [key("x")]);
+}
+
+// Decision 7
+#[test]
+fn an_index_function_may_read_the_cache() {
+    let cache = Indexer::new();
+    let lister = cache.lister();
+    let by_size = cache.add_index("size-before", move |_: &Cached<()>| [lister.len()]).unwrap();
+
+    cache.upsert(object("a", 1));
+    cache.upsert(object("b", 2));
+
+    assert_eq!(by_size.keys(&1), [key("b")]);
+}
+
+/// Reads the cache while it is dropped.
+struct ReadsOnDrop(informant::store::Lister<ReadsOnDrop>);
+
+impl Drop for ReadsOnDrop {
+    fn drop(&mut self) {
+        self.0.len();
+    }
+}
+
+// Decision 7
+#[test]
+fn replaced_objects_are_dropped_where_no_reader_waits() {
+    let cache = Indexer::new();
+    let new = |name: &str| Arc::new(Cached::new(Identity::of_key(key(name)), ReadsOnDrop(cache.lister())));
+    cache.upsert(new("a"));
+    cache.upsert(new("a"));
+    cache.upsert(new("b"));
+    cache.remove(&key("a"));
+    let snapshot = cache.lister().snapshot();
+    cache.replace(&Relist { version: "9".into(), objects: vec![new("c")], quarantined: vec![] });
+    drop(snapshot);
+
+    let names: Vec<Key> = cache.lister().keys();
+
+    assert_eq!(names, [key("c")]);
+}

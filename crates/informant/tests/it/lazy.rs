@@ -1,0 +1,163 @@
+//! Objects that are decoded when somebody asks, and freed when nobody does.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use informant::Cached;
+use informant::Labelled;
+use informant::Lazy;
+use informant::Scanner;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::TypeMeta;
+use serde::Deserialize;
+use serde::Deserializer;
+
+const POD: &[u8] = include_bytes!("../../benches/pod.json");
+
+fn lazy_pod() -> Arc<Cached<Lazy<Pod>>> {
+    Scanner::of_kind::<Pod>().scan(POD).unwrap().decode().unwrap()
+}
+
+fn lazy<K: Send + Sync + 'static>(json: &str) -> Arc<Cached<Lazy<K>>> {
+    Scanner::new(TypeMeta::default()).scan(json.as_bytes()).unwrap().decode().unwrap()
+}
+
+#[test]
+fn get_gives_what_a_full_decode_gives() {
+    let mut expected: Pod = serde_json::from_slice(POD).unwrap();
+    expected.metadata.managed_fields = None;
+
+    assert_eq!(*lazy_pod().get().unwrap(), expected);
+}
+
+/// Counts how often it is decoded and dropped.
+struct Counted;
+static DECODED: AtomicUsize = AtomicUsize::new(0);
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+impl<'de> Deserialize<'de> for Counted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer)?;
+        DECODED.fetch_add(1, Ordering::SeqCst);
+        Ok(Self)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn counts() -> (usize, usize) {
+    (DECODED.load(Ordering::SeqCst), DROPPED.load(Ordering::SeqCst))
+}
+
+#[test]
+fn an_object_is_decoded_at_most_once_while_somebody_holds_it_and_freed_when_nobody_does() {
+    let object = lazy::<Counted>(r#"{"metadata":{"name":"a"}}"#);
+    assert_eq!(counts(), (0, 0), "nothing is decoded on the way in");
+
+    let first = object.get().unwrap();
+    let second = object.get().unwrap();
+    assert!(std::ptr::eq(&*first, &*second));
+    drop(first);
+    assert_eq!(counts(), (1, 0));
+    drop(second.clone());
+    drop(second);
+    assert_eq!(counts(), (1, 1));
+    drop(object.get().unwrap());
+    assert_eq!(counts(), (2, 2));
+
+    let (threads, start) = (8, Barrier::new(8));
+    let held = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                start.wait();
+                let decoded = object.get().unwrap();
+                held.wait();
+                drop(decoded);
+            });
+        }
+    });
+    assert_eq!(counts(), (3, 3), "eight at the same time share one");
+}
+
+#[test]
+fn no_memory_of_the_decoded_form_stays_after_it_was_dropped() {
+    let pod = lazy_pod();
+    drop(pod.get().unwrap());
+
+    let held = allocation_counter::measure(|| std::mem::forget(pod.get().unwrap()));
+    assert!(held.bytes_current > 10_000, "a decoded pod is large: {}", held.bytes_current);
+    let pod = lazy_pod();
+    let left = allocation_counter::measure(|| drop(pod.get().unwrap()));
+
+    assert!(left.bytes_current < 100, "{} bytes stayed", left.bytes_current);
+}
+
+#[test]
+fn a_lazy_object_holds_little_more_than_its_json() {
+    let held = allocation_counter::measure(|| std::mem::forget(lazy_pod())).bytes_current;
+
+    let json = lazy_pod().json().len() as i64;
+    assert!(held * 100 <= json * 115, "{held} bytes for {json} bytes of JSON");
+}
+
+#[derive(Deserialize)]
+struct Peeked<'a> {
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+}
+
+#[test]
+fn peek_borrows_where_the_json_allows_it() {
+    let plain = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"plain"}"#);
+    let escaped = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"a\u003cb"}"#);
+
+    assert!(matches!(plain.peek::<Peeked<'_>>().unwrap().text, Cow::Borrowed("plain")));
+    assert_eq!(escaped.peek::<Peeked<'_>>().unwrap().text, "a<b");
+}
+
+#[test]
+fn peek_does_not_mind_what_it_was_not_asked_for() {
+    let pod = lazy::<Pod>(r#"{"metadata":{"name":"a"},"spec":"not a spec","text":"fine"}"#);
+
+    assert_eq!(pod.peek::<Peeked<'_>>().unwrap().text, "fine");
+    assert_eq!(pod.get().unwrap_err().to_string(), "a: cannot decode spec");
+}
+
+#[test]
+fn an_error_of_peek_or_get_names_the_object_and_the_field() {
+    let object =
+        lazy::<Pod>(r#"{"metadata":{"namespace":"n","name":"a"},"text":5,"spec":{"containers":[{"image":7}]}}"#);
+
+    assert_eq!(object.peek::<Peeked<'_>>().map(drop).unwrap_err().to_string(), "n/a: cannot decode text");
+    assert_eq!(object.get().map(drop).unwrap_err().to_string(), "n/a: cannot decode spec.containers[0].image");
+    assert!(object.get().is_err(), "an error is not remembered as a result");
+}
+
+#[test]
+fn duplicate_fields_that_do_not_say_who_it_is_are_an_error_of_whoever_reads_them() {
+    let object = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"one","text":"two"}"#);
+
+    let error = object.peek::<Peeked<'_>>().map(drop).unwrap_err();
+
+    assert_eq!(error.to_string(), "a: cannot decode the object");
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.starts_with("duplicate field `text` at line 1 column"), "{source}");
+}
+
+#[test]
+fn labels_are_read_without_decoding_the_rest() {
+    let labels = lazy_pod().object().labels().into_owned();
+
+    assert_eq!(labels.get("tier").map(String::as_str), Some("frontend"));
+    assert_eq!(labels.len(), 5);
+    assert!(lazy::<()>(r#"{"metadata":{"name":"a"}}"#).labels().is_empty());
+    assert!(lazy::<()>(r#"{"metadata":{"labels":null,"name":"a"}}"#).labels().is_empty());
+}

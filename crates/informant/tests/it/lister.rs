@@ -1,0 +1,165 @@
+//! Reading the cache.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use informant::Cached;
+use informant::Identity;
+use informant::Labelled;
+use informant::Lazy;
+use informant::Object;
+use informant::Scanner;
+use informant::store::Indexer;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::Expression;
+use kube::core::Selector;
+
+use crate::support::cache_of;
+use crate::support::key;
+use crate::support::show_objects;
+
+/// Four pods in two namespaces, in a form of choice.
+fn pods<O: Object>() -> Indexer<O> {
+    let indexer = Indexer::builder().resource("pods").build();
+    for (namespace, name, app) in
+        [("shop", "web-1", "web"), ("shop", "web-2", "web"), ("shop", "db", "db"), ("ops", "web-3", "web")]
+    {
+        let json =
+            format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","labels":{{"app":"{app}"}}}}}}"#);
+        indexer.upsert(Scanner::of_kind::<Pod>().scan(json.as_bytes()).unwrap().decode().unwrap());
+    }
+    indexer
+}
+
+fn app(name: &str) -> Selector {
+    Expression::Equal("app".into(), name.into()).into()
+}
+
+fn selects_by_labels<O: Object + Labelled>() {
+    let pods = pods::<O>().lister();
+
+    assert_eq!(show_objects(pods.select(&app("web"))), ["ops/web-3@", "shop/web-1@", "shop/web-2@"]);
+    assert_eq!(show_objects(pods.namespace("shop").select(&app("web"))), ["shop/web-1@", "shop/web-2@"]);
+    assert_eq!(show_objects(pods.select(&app("api"))), [""; 0]);
+    let not_web = Selector::from(Expression::NotIn("app".into(), BTreeSet::from(["web".to_owned()])));
+    assert_eq!(show_objects(pods.select(&not_web)), ["shop/db@"]);
+}
+
+// LI-02
+#[test]
+fn selecting_by_labels_gives_exactly_the_matching_objects_of_every_form() {
+    selects_by_labels::<Pod>();
+    selects_by_labels::<Lazy<Pod>>();
+}
+
+// LI-02
+#[test]
+fn selected_objects_are_shared_not_copied() {
+    let pods = pods::<Pod>().lister();
+
+    let selected = pods.select(&app("db"));
+
+    assert!(Arc::ptr_eq(&selected[0], &pods.get(&key("shop/db")).unwrap()));
+}
+
+/// Counts how often its labels are read.
+struct Counting(Arc<AtomicUsize>);
+
+impl Labelled for Counting {
+    fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Cow::Owned(BTreeMap::new())
+    }
+}
+
+// LI-01
+#[test]
+fn a_selector_that_matches_everything_or_nothing_reads_no_labels() {
+    let (reads, indexer) = (Arc::new(AtomicUsize::new(0)), Indexer::new());
+    indexer.upsert(Arc::new(Cached::new(Identity::of_key(key("x")), Counting(Arc::clone(&reads)))));
+    let lister = indexer.lister();
+
+    assert_eq!(lister.select(&Selector::default()).len(), 1);
+    assert_eq!(lister.select(&Expression::In("app".into(), BTreeSet::new()).into()).len(), 0);
+    assert_eq!(reads.load(Ordering::Relaxed), 0);
+
+    assert_eq!(lister.select(&app("web")).len(), 0);
+    assert_eq!(reads.load(Ordering::Relaxed), 1);
+}
+
+// LI-03
+#[test]
+fn a_namespace_lists_its_own_objects_and_the_empty_one_all() {
+    let pods = pods::<Pod>().lister();
+
+    assert_eq!(show_objects(pods.namespace("ops").list()), ["ops/web-3@"]);
+    assert_eq!(pods.namespace("").list().len(), 4);
+    assert!(pods.namespace("nowhere").list().is_empty());
+}
+
+// LI-04
+#[test]
+fn without_a_namespace_index_a_namespace_is_found_by_looking_at_everything() {
+    let indexer = Indexer::<()>::builder().namespace_index(false).build();
+    cache_of([("n/a", 1), ("m/b", 2), ("c", 3)])
+        .lister()
+        .list()
+        .into_iter()
+        .for_each(|object| drop(indexer.upsert(object)));
+
+    assert!(indexer.lister().index_values("namespace").is_empty());
+    assert_eq!(show_objects(indexer.lister().namespace("n").list()), ["n/a@1"]);
+}
+
+// LI-05
+#[test]
+fn what_is_not_there_is_an_error_that_names_the_resource_and_the_object() {
+    let pods = pods::<Pod>().lister();
+
+    assert_eq!(pods.require(&key("shop/db")).unwrap().key(), &key("shop/db"));
+    assert_eq!(pods.require(&key("shop/api")).unwrap_err().to_string(), "pods shop/api not found in the cache");
+    let shop = pods.namespace("shop");
+    assert_eq!(shop.require("db").unwrap().key(), &key("shop/db"));
+    assert_eq!(shop.require("api").unwrap_err().key, key("shop/api"));
+    assert!(shop.get("web-3").is_none(), "it is in another namespace");
+}
+
+// LI-05
+#[test]
+fn objects_in_no_namespace_are_found_by_name() {
+    let nodes = cache_of([("node-1", 1)]).lister();
+
+    assert!(nodes.get(&key("node-1")).is_some());
+    assert!(nodes.namespace("").get("node-1").is_some());
+    assert!(nodes.namespace("n").get("node-1").is_none());
+}
+
+// LI-06
+#[test]
+fn a_whole_key_given_as_text_finds_its_object() {
+    let pods = pods::<Pod>().lister();
+
+    assert!(pods.get(&"shop/db".parse().unwrap()).is_some());
+    assert!(pods.get(&"db".parse().unwrap()).is_none());
+}
+
+#[test]
+fn a_snapshot_stays_what_it_was_with_objects_indexes_and_version() {
+    let indexer = pods::<Lazy<Pod>>();
+    indexer.add_index("app", |pod: &Cached<Lazy<Pod>>| pod.labels().get("app").cloned()).unwrap();
+    let snapshot = indexer.lister().snapshot();
+
+    indexer.remove(&key("shop/db"));
+    indexer.add_index("later", |_: &Cached<Lazy<Pod>>| ["x"]).unwrap();
+
+    assert_eq!((snapshot.len(), snapshot.version()), (4, None));
+    assert_eq!(snapshot.keys_by_index("app", "db").unwrap(), [key("shop/db")]);
+    assert!(snapshot.get(&key("shop/db")).is_some());
+    assert!(snapshot.by_index("later", "x").is_err());
+    assert_eq!(indexer.lister().len(), 3);
+    assert_eq!(indexer.lister().by_index("later", "x").unwrap().len(), 3);
+}

@@ -1,0 +1,43 @@
+//! Random tests that can be repeated: each run has a seed, and a failure tells it.
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::Config;
+use proptest::test_runner::RngAlgorithm;
+use proptest::test_runner::TestError;
+use proptest::test_runner::TestRng;
+use proptest::test_runner::TestRunner;
+
+/// Runs `test` on so many random values.
+///
+/// `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of cases.
+///
+/// # Panics
+///
+/// If the test panics on a value; the message has the smallest such value that was found, and the seed.
+pub fn check<S: Strategy>(cases: u32, values: S, test: impl Fn(S::Value)) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number("INFORMANT_SEED").unwrap_or_else(rand_seed);
+    let cases = cases * u32::try_from(number("INFORMANT_CASES").unwrap_or(1)).expect("a small number");
+
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let run = TestRunner::new_with_rng(config, rng).run(&values, |value| {
+        test(value);
+        Ok(())
+    });
+
+    match run {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, value)) => {
+            panic!("{reason}\nsmallest failing value: {value:#?}\nrepeat with INFORMANT_SEED={seed}")
+        }
+        Err(TestError::Abort(reason)) => panic!("{reason}\nrepeat with INFORMANT_SEED={seed}"),
+    }
+}
+
+fn rand_seed() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0)
+}

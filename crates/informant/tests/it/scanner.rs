@@ -1,0 +1,541 @@
+//! Reading who an object is, and making its JSON compact, in one pass.
+
+use std::fmt;
+
+use informant::DecodeError;
+use informant::Key;
+use informant::Labelled;
+use informant::Lazy;
+use informant::Scanner;
+use informant::SyntaxProblem;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::TypeMeta;
+use proptest::prelude::Just;
+use proptest::prelude::Strategy;
+use proptest::prelude::any;
+use proptest::prop_oneof;
+use serde_json::Value;
+
+use crate::random;
+
+fn scanner() -> Scanner {
+    Scanner::of_kind::<Pod>()
+}
+
+/// The compact form of an object that is a pod.
+fn compact(json: &str) -> String {
+    scanner().scan(json.as_bytes()).unwrap().json().to_owned()
+}
+
+fn refused(json: &str) -> DecodeError {
+    scanner().scan(json.as_bytes()).map(drop).unwrap_err()
+}
+
+const TYPES: &str = r#""apiVersion":"v1","kind":"Pod""#;
+
+#[test]
+fn the_identity_is_read_whatever_the_order_of_fields() {
+    let json = r#"{"status":{"name":"no"},"metadata":{"resourceVersion":"7","uid":"u1","name":"web","labels":null,
+        "namespace":"shop"},"kind":"Pod","apiVersion":"v1"}"#;
+
+    let mut scanner = scanner();
+    let raw = scanner.scan(json.as_bytes()).unwrap();
+
+    assert_eq!(raw.identity().key, Key::namespaced("shop", "web"));
+    assert_eq!((raw.identity().uid.as_str(), raw.identity().version.as_str()), ("u1", "7"));
+}
+
+#[test]
+fn only_the_objects_own_managed_fields_are_cut() {
+    let template = r#"{"metadata":{"name":"inner","managedFields":[{"manager":"kept"}]}}"#;
+    let json = format!(
+        r#"{{{TYPES},"metadata":{{"managedFields":[{{"a":"}}]"}}],"name":"web"}},"managedFields":1,"spec":{{"template":{template}}}}}"#
+    );
+
+    let expected =
+        format!(r#"{{{TYPES},"metadata":{{"name":"web"}},"managedFields":1,"spec":{{"template":{template}}}}}"#);
+    assert_eq!(compact(&json), expected);
+}
+
+#[test]
+fn managed_fields_are_cut_wherever_they_stand_and_however_they_are_spelled() {
+    let expected = format!(r#"{{{TYPES},"metadata":{{"name":"web","uid":"u"}}}}"#);
+    for metadata in [
+        r#"{"managedFields":[],"name":"web","uid":"u"}"#,
+        r#"{"name":"web","managedFields":[],"uid":"u"}"#,
+        r#"{"name":"web","uid":"u","managedFields":[]}"#,
+        r#"{"managedFields":{},"name":"web","managedFields":null,"uid":"u","managedFields":"x"}"#,
+        r#"{"name":"web","uid":"u","\u006danagedField\u0073":[1]}"#,
+        "{ \"name\" : \"web\" , \"managedFields\" : [ { } ] , \"uid\" : \"u\" }",
+    ] {
+        assert_eq!(compact(&format!(r#"{{{TYPES},"metadata":{metadata}}}"#)), expected, "{metadata}");
+    }
+}
+
+#[test]
+fn managed_fields_are_kept_if_so_chosen() {
+    let json = format!(r#"{{{TYPES},"metadata":{{"name":"web","managedFields":[{{"manager":"me"}}]}}}}"#);
+
+    let mut scanner = scanner().keep_managed_fields();
+
+    assert_eq!(scanner.scan(json.as_bytes()).unwrap().json(), json);
+}
+
+#[test]
+fn the_type_is_filled_in_where_a_list_leaves_it_out() {
+    let metadata = r#""metadata":{"name":"web","labels":{"a":"b"}}"#;
+    assert_eq!(compact(&format!("{{{metadata}}}")), format!("{{{TYPES},{metadata}}}"));
+    assert_eq!(
+        compact(&format!(r#"{{{metadata},"apiVersion":"v1"}}"#)),
+        format!(r#"{{"kind":"Pod",{metadata},"apiVersion":"v1"}}"#)
+    );
+
+    let json = format!("{{{metadata}}}");
+    let pod = scanner().scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
+    assert_eq!(pod.labels().get("a").map(String::as_str), Some("b"), "labels are found behind what was filled in");
+}
+
+#[test]
+fn an_object_of_another_kind_is_refused() {
+    let error = refused(r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"web"}}"#);
+    assert_eq!(error.to_string(), "web: expected v1, Pod, found v1, Node");
+
+    let error = refused(r#"{"apiVersion":"v2","metadata":{"name":"web"}}"#);
+    assert_eq!(error.to_string(), "web: expected v1, Pod, found v2, Pod");
+}
+
+#[test]
+fn a_source_without_types_needs_none() {
+    let mut scanner = Scanner::new(TypeMeta::default());
+
+    let raw = scanner.scan(br#"{"metadata":{"name":"web"}}"#).unwrap();
+
+    assert_eq!(raw.json(), r#"{"metadata":{"name":"web"}}"#);
+}
+
+#[test]
+fn a_field_of_the_identity_that_stands_there_twice_refuses_the_object() {
+    for (json, field) in [
+        (r#"{"metadata":{"name":"a","name":"b"}}"#, "metadata.name"),
+        (r#"{"metadata":{"name":"a","na\u006de":"b"}}"#, "metadata.name"),
+        (r#"{"metadata":{"name":"a","namespace":"b","namespace":"b"}}"#, "metadata.namespace"),
+        (r#"{"metadata":{"name":"a","uid":"b","uid":"c"}}"#, "metadata.uid"),
+        (r#"{"metadata":{"name":"a","resourceVersion":"1","resourceVersion":null}}"#, "metadata.resourceVersion"),
+        (r#"{"metadata":{"name":"a","labels":{},"labels":{}}}"#, "metadata.labels"),
+        (r#"{"metadata":{"name":"a"},"metadata":{}}"#, "metadata"),
+        (r#"{"kind":"Pod","kind":"Pod","metadata":{"name":"a"}}"#, "kind"),
+        (r#"{"apiVersion":"v1","apiVersion":"v1","metadata":{"name":"a"}}"#, "apiVersion"),
+    ] {
+        match refused(json) {
+            DecodeError::DuplicateField { field: found, .. } => assert_eq!(found, field),
+            other => panic!("{json}: {other}"),
+        }
+    }
+    let error = refused(r#"{"metadata":{"namespace":"shop","name":"web","name":"api"}}"#);
+    assert_eq!(error.to_string(), "shop/web: metadata.name appears twice, again at byte 52");
+}
+
+#[test]
+fn metadata_of_a_wrong_type_refuses_the_object() {
+    for (json, message) in [
+        (
+            r#"{"metadata":{"namespace":"n","name":5}}"#,
+            "object without a readable name: metadata.name must be a string, at byte 36",
+        ),
+        (
+            r#"{"metadata":{"name":"a","labels":[]}}"#,
+            "object without a readable name: metadata.labels must be an object of strings, at byte 33",
+        ),
+        (
+            r#"{"metadata":{"name":"a","namespace":"n","labels":{"x":1}}}"#,
+            "n/a: metadata.labels must be an object of strings, at byte 54",
+        ),
+        (
+            r#"{"metadata":{"name":"a","namespace":"n","annotations":{"x":null}}}"#,
+            "n/a: metadata.annotations must be an object of strings, at byte 59",
+        ),
+        (r#"{"metadata":[]}"#, "object without a readable name: metadata must be an object, at byte 12"),
+        (r#"{"metadata":{}}"#, "object without metadata.name"),
+        (r#"{"metadata":{"name":""}}"#, "object without metadata.name"),
+        (r#"{"metadata":{"name":null}}"#, "object without metadata.name"),
+        ("{}", "object without metadata.name"),
+    ] {
+        assert_eq!(refused(json).to_string(), message, "{json}");
+    }
+}
+
+#[test]
+fn what_is_not_one_json_object_is_refused_with_the_place() {
+    let named = r#"{"metadata":{"namespace":"n","name":"a"},"x":"#;
+    for (rest, problem) in [
+        ("", SyntaxProblem::Truncated),
+        ("\"", SyntaxProblem::Truncated),
+        ("tru", SyntaxProblem::Truncated),
+        ("trux", SyntaxProblem::UnexpectedByte),
+        ("1", SyntaxProblem::Truncated),
+        ("01}", SyntaxProblem::BadNumber),
+        ("-}", SyntaxProblem::BadNumber),
+        ("1.}", SyntaxProblem::BadNumber),
+        ("1e+}", SyntaxProblem::BadNumber),
+        ("1.2.3}", SyntaxProblem::BadNumber),
+        ("+1}", SyntaxProblem::UnexpectedByte),
+        ("[1,]}", SyntaxProblem::UnexpectedByte),
+        ("{\"a\":1,}}", SyntaxProblem::UnexpectedByte),
+        ("{\"a\" 1}}", SyntaxProblem::UnexpectedByte),
+        ("{1:1}}", SyntaxProblem::UnexpectedByte),
+        ("\"\\x\"}", SyntaxProblem::BadEscape),
+        ("\"\\u12\"}", SyntaxProblem::BadEscape),
+        ("\"\\ud800\"}", SyntaxProblem::BadEscape),
+        ("\"\\ud800\\n\"}", SyntaxProblem::BadEscape),
+        ("\"\\udc00\"}", SyntaxProblem::BadEscape),
+        ("\"\n\"}", SyntaxProblem::ControlCharacter),
+        ("1}{", SyntaxProblem::TrailingData),
+        ("1} x", SyntaxProblem::TrailingData),
+    ] {
+        let json = format!("{named}{rest}");
+        match refused(&json) {
+            DecodeError::Syntax { key, offset, problem: found } => {
+                assert_eq!((key, found), (Some(Key::namespaced("n", "a")), problem), "{rest}");
+                assert!((named.len()..=json.len()).contains(&offset), "{rest}: at {offset}");
+            }
+            other => panic!("{rest}: {other}"),
+        }
+    }
+    assert_eq!(refused(&format!("{named}?}}")).to_string(), "n/a: unexpected byte at byte 45");
+    assert_eq!(refused("[]").to_string(), "object without a readable name: expected a JSON object at byte 0");
+    assert_eq!(refused("").to_string(), "object without a readable name: JSON ends too early at byte 0");
+    let invalid = scanner().scan(b"{\"metadata\":{\"name\":\"\xff\"}}").map(drop).unwrap_err();
+    assert_eq!(invalid.to_string(), "object without a readable name: invalid UTF-8 at byte 21");
+}
+
+#[test]
+fn a_name_whose_namespace_may_still_come_is_not_taken_for_the_key() {
+    assert!(refused(r#"{"metadata":{"name":"web","#).key().is_none());
+    assert_eq!(refused(r#"{"metadata":{"name":"web"},"#).key(), Some(&Key::cluster("web")));
+}
+
+#[test]
+fn nesting_is_accepted_as_deep_as_the_decoder_goes_and_refused_beyond() {
+    let nested =
+        |depth: usize| format!(r#"{{"metadata":{{"name":"a"}},"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+
+    let deepest = compact(&nested(126));
+    assert!(serde_json::from_str::<Value>(&deepest).is_ok());
+
+    assert!(serde_json::from_str::<Value>(&nested(127)).is_err());
+    assert_eq!(refused(&nested(127)).to_string(), "a: nested deeper than 127 levels at byte 155");
+    assert!(refused(&nested(1_000_000)).to_string().contains("nested deeper"));
+}
+
+#[test]
+fn huge_numbers_pass_the_scan_and_are_refused_by_whoever_reads_them() {
+    let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[],"priority":1{}}}}}"#, "0".repeat(5000));
+
+    let pod = scanner().scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
+
+    let error = pod.get().unwrap_err();
+    assert_eq!(error.to_string(), "a: cannot decode spec.priority");
+}
+
+/// JSON that remembers how it is spelled.
+#[derive(Clone)]
+enum Tree {
+    Plain(&'static str),
+    Number(String),
+    Text(Text),
+    Array(Vec<Tree>),
+    Object(Vec<(Text, Tree)>),
+}
+
+/// Characters, and whether each is spelled as `\u…`.
+#[derive(Clone)]
+struct Text(Vec<(char, bool)>);
+
+impl Text {
+    fn write(&self, out: &mut String) {
+        out.push('"');
+        for (character, is_escaped) in &self.0 {
+            if *is_escaped || matches!(character, '"' | '\\' | '\0'..='\x1f') {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            } else {
+                out.push(*character);
+            }
+        }
+        out.push('"');
+    }
+
+    fn value(&self) -> String {
+        self.0.iter().map(|(character, _)| *character).collect()
+    }
+}
+
+impl Tree {
+    /// Writes the tree, with white space from `space` wherever it may be.
+    fn write(&self, out: &mut String, space: &mut impl FnMut() -> &'static str) {
+        out.push_str(space());
+        match self {
+            Self::Plain(text) => out.push_str(text),
+            Self::Number(number) => out.push_str(number),
+            Self::Text(text) => text.write(out),
+            Self::Array(items) => {
+                out.push('[');
+                for (position, item) in items.iter().enumerate() {
+                    out.push_str(if position > 0 { "," } else { "" });
+                    item.write(out, space);
+                }
+                out.push_str(space());
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (position, (name, value)) in members.iter().enumerate() {
+                    out.push_str(if position > 0 { "," } else { "" });
+                    out.push_str(space());
+                    name.write(out);
+                    out.push_str(space());
+                    out.push(':');
+                    value.write(out, space);
+                }
+                out.push_str(space());
+                out.push('}');
+            }
+        }
+        out.push_str(space());
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.write(&mut out, &mut || "");
+        f.write_str(&out)
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.write(&mut out);
+        f.write_str(&out)
+    }
+}
+
+/// Texts that look like JSON, that need escapes, or that are names the scan looks for.
+fn text() -> impl Strategy<Value = Text> {
+    let names = ["metadata", "name", "namespace", "uid", "resourceVersion", "managedFields", "labels", "kind", "spec"];
+    let odd = [
+        "",
+        "}",
+        "{\"metadata\":{\"name\":\"x\"}}",
+        "\\",
+        "\"",
+        "a\"b",
+        "ünï",
+        "𝄞",
+        "\u{7f}",
+        "\u{0}",
+        "12345678",
+        "1234567\"8",
+    ];
+    let known = proptest::sample::select([&names[..], &odd].concat()).prop_map(str::to_owned);
+    let any_text =
+        proptest::collection::vec(any::<char>(), 0..20).prop_map(|text| text.into_iter().collect::<String>());
+    spelled(prop_oneof![3 => known, 1 => any_text])
+}
+
+fn spelled(text: impl Strategy<Value = String>) -> impl Strategy<Value = Text> {
+    (text, any::<u64>()).prop_map(|(text, escapes)| {
+        // Few escapes, so that long runs without any are common too.
+        let escaped = |position: usize| (escapes >> (position % 32)) & 0b11 == 0 && escapes & 1 == 0;
+        Text(text.chars().enumerate().map(|(position, character)| (character, escaped(position))).collect())
+    })
+}
+
+fn named(name: &'static str) -> impl Strategy<Value = Text> {
+    spelled(Just(name.to_owned()))
+}
+
+fn number() -> impl Strategy<Value = Tree> {
+    let spelling = proptest::sample::select(vec!["0", "-0", "1.5", "-12e3", "1E-2", "1e+5", "18446744073709551616"]);
+    prop_oneof![spelling.prop_map(str::to_owned), any::<i64>().prop_map(|number| number.to_string())]
+        .prop_map(Tree::Number)
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    let plain = proptest::sample::select(vec!["null", "true", "false"]).prop_map(Tree::Plain);
+    let leaf = prop_oneof![plain, number(), text().prop_map(Tree::Text)];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Tree::Array),
+            proptest::collection::vec((text(), inner), 0..5).prop_map(Tree::Object),
+        ]
+    })
+}
+
+fn texts() -> impl Strategy<Value = Tree> {
+    let map = proptest::collection::vec((text(), text().prop_map(Tree::Text)), 0..4).prop_map(Tree::Object);
+    prop_oneof![3 => map, 1 => Just(Tree::Plain("null"))]
+}
+
+/// The members of an object, some of them missing, in any order.
+type Members = Vec<(Text, Tree)>;
+
+fn maybe(name: &'static str, value: impl Strategy<Value = Tree>) -> impl Strategy<Value = Members> {
+    prop_oneof![2 => (named(name), value).prop_map(|member| vec![member]), 1 => Just(Vec::new())]
+}
+
+fn others(taken: &'static [&'static str]) -> impl Strategy<Value = Members> {
+    let is_free = move |name: &Text| !taken.contains(&name.value().as_str());
+    proptest::collection::vec((text().prop_filter("another name", is_free), tree()), 0..4)
+}
+
+fn metadata() -> impl Strategy<Value = Tree> {
+    const TAKEN: &[&str] = &["name", "namespace", "uid", "resourceVersion", "labels", "annotations", "managedFields"];
+    let value = |text: &'static str| named(text).prop_map(Tree::Text);
+    let managed_fields = proptest::collection::vec((named("managedFields"), tree()), 0..3);
+    let identity = (
+        (named("name"), value("web")).prop_map(|member| vec![member]),
+        maybe("namespace", value("shop")),
+        maybe("uid", value("0b7d2f1e-9a54")),
+        maybe("resourceVersion", value("42")),
+    );
+    let rest = (maybe("labels", texts()), maybe("annotations", texts()), managed_fields, others(TAKEN));
+    (identity, rest)
+        .prop_map(|((a, b, c, d), (e, f, g, h))| [a, b, c, d, e, f, g, h].concat())
+        .prop_shuffle()
+        .prop_map(Tree::Object)
+}
+
+fn pod() -> impl Strategy<Value = Members> {
+    let api_version = maybe("apiVersion", named("v1").prop_map(Tree::Text));
+    let kind = maybe("kind", named("Pod").prop_map(Tree::Text));
+    let metadata = (named("metadata"), metadata()).prop_map(|member| vec![member]);
+    let parts = (api_version, kind, metadata, others(&["apiVersion", "kind", "metadata"]));
+    parts.prop_map(|(a, b, c, d)| [a, b, c, d].concat()).prop_shuffle()
+}
+
+/// White space that looks random, but is the same for the same seed.
+fn spaces(seed: u64) -> impl FnMut() -> &'static str {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ["", "", "", " ", "\n  ", "\t", "\r\n"][(state >> 33) as usize % 7]
+    }
+}
+
+fn written(members: &Members, space: &mut impl FnMut() -> &'static str) -> String {
+    let mut out = String::new();
+    Tree::Object(members.clone()).write(&mut out, space);
+    out
+}
+
+/// What the compact form of a pod must be, to the byte.
+fn expected_compact(pod: &Members) -> String {
+    let mut pod = pod.clone();
+    for (name, value) in &mut pod {
+        if let (Tree::Object(members), "metadata") = (value, name.value().as_str()) {
+            members.retain(|(name, _)| name.value() != "managedFields");
+        }
+    }
+    let mut front = Vec::new();
+    for (missing, value) in [("apiVersion", "v1"), ("kind", "Pod")] {
+        if !pod.iter().any(|(name, _)| name.value() == missing) {
+            front.push(format!("\"{missing}\":\"{value}\","));
+        }
+    }
+    let tight = written(&pod, &mut || "");
+    format!("{{{}{}", front.concat(), &tight[1..])
+}
+
+fn full_parse(json: &str) -> Value {
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn the_scan_finds_what_a_full_parse_finds() {
+    random::check(3000, (pod(), any::<u64>()), |(pod, seed)| {
+        let json = written(&pod, &mut spaces(seed));
+        let mut scanner = scanner();
+        let raw = scanner.scan(json.as_bytes()).unwrap();
+
+        assert_eq!(raw.json(), expected_compact(&pod));
+        let mut parsed = full_parse(&json);
+        let metadata = parsed["metadata"].as_object_mut().unwrap();
+        metadata.remove("managedFields");
+        let field = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+        assert_eq!(raw.identity().key, Key::namespaced(field("namespace"), field("name")));
+        assert_eq!(raw.identity().uid.as_str(), field("uid"));
+        assert_eq!(raw.identity().version.as_str(), field("resourceVersion"));
+        let labels = serde_json::from_value::<Option<_>>(metadata.get("labels").cloned().unwrap_or_default()).unwrap();
+        parsed["apiVersion"] = "v1".into();
+        parsed["kind"] = "Pod".into();
+        assert_eq!(full_parse(raw.json()), parsed);
+
+        let lazy = raw.decode::<Lazy<Pod>>().unwrap();
+        assert_eq!(*lazy.labels(), labels.unwrap_or_default());
+    });
+}
+
+/// A change of some bytes.
+#[derive(Debug, Clone)]
+enum Damage {
+    Cut(usize),
+    Remove(usize),
+    Insert(usize, u8),
+    Overwrite(usize, u8),
+}
+
+impl Damage {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        let place = |at: usize| at % bytes.len().max(1);
+        match *self {
+            Self::Cut(at) => bytes.truncate(place(at)),
+            Self::Insert(at, byte) => bytes.insert(place(at), byte),
+            Self::Remove(_) | Self::Overwrite(..) if bytes.is_empty() => {}
+            Self::Remove(at) => drop(bytes.remove(place(at))),
+            Self::Overwrite(at, byte) => {
+                let at = place(at);
+                bytes[at] = byte;
+            }
+        }
+    }
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let byte = || prop_oneof![proptest::sample::select(b"{}[]:,\"\\ 0-+.eEtfnu\n\x00\xff\xc3".to_vec()), any::<u8>()];
+    prop_oneof![
+        1 => any::<usize>().prop_map(Damage::Cut),
+        2 => any::<usize>().prop_map(Damage::Remove),
+        2 => (any::<usize>(), byte()).prop_map(|(at, byte)| Damage::Insert(at, byte)),
+        2 => (any::<usize>(), byte()).prop_map(|(at, byte)| Damage::Overwrite(at, byte)),
+    ]
+}
+
+#[test]
+fn damaged_bytes_are_accepted_exactly_if_a_full_parse_accepts_them() {
+    let values = (pod(), any::<u64>(), proptest::collection::vec(damage(), 1..4));
+    random::check(5000, values, |(pod, seed, damages)| {
+        let mut bytes = written(&pod, &mut spaces(seed)).into_bytes();
+        damages.iter().for_each(|damage| damage.apply(&mut bytes));
+        let parsed = std::str::from_utf8(&bytes).map(serde_json::from_str::<Value>);
+
+        let is_syntax_good = match scanner().scan(&bytes) {
+            Ok(_) => true,
+            Err(DecodeError::Syntax { problem: SyntaxProblem::NotAnObject, .. }) => return,
+            Err(DecodeError::Syntax { .. }) => false,
+            // The metadata is bad; what follows was not looked at.
+            Err(_) => return,
+        };
+
+        let is_parsed = match &parsed {
+            Ok(Ok(_)) => true,
+            // The parser wants to hold the number and goes no further; the scan only reads over it.
+            Ok(Err(error)) if error.to_string().starts_with("number out of range") => return,
+            Ok(Err(_)) | Err(_) => false,
+        };
+        assert_eq!(is_syntax_good, is_parsed, "{:?}: {parsed:?}", String::from_utf8_lossy(&bytes));
+    });
+}
