@@ -9,6 +9,7 @@ pub mod queue;
 #[cfg(test)]
 #[path = "../tests/it/random.rs"]
 mod random;
+mod slots;
 pub mod store;
 mod version;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::LazyLock;
 
 use kube::core::TypeMeta;
 
@@ -31,7 +32,8 @@ pub struct Cached<O> {
 impl<O> Cached<O> {
     /// Puts an object beside its identity: for sources that do not deliver JSON.
     pub fn new(identity: Identity, object: O) -> Self {
-        Self::with_types(identity, Arc::default(), object)
+        static NONE: LazyLock<Arc<TypeMeta>> = LazyLock::new(Arc::default);
+        Self::with_types(identity, Arc::clone(&NONE), object)
     }
 
     /// As [`new`](Self::new), with the object's apiVersion and kind.

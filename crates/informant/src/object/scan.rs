@@ -87,6 +87,13 @@ enum Progress {
 /// Picks one of the fields.
 type Slot<'a> = for<'f> fn(&'f mut Fields<'a>) -> &'f mut Option<Cow<'a, str>>;
 
+/// Where a string stands, quotes included; its text is only looked at where it matters.
+struct Span {
+    start: usize,
+    end: usize,
+    has_escapes: bool,
+}
+
 /// What becomes of an object's member.
 enum Member {
     Keep,
@@ -113,7 +120,7 @@ impl<'a> Scan<'a, '_> {
             None => return Err(SyntaxProblem::Truncated.into()),
         }
         self.members(|scan, name| {
-            match &*name {
+            match &*scan.resolve(&name)? {
                 "apiVersion" => scan.text("apiVersion", |fields| &mut fields.api_version)?,
                 "kind" => scan.text("kind", |fields| &mut fields.kind)?,
                 "metadata" => scan.metadata()?,
@@ -140,7 +147,7 @@ impl<'a> Scan<'a, '_> {
             None => return Err(SyntaxProblem::Truncated.into()),
         }
         self.members(|scan, name| {
-            match &*name {
+            match &*scan.resolve(&name)? {
                 "name" => scan.text("metadata.name", |fields| &mut fields.name)?,
                 "namespace" => scan.text("metadata.namespace", |fields| &mut fields.namespace)?,
                 "uid" => scan.text("metadata.uid", |fields| &mut fields.uid)?,
@@ -190,7 +197,10 @@ impl<'a> Scan<'a, '_> {
             return Err(Trouble::Duplicate(field));
         }
         let text = match self.peek() {
-            Some(b'"') => self.string()?,
+            Some(b'"') => {
+                let span = self.string()?;
+                self.resolve(&span)?
+            }
             Some(b'n') => self.literal("null").map(|()| Cow::Borrowed(""))?,
             Some(_) => return Err(Trouble::Expected(field, "a string")),
             None => return Err(SyntaxProblem::Truncated.into()),
@@ -205,7 +215,7 @@ impl<'a> Scan<'a, '_> {
     /// Any value. `depth` is how many objects and arrays are open if the value is one of them.
     fn value(&mut self, depth: usize) -> Scanned<()> {
         match self.peek() {
-            Some(b'"') => self.skip_string().map(drop),
+            Some(b'"') => self.string().map(drop),
             Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep.into()),
             Some(b'{') => self.members(|scan, _| scan.value(depth + 1).map(|()| Member::Keep)),
             Some(b'[') => self.elements(depth),
@@ -219,7 +229,7 @@ impl<'a> Scan<'a, '_> {
     }
 
     /// An object, from brace to brace; each member's value is read by `member`.
-    fn members(&mut self, mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Scanned<Member>) -> Scanned<()> {
+    fn members(&mut self, mut member: impl FnMut(&mut Self, Span) -> Scanned<Member>) -> Scanned<()> {
         self.at += 1;
         self.skip_space();
         if self.peek() == Some(b'}') {
@@ -288,36 +298,38 @@ impl<'a> Scan<'a, '_> {
         }
     }
 
-    /// A string, its escapes resolved.
-    fn string(&mut self) -> Scanned<Cow<'a, str>> {
-        let start = self.at;
-        if self.skip_string()? {
-            let text = serde_json::from_str(&self.json[start..self.at]);
+    /// What a string says, its escapes resolved.
+    fn resolve(&self, span: &Span) -> Scanned<Cow<'a, str>> {
+        let Span { start, end, has_escapes } = *span;
+        if has_escapes {
+            let text = serde_json::from_str(&self.json[start..end]);
             return text.map(Cow::Owned).map_err(|_| SyntaxProblem::BadEscape.into());
         }
-        Ok(Cow::Borrowed(&self.json[start + 1..self.at - 1]))
+        Ok(Cow::Borrowed(&self.json[start + 1..end - 1]))
     }
 
-    /// Walks over a string; says whether there are escapes in it.
-    fn skip_string(&mut self) -> Scanned<bool> {
+    fn string(&mut self) -> Scanned<Span> {
         let bytes = self.json.as_bytes();
+        let start = self.at;
+        let mut at = start + 1;
         let mut has_escapes = false;
-        self.at += 1;
         loop {
-            while let Some(eight) = bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
+            while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
                 match first_special(*eight) {
-                    None => self.at += 8,
+                    None => at += 8,
                     Some(offset) => {
-                        self.at += offset;
+                        at += offset;
                         break;
                     }
                 }
             }
-            match bytes.get(self.at) {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(has_escapes);
-                }
+            let byte = bytes.get(at).copied();
+            if byte == Some(b'"') {
+                self.at = at + 1;
+                return Ok(Span { start, end: self.at, has_escapes });
+            }
+            self.at = at;
+            match byte {
                 Some(b'\\') => {
                     has_escapes = true;
                     self.escape()?;
@@ -326,6 +338,7 @@ impl<'a> Scan<'a, '_> {
                 Some(_) => self.at += 1,
                 None => return Err(SyntaxProblem::Truncated.into()),
             }
+            at = self.at;
         }
     }
 
@@ -403,10 +416,12 @@ impl<'a> Scan<'a, '_> {
         Ok(())
     }
 
+    #[inline]
     fn peek(&self) -> Option<u8> {
         self.json.as_bytes().get(self.at).copied()
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Scanned<()> {
         if self.peek() != Some(byte) {
             return Err(self.unexpected());
@@ -426,7 +441,15 @@ impl<'a> Scan<'a, '_> {
 /// The output.
 impl Scan<'_, '_> {
     /// Leaves out white space.
+    #[inline]
     fn skip_space(&mut self) {
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.skip_some_space();
+        }
+    }
+
+    #[cold]
+    fn skip_some_space(&mut self) {
         let start = self.at;
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;

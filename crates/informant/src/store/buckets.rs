@@ -8,8 +8,7 @@ use hashbrown::HashSet;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
-/// Where an object stands in the table.
-pub(super) type Slot = u32;
+use crate::slots::Slot;
 
 /// Names a value within one index.
 type ValueId = u32;
@@ -148,9 +147,9 @@ impl Buckets {
         self.buckets[id as usize].as_mut().expect("INV-X1")
     }
 
-    /// The values of each slot below `slots`, for tests.
+    /// Also gives the values of each slot below `end`.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, slots: Slot) -> Vec<Vec<&str>> {
+    pub(super) fn check_invariants(&self, end: usize) -> Vec<Vec<&str>> {
         for (id, bucket) in self.buckets.iter().enumerate() {
             let Some(bucket) = bucket else { continue };
             assert!(bucket.slots.len() > 0, "INV-X2");
@@ -160,11 +159,11 @@ impl Buckets {
             }
         }
         assert_eq!(self.by_text.len() + self.free.len(), self.buckets.len(), "INV-X3");
-        assert!(self.values_of.iter().skip(slots as usize).all(SmallVec::is_empty), "INV-X1");
-        let values_of = |slot| self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
-        let values = (0..slots).map(|slot| {
+        assert!(self.values_of.iter().skip(end).all(SmallVec::is_empty), "INV-X1");
+        let values_of = |slot: usize| self.values_of.get(slot).map(SmallVec::as_slice).unwrap_or_default();
+        let values = (0..end).map(|slot| {
             let values = values_of(slot).iter().map(|&id| {
-                assert!(self.bucket(id).slots.iter().any(|other| other == slot), "INV-X1");
+                assert!(self.bucket(id).slots.iter().any(|other| other as usize == slot), "INV-X1");
                 &*self.bucket(id).text
             });
             values.collect()

@@ -37,8 +37,11 @@ enum Write {
     Remove(u8),
 }
 
+/// A name, and the values of an object.
+type NamedIndex = (&'static str, fn(&Tags) -> Vec<String>);
+
 /// The indexes, in the order in which they are added: each finds the tags it is given, in its own way.
-const INDEXES: [(&str, fn(&Tags) -> Vec<String>); 3] = [
+const INDEXES: [NamedIndex; 3] = [
     ("tag", |tags| tags.iter().map(ToString::to_string).collect()),
     ("count", |tags| vec![tags.len().to_string()]),
     ("fragile", |tags| {

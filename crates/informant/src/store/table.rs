@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::Equivalent;
-use hashbrown::HashTable;
-
 use super::NAMESPACE_INDEX;
 use super::buckets::Buckets;
-use super::buckets::Slot;
 use super::compute::Computed;
 use super::compute::IndexFunction;
 use super::write::Replacement;
@@ -16,17 +12,14 @@ use crate::Cached;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::key::KeyParts;
+use crate::slots::Keyed;
+use crate::slots::Slot;
+use crate::slots::Slots;
 
 /// All objects, their indexes and their version: one state of the cache.
 pub(super) struct Table<O> {
     /// The objects. An object keeps its slot while it is updated, so that indexes need not know of it.
-    slots: Vec<Option<Arc<Cached<O>>>>,
-
-    /// INV-S1: exactly the empty slots.
-    free: Vec<Slot>,
-
-    /// INV-S2: finds exactly the slots in use, by the keys of their objects.
-    by_key: HashTable<Slot>,
+    objects: Slots<Arc<Cached<O>>>,
 
     /// INV-S3: an empty slot has no values in any index.
     indexes: Vec<TableIndex<O>>,
@@ -53,20 +46,20 @@ pub struct UnknownIndex {
 /// Reading.
 impl<O> Table<O> {
     pub(super) fn get(&self, key: &Key) -> Option<&Arc<Cached<O>>> {
-        self.object(self.slot_of(key, key.table_hash())?)
+        self.objects.get(self.objects.find(key)?)
     }
 
     pub(super) fn get_parts(&self, key: KeyParts<'_>) -> Option<&Arc<Cached<O>>> {
-        self.object(self.slot_of(&key, key.table_hash())?)
+        self.objects.get(self.objects.find_parts(key)?)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_key.len()
+        self.objects.len()
     }
 
     /// All objects, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
-        self.slots.iter().flatten()
+        self.objects.iter()
     }
 
     pub(super) fn list(&self) -> Vec<Arc<Cached<O>>> {
@@ -96,7 +89,7 @@ impl<O> Table<O> {
 
     /// The objects that have a value in an index, in no order.
     pub(super) fn by_value(&self, index: &TableIndex<O>, value: &str) -> Vec<Arc<Cached<O>>> {
-        index.buckets.slots(value).filter_map(|slot| self.object(slot)).cloned().collect()
+        index.buckets.slots(value).filter_map(|slot| self.objects.get(slot)).cloned().collect()
     }
 
     /// The objects that have any of some values in an index, each once, in no order.
@@ -108,12 +101,12 @@ impl<O> Table<O> {
         let mut slots: Vec<_> = values.flat_map(|value| index.buckets.slots(value)).collect();
         slots.sort_unstable();
         slots.dedup();
-        slots.into_iter().filter_map(|slot| self.object(slot)).cloned().collect()
+        slots.into_iter().filter_map(|slot| self.objects.get(slot)).cloned().collect()
     }
 
     /// The keys of the objects that have a value in an index, sorted.
     pub(super) fn keys_by_value(&self, index: &TableIndex<O>, value: &str) -> Vec<Key> {
-        let slots = index.buckets.slots(value).filter_map(|slot| self.object(slot));
+        let slots = index.buckets.slots(value).filter_map(|slot| self.objects.get(slot));
         let mut keys: Vec<_> = slots.map(|object| object.key().clone()).collect();
         keys.sort_unstable();
         keys
@@ -129,17 +122,9 @@ impl<O> Table<O> {
         self.indexes.iter().map(|index| index.function.shared_name()).collect()
     }
 
-    fn object(&self, slot: Slot) -> Option<&Arc<Cached<O>>> {
-        self.slots[slot as usize].as_ref()
-    }
-
-    fn slot_of(&self, key: &impl Equivalent<Key>, hash: u64) -> Option<Slot> {
-        self.by_key.find(hash, |&slot| key.equivalent(key_at(&self.slots, slot))).copied()
-    }
-
     /// The slots in use and their objects.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (Slot, &Arc<Cached<O>>)> {
-        (0..).zip(&self.slots).filter_map(|(slot, object)| Some((slot, object.as_ref()?)))
+        self.objects.occupied()
     }
 }
 
@@ -176,16 +161,14 @@ impl<O> Table<O> {
     pub(super) fn is_quick(&self, writes: usize) -> bool {
         const FEW: usize = 1024;
         const LARGE: usize = 16 * 1024;
-        let room_in_slots = self.slots.capacity() - self.slots.len() + self.free.len();
-        let room = room_in_slots.min(self.by_key.capacity() - self.by_key.len());
-        writes <= FEW.max(self.len() / 32) && (writes <= room || self.len() < LARGE)
+        writes <= FEW.max(self.len() / 32) && (writes <= self.objects.room() || self.len() < LARGE)
     }
 
     fn upsert(&mut self, object: Arc<Cached<O>>, computed: &Computed, row: usize) -> Replacement<O> {
-        let hash = object.key().table_hash();
-        let (slot, old) = match self.slot_of(object.key(), hash) {
-            Some(slot) => (slot, self.slots[slot as usize].replace(Arc::clone(&object))),
-            None => (self.occupy(Arc::clone(&object), hash), None),
+        let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
+        let (slot, old) = match stored {
+            Some((slot, stored)) => (slot, Some(std::mem::replace(stored, Arc::clone(&object)))),
+            None => (self.objects.insert(Arc::clone(&object)), None),
         };
         for (column, index) in self.indexes.iter_mut().enumerate() {
             index.buckets.set(slot, computed.values(row, column));
@@ -193,77 +176,42 @@ impl<O> Table<O> {
         Replacement { old, new: Some(object) }
     }
 
-    fn occupy(&mut self, object: Arc<Cached<O>>, hash: u64) -> Slot {
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = Some(object);
-                slot
-            }
-            None => {
-                self.slots.push(Some(object));
-                Slot::try_from(self.slots.len() - 1).expect("a cache has less than 2^32 objects")
-            }
-        };
-        let slots = &self.slots;
-        self.by_key.insert_unique(hash, slot, |&slot| key_at(slots, slot).table_hash());
-        slot
-    }
-
     fn remove(&mut self, key: &Key) -> Option<Arc<Cached<O>>> {
-        let slots = &self.slots;
-        let entry = self.by_key.find_entry(key.table_hash(), |&slot| key_at(slots, slot) == key).ok()?;
-        let (slot, _) = entry.remove();
+        let slot = self.objects.find(key)?;
         for index in &mut self.indexes {
             index.buckets.clear(slot);
         }
-        self.free.push(slot);
-        self.slots[slot as usize].take()
+        self.objects.remove(slot)
     }
 
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {
-        use std::collections::BTreeSet;
-
-        let free: BTreeSet<_> = self.free.iter().copied().collect();
-        let empty: BTreeSet<_> =
-            (0..).zip(&self.slots).filter(|(_, object)| object.is_none()).map(|(slot, _)| slot).collect();
-        assert_eq!(free, empty, "INV-S1");
-        assert_eq!(free.len(), self.free.len(), "INV-S1");
-        assert_eq!(self.by_key.len() + self.free.len(), self.slots.len(), "INV-S2");
-        for (slot, object) in self.occupied() {
-            assert_eq!(self.slot_of(object.key(), object.key().table_hash()), Some(slot), "INV-S2");
-        }
+        self.objects.check_invariants();
         for index in &self.indexes {
-            let values = index.buckets.check_invariants(self.slots.len() as Slot);
-            assert!(empty.iter().all(|&slot| values[slot as usize].is_empty()), "INV-S3");
+            let values = index.buckets.check_invariants(self.objects.end());
+            let mut slots = (0..).zip(values);
+            assert!(slots.all(|(slot, values)| values.is_empty() || self.objects.get(slot).is_some()), "INV-S3");
         }
     }
 }
 
-fn key_at<O>(slots: &[Option<Arc<Cached<O>>>], slot: Slot) -> &Key {
-    slots[slot as usize].as_ref().expect("INV-S2").key()
+impl<O> Keyed for Arc<Cached<O>> {
+    fn key(&self) -> &Key {
+        (**self).key()
+    }
 }
 
 impl<O> Default for Table<O> {
     fn default() -> Self {
-        let by_key = HashTable::new();
-        Self { slots: Vec::new(), free: Vec::new(), by_key, indexes: Vec::new(), version: None }
+        Self { objects: Slots::default(), indexes: Vec::new(), version: None }
     }
 }
 
 impl<O> Clone for Table<O> {
     /// Copies pointers, not objects.
     fn clone(&self) -> Self {
-        // With the same room, so that the copy need not grow at its next write.
-        let mut slots = Vec::with_capacity(self.slots.capacity());
-        slots.extend_from_slice(&self.slots);
-        Self {
-            slots,
-            free: self.free.clone(),
-            by_key: self.by_key.clone(),
-            indexes: self.indexes.clone(),
-            version: self.version.clone(),
-        }
+        let Self { objects, indexes, version } = self;
+        Self { objects: objects.clone(), indexes: indexes.clone(), version: version.clone() }
     }
 }
 

@@ -53,7 +53,7 @@ fn pop_all(fifo: &Fifo) -> Vec<String> {
 }
 
 fn origins(receipt: &Receipt<Fifo>) -> Vec<Origin> {
-    receipt.items().iter().map(|taken| taken.origin()).collect()
+    receipt.items().iter().map(informant::queue::Taken::origin).collect()
 }
 
 // DF-01, DF-02, DF-04

@@ -51,7 +51,7 @@ fn pop_all(fifo: &Fifo) -> Vec<String> {
 fn drain_all(fifo: &Fifo) -> Vec<(Vec<String>, Origin)> {
     let mut all = Vec::new();
     while let Some(receipt) = fifo.try_drain().unwrap() {
-        let origins: Vec<_> = receipt.items().iter().map(|taken| taken.origin()).collect();
+        let origins: Vec<_> = receipt.items().iter().map(informant::queue::TakenChange::origin).collect();
         assert!(origins.windows(2).all(|pair| pair[0] == pair[1]), "one origin for each batch");
         all.push((show_changes(receipt.items()), origins[0]));
         receipt.done();

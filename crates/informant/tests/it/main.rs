@@ -1,4 +1,5 @@
 //! Tests through the public interface, one file for each subject. They are one program: linking is the slow part.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod concurrency;
 mod decoding;

@@ -38,7 +38,7 @@ impl Pipeline {
     /// Writes to the cache what a receipt says, and answers it.
     fn finish(&self, receipt: Receipt<DeltaFifo<()>>) {
         let mut batch = WriteBatch::new();
-        for delta in receipt.items().iter().flat_map(|taken| taken.deltas()) {
+        for delta in receipt.items().iter().flat_map(informant::queue::Taken::deltas) {
             match delta {
                 Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {

@@ -126,10 +126,9 @@ fn a_field_of_the_identity_that_stands_there_twice_refuses_the_object() {
         (r#"{"kind":"Pod","kind":"Pod","metadata":{"name":"a"}}"#, "kind"),
         (r#"{"apiVersion":"v1","apiVersion":"v1","metadata":{"name":"a"}}"#, "apiVersion"),
     ] {
-        match refused(json) {
-            DecodeError::DuplicateField { field: found, .. } => assert_eq!(found, field),
-            other => panic!("{json}: {other}"),
-        }
+        let error = refused(json);
+        let DecodeError::DuplicateField { field: found, .. } = error else { panic!("{json}: {error}") };
+        assert_eq!(found, field);
     }
     let error = refused(r#"{"metadata":{"namespace":"shop","name":"web","name":"api"}}"#);
     assert_eq!(error.to_string(), "shop/web: metadata.name appears twice, again at byte 52");
@@ -193,13 +192,10 @@ fn what_is_not_one_json_object_is_refused_with_the_place() {
         ("1} x", SyntaxProblem::TrailingData),
     ] {
         let json = format!("{named}{rest}");
-        match refused(&json) {
-            DecodeError::Syntax { key, offset, problem: found } => {
-                assert_eq!((key, found), (Some(Key::namespaced("n", "a")), problem), "{rest}");
-                assert!((named.len()..=json.len()).contains(&offset), "{rest}: at {offset}");
-            }
-            other => panic!("{rest}: {other}"),
-        }
+        let error = refused(&json);
+        let DecodeError::Syntax { key, offset, problem: found } = error else { panic!("{rest}: {error}") };
+        assert_eq!((key, found), (Some(Key::namespaced("n", "a")), problem), "{rest}");
+        assert!((named.len()..=json.len()).contains(&offset), "{rest}: at {offset}");
     }
     assert_eq!(refused(&format!("{named}?}}")).to_string(), "n/a: unexpected byte at byte 45");
     assert_eq!(refused("[]").to_string(), "object without a readable name: expected a JSON object at byte 0");

@@ -27,6 +27,7 @@ use crate::Key;
 use crate::Origin;
 use crate::Relist;
 use crate::ResourceVersion;
+use crate::slots::Slot;
 
 /// Groups changes by object and hands them out in arrival order: one item is all that happened to one object.
 ///
@@ -65,7 +66,8 @@ pub struct DeltaFifoBuilder<O> {
 /// All that waited of one object.
 #[derive(Debug)]
 pub struct Taken<O> {
-    key: Key,
+    /// Where the queue has it while it is in flight.
+    slot: Slot,
     deltas: Deltas<O>,
     origin: Origin,
 }
@@ -288,7 +290,7 @@ impl<O> DeltaFifoBuilder<O> {
 impl<O> Taken<O> {
     /// The object.
     pub fn key(&self) -> &Key {
-        &self.key
+        self.deltas.key()
     }
 
     /// What happened to it, oldest first.

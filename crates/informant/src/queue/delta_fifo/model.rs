@@ -254,7 +254,7 @@ impl Run {
             Push::Update(object) => self.fifo.update(object),
             Push::Delete(deleted) => self.fifo.delete(deleted),
             Push::DeleteUnread(key, version) => {
-                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()))
+                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()));
             }
             Push::Replace(relist) => {
                 self.fifo.replace(&relist);

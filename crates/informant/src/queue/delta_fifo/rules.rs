@@ -3,9 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::EntryRef;
-
 use super::super::KnownObjects;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
@@ -21,15 +18,18 @@ use crate::Key;
 use crate::Origin;
 use crate::Relist;
 use crate::ResourceVersion;
+use crate::slots::Keyed;
+use crate::slots::Slot;
+use crate::slots::Slots;
 
 pub(super) struct State<O> {
-    /// Keys in pop order.
+    /// Objects in pop order.
     ///
-    /// INV-Q1: exactly the keys that have waiting deltas and nothing in flight, each once.
-    order: VecDeque<Key>,
+    /// INV-Q1: exactly those that have waiting deltas and nothing in flight, each once.
+    order: VecDeque<Slot>,
 
     /// INV-Q2: each entry waits, is in flight, or both.
-    entries: HashMap<Key, Entry<O>>,
+    entries: Slots<Entry<O>>,
 
     /// News for the consumer that came without a delta.
     notices: Vec<Hold>,
@@ -48,6 +48,7 @@ pub(super) struct State<O> {
 }
 
 struct Entry<O> {
+    key: Key,
     waiting: Option<Waiting<O>>,
     /// INV-Q4: there exactly for the objects of unanswered receipts.
     in_flight: Option<InFlight<O>>,
@@ -86,7 +87,7 @@ impl<O> State<O> {
     pub(super) fn new(emits_replaced: bool) -> Self {
         Self {
             order: VecDeque::new(),
-            entries: HashMap::new(),
+            entries: Slots::default(),
             notices: Vec::new(),
             marks: Marks::default(),
             initial_left: None,
@@ -105,8 +106,8 @@ impl<O> State<O> {
     /// Queues a delete, unless nobody has heard of the object.
     pub(super) fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
         self.initial_left.get_or_insert(0);
-        let exists = match self.entries.get(deleted.key()) {
-            Some(Entry { waiting: None, in_flight: Some(taken) }) => !taken.newest.is_deleted(),
+        let exists = match self.entry(deleted.key()) {
+            Some(Entry { waiting: None, in_flight: Some(taken), .. }) => !taken.newest.is_deleted(),
             // Behind a delete that waits, another one merges with it.
             Some(_) => true,
             None => known.is_some_and(|known| known.get(deleted.key()).is_some()),
@@ -119,7 +120,7 @@ impl<O> State<O> {
     /// Queues a delete whose final state is unreadable, with the newest state there is.
     pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
         self.initial_left.get_or_insert(0);
-        let last_known = match self.entries.get(key) {
+        let last_known = match self.entry(key) {
             Some(entry) => {
                 Some(entry.newest()).filter(|newest| !newest.is_deleted()).map(|newest| newest.object().clone())
             }
@@ -152,17 +153,17 @@ impl<O> State<O> {
     /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has.
     fn missing_from(&self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Arc<Cached<O>>> {
         let is_missing = relist.missing();
-        let queued = self.entries.values().map(Entry::newest).filter(|newest| !newest.is_deleted());
+        let queued = self.entries.iter().map(Entry::newest).filter(|newest| !newest.is_deleted());
         let queued = queued.map(|newest| newest.object().clone());
         let known = known.map(KnownObjects::list).unwrap_or_default().into_iter();
-        let known = known.filter(|object| !self.entries.contains_key(object.key()));
+        let known = known.filter(|object| self.entries.find(object.key()).is_none());
         queued.chain(known).filter(|object| is_missing(object)).collect()
     }
 
     /// Queues everything known once more, except for what has news anyway.
     pub(super) fn resync(&mut self, known: &dyn KnownObjects<O>) {
         let mut idle = known.list();
-        idle.retain(|object| !self.entries.contains_key(object.key()));
+        idle.retain(|object| self.entries.find(object.key()).is_none());
         if idle.is_empty() {
             return;
         }
@@ -175,12 +176,11 @@ impl<O> State<O> {
     /// Queues deltas of an object that neither waits nor is in flight; says whether it did.
     pub(super) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> bool {
         self.initial_left.get_or_insert(0);
-        if self.entries.contains_key(deltas.key()) {
+        if self.entries.find(deltas.key()).is_some() {
             return false;
         }
         let mark = self.marks.begin(deltas.newest().version().cloned());
-        let key = deltas.key().clone();
-        self.wait(key, deltas, Hold { mark, initial: Initial::No });
+        self.wait(None, deltas, Hold { mark, initial: Initial::No });
         true
     }
 
@@ -203,12 +203,12 @@ impl<O> State<O> {
         ticket.iter().for_each(|notice| self.marks.take(notice.mark));
         let count = self.order.len().min(at_most);
         let mut items = Vec::with_capacity(count);
-        for key in self.order.drain(..count) {
-            let entry = self.entries.get_mut(&key).expect("INV-Q1");
+        for slot in self.order.drain(..count) {
+            let entry = self.entries.get_mut(slot).expect("INV-Q1");
             let Waiting { deltas, hold } = entry.waiting.take().expect("INV-Q1");
             self.marks.take(hold.mark);
             entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
-            items.push(Taken { key, deltas, origin: hold.initial.origin() });
+            items.push(Taken { slot, deltas, origin: hold.initial.origin() });
         }
         let version = if is_alone { self.marks.reached_after_flight().cloned() } else { None };
         Some(Batch { items, ticket, version })
@@ -222,10 +222,10 @@ impl<O> State<O> {
         }
         for (position, item) in items.iter().enumerate() {
             match answers.of(position) {
-                Answer::Done => self.done(&item.key),
+                Answer::Done => self.done(item.slot),
                 Answer::Requeue { processed } => match item.deltas.clone().rest(processed) {
-                    Some(rest) => self.put_back(&item.key, rest),
-                    None => self.done(&item.key),
+                    Some(rest) => self.put_back(item.slot, rest),
+                    None => self.done(item.slot),
                 },
             }
         }
@@ -233,7 +233,7 @@ impl<O> State<O> {
 
     /// Whether nothing will come any more, unless somebody still pushes.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.is_closed && self.entries.values().all(|entry| entry.waiting.is_none())
+        self.is_closed && self.entries.iter().all(|entry| entry.waiting.is_none())
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -252,55 +252,58 @@ impl<O> State<O> {
     /// The objects that have waiting deltas: first those that could be taken now, in that order, then those that wait for
     /// a receipt.
     pub(super) fn waiting_keys(&self) -> Vec<Key> {
-        let held_back = self.entries.iter().filter(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_some());
-        self.order.iter().chain(held_back.map(|(key, _)| key)).cloned().collect()
+        let held_back = self.entries.iter().filter(|entry| entry.waiting.is_some() && entry.in_flight.is_some());
+        let in_line = self.order.iter().filter_map(|&slot| self.entries.get(slot));
+        in_line.chain(held_back).map(|entry| entry.key.clone()).collect()
     }
 
     pub(super) fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
-        self.entries.get(key)?.waiting.as_ref().map(|waiting| waiting.deltas.clone())
+        self.entry(key)?.waiting.as_ref().map(|waiting| waiting.deltas.clone())
     }
 
+    fn entry(&self, key: &Key) -> Option<&Entry<O>> {
+        self.entries.get(self.entries.find(key)?)
+    }
+
+    /// Appends a delta that brings a version of its own.
     fn push_with_version(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {
-        match self.entries.get_mut(delta.key()) {
-            Some(Entry { waiting: Some(waiting), .. }) => {
+        let slot = self.entries.find(delta.key());
+        match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
+            Some(waiting) => {
                 waiting.deltas.push(delta);
                 self.marks.renew(version);
             }
-            Some(_) | None => {
+            None => {
                 let mark = self.marks.begin(version);
-                self.push(delta, Hold { mark, initial: Initial::No });
+                self.wait(slot, delta.into(), Hold { mark, initial: Initial::No });
             }
         }
     }
 
-    /// Appends a delta to its object's; `hold` counts only if none was waiting.
+    /// Appends a delta that shares a mark with others; `hold` counts only if none of the object's was waiting.
     fn push(&mut self, delta: Delta<O>, hold: Hold) {
-        match self.entries.get_mut(delta.key()) {
-            Some(Entry { waiting: Some(waiting), .. }) => {
+        let slot = self.entries.find(delta.key());
+        match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
+            Some(waiting) => {
                 waiting.deltas.push(delta);
                 if waiting.hold.initial == Initial::No && hold.initial == Initial::Counted {
                     waiting.hold.initial = Initial::Counted;
                     self.initial_left = self.initial_left.map(|left| left + 1);
                 }
             }
-            Some(_) | None => {
-                let key = delta.key().clone();
-                self.wait(key, delta.into(), hold);
-            }
+            None => self.wait(slot, delta.into(), hold),
         }
     }
 
-    /// Puts deltas of an object to which none waited in line.
-    fn wait(&mut self, key: Key, deltas: Deltas<O>, hold: Hold) {
+    /// Lets deltas of an object wait of which none did; it has a slot if it is in flight.
+    fn wait(&mut self, slot: Option<Slot>, deltas: Deltas<O>, hold: Hold) {
         self.hold(hold);
-        let waiting = Waiting { deltas, hold };
-        match self.entries.entry_ref(&key) {
+        let key = deltas.key().clone();
+        let waiting = Some(Waiting { deltas, hold });
+        match slot.and_then(|slot| self.entries.get_mut(slot)) {
             // It joins the line when its receipt is answered.
-            EntryRef::Occupied(mut entry) => entry.get_mut().waiting = Some(waiting),
-            EntryRef::Vacant(entry) => {
-                entry.insert(Entry { waiting: Some(waiting), in_flight: None });
-                self.order.push_back(key);
-            }
+            Some(entry) => entry.waiting = waiting,
+            None => self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None })),
         }
     }
 
@@ -336,13 +339,13 @@ impl<O> State<O> {
         }
     }
 
-    fn done(&mut self, key: &Key) {
-        let EntryRef::Occupied(mut entry) = self.entries.entry_ref(key) else { unreachable!("INV-Q4") };
-        let hold = entry.get_mut().in_flight.take().expect("INV-Q4").hold;
-        if entry.get().waiting.is_some() {
-            self.order.push_back(key.clone());
+    fn done(&mut self, slot: Slot) {
+        let entry = self.entries.get_mut(slot).expect("INV-Q4");
+        let hold = entry.in_flight.take().expect("INV-Q4").hold;
+        if entry.waiting.is_some() {
+            self.order.push_back(slot);
         } else {
-            entry.remove();
+            self.entries.remove(slot);
         }
         self.count_attempt(hold.initial);
         self.marks.done(hold.mark);
@@ -350,8 +353,8 @@ impl<O> State<O> {
 
     /// Puts what could not be processed back in line. If newer deltas came meanwhile they take its place, but for a
     /// delete: that stays before them.
-    fn put_back(&mut self, key: &Key, rest: Deltas<O>) {
-        let entry = self.entries.get_mut(key).expect("INV-Q4");
+    fn put_back(&mut self, slot: Slot, rest: Deltas<O>) {
+        let entry = self.entries.get_mut(slot).expect("INV-Q4");
         let mut hold = entry.in_flight.take().expect("INV-Q4").hold;
         let newer = entry.waiting.take();
         let was = hold.initial;
@@ -377,33 +380,39 @@ impl<O> State<O> {
             }
         };
         entry.waiting = Some(Waiting { deltas, hold });
-        self.order.push_back(key.clone());
+        self.order.push_back(slot);
         self.count_attempt(was);
     }
 
     /// `taken_notices` are those of all receipts that are out.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, taken_notices: &[Hold]) {
-        let mut in_line: Vec<_> = self.order.iter().collect();
+        self.entries.check_invariants();
+        let mut in_line: Vec<_> = self.order.iter().copied().collect();
         in_line.sort();
-        let takeable = self.entries.iter().filter(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_none());
-        let mut takeable: Vec<_> = takeable.map(|(key, _)| key).collect();
-        takeable.sort();
-        assert_eq!(in_line, takeable, "INV-Q1");
-        assert!(self.entries.values().all(|entry| entry.waiting.is_some() || entry.in_flight.is_some()), "INV-Q2");
-        for (key, entry) in &self.entries {
+        let takeable =
+            self.entries.occupied().filter(|(_, entry)| entry.waiting.is_some() && entry.in_flight.is_none());
+        assert_eq!(in_line, takeable.map(|(slot, _)| slot).collect::<Vec<_>>(), "INV-Q1");
+        assert!(self.entries.iter().all(|entry| entry.waiting.is_some() || entry.in_flight.is_some()), "INV-Q2");
+        for entry in self.entries.iter() {
             let mut deltas = entry.waiting.iter().flat_map(|waiting| waiting.deltas.iter());
-            assert!(deltas.all(|delta| delta.key() == key), "INV-D1");
+            assert!(deltas.all(|delta| *delta.key() == entry.key), "INV-D1");
         }
 
-        let waiting = self.entries.values().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.hold);
+        let waiting = self.entries.iter().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.hold);
         let waiting: Vec<_> = waiting.chain(self.notices.iter().copied()).collect();
-        let in_flight = self.entries.values().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.hold);
+        let in_flight = self.entries.iter().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.hold);
         let in_flight: Vec<_> = in_flight.chain(taken_notices.iter().copied()).collect();
         let counted = waiting.iter().chain(&in_flight).filter(|hold| hold.initial == Initial::Counted).count();
         assert_eq!(self.initial_left.unwrap_or_default(), counted, "INV-Q3");
         let marks = |holds: Vec<Hold>| holds.iter().map(|hold| hold.mark).collect();
         self.marks.check_invariants(marks(waiting), marks(in_flight));
+    }
+}
+
+impl<O> Keyed for Entry<O> {
+    fn key(&self) -> &Key {
+        &self.key
     }
 }
 

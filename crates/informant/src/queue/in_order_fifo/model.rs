@@ -154,7 +154,7 @@ impl Model {
     fn reached(&self) -> Option<u64> {
         let end = self.log.iter().position(|pushed| pushed.progress == Progress::Waiting).unwrap_or(self.log.len());
         let done = |pushed: &&Pushed| pushed.progress == Progress::Done;
-        self.log[..end].iter().filter(done).filter_map(|pushed| pushed.version).last()
+        self.log[..end].iter().rev().filter(done).find_map(|pushed| pushed.version)
     }
 }
 
@@ -228,7 +228,7 @@ impl Run {
             Push::Update(object) => self.fifo.update(object),
             Push::Delete(deleted) => self.fifo.delete(deleted),
             Push::DeleteUnread(key, version) => {
-                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()))
+                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()));
             }
             Push::Replace(relist) => self.fifo.replace(relist),
         }

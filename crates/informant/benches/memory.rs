@@ -1,0 +1,98 @@
+//! Memory of cache and objects, in bytes, beside a bare hash map or the raw JSON. The figures are exact.
+#![allow(clippy::print_stdout, reason = "the table is the result")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
+
+mod support;
+
+use std::sync::Arc;
+
+use allocation_counter::measure;
+use hashbrown::HashMap;
+use informant::Cached;
+use informant::Lazy;
+use informant::Object;
+use informant::Scanner;
+use informant::store::Indexer;
+use k8s_openapi::api::core::v1::Pod;
+
+use self::support::Content;
+use self::support::KEYS;
+use self::support::identity;
+use self::support::object;
+use self::support::print_head;
+use self::support::print_row;
+
+const POD: &[u8] = include_bytes!("pod.json");
+
+/// Bytes that stay allocated, for each of `count`, less the object itself.
+fn held<T>(count: usize, object: usize, make: impl FnOnce() -> T) -> f64 {
+    let mut kept = None;
+    let bytes = measure(|| kept = Some(make())).bytes_current;
+    drop(kept);
+    bytes as f64 / count as f64 - object as f64
+}
+
+fn filled(cache: Indexer<Content>) -> Indexer<Content> {
+    (0..KEYS).for_each(|number| drop(cache.upsert(object(number, 1))));
+    cache
+}
+
+fn cache() {
+    let size = size_of::<Content>();
+    let map = held(KEYS, size, || {
+        let content = |number| Content { node: number as u32, app: 0 };
+        // What a user would write: the key as a text, uid and version beside the object.
+        let entry = |number: usize| {
+            let identity = identity(number, 1);
+            let uid = identity.uid.as_str().to_owned();
+            let version = identity.version.as_str().to_owned();
+            (identity.key.as_str().to_owned(), Arc::new((uid, version, content(number))))
+        };
+        (0..KEYS).map(entry).collect::<HashMap<_, _>>()
+    });
+    let by_node = |object: &Cached<Content>| [object.node];
+
+    let none = held(KEYS, size, || filled(Indexer::builder().namespace_index(false).build()));
+    print_row("per object beyond itself, no index", none, map, None);
+    let namespace = held(KEYS, size, || filled(Indexer::new()));
+    print_row("per object beyond itself, index by namespace", namespace, map, None);
+    let node = held(KEYS, size, || {
+        let cache = Indexer::builder().namespace_index(false).build();
+        cache.add_index("node", by_node).unwrap();
+        filled(cache)
+    });
+    print_row("per object beyond itself, index of 1000 values", node, map, None);
+    let unique = held(KEYS, size, || {
+        let cache = Indexer::builder().namespace_index(false).build();
+        cache.add_index("uid", |object: &Cached<Content>| [object.uid().clone()]).unwrap();
+        filled(cache)
+    });
+    print_row("per object beyond itself, index of unique values", unique, map, None);
+    let both = held(KEYS, size, || {
+        let cache = Indexer::new();
+        cache.add_index("node", by_node).unwrap();
+        filled(cache)
+    });
+    print_row("per object beyond itself, by namespace and node", both, map, None);
+}
+
+fn decode<O: Object>() -> Arc<Cached<O>> {
+    Scanner::of_kind::<Pod>().scan(POD).unwrap().decode().unwrap()
+}
+
+fn pods() {
+    let raw = decode::<Lazy<Pod>>().json().len() as f64;
+    print_row("Lazy<Pod>, beside its JSON without managedFields", held(1, 0, decode::<Lazy<Pod>>), raw, Some(1.15));
+    print_row("Pod without managedFields", held(1, 0, decode::<Pod>), raw, None);
+    let whole = held(1, 0, || serde_json::from_slice::<Pod>(POD).unwrap());
+    print_row("Pod as serde_json decodes it", whole, raw, None);
+}
+
+fn main() {
+    println!("\nMemory in bytes, {KEYS} objects.");
+    print_head("informant", "hash map");
+    cache();
+    println!("\nMemory in bytes for a pod of {} bytes.", POD.len());
+    print_head("held", "JSON");
+    pods();
+}

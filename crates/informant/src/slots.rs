@@ -1,0 +1,138 @@
+//! Values with keys, each in a slot that it keeps: found by key once, and by number from then on.
+//!
+//! Queue and cache both stand on it. A slot's number is four bytes, needs no hash to follow, and stays the same while
+//! its value changes, so that orders, receipts and indexes can refer to it.
+
+use hashbrown::Equivalent;
+use hashbrown::HashTable;
+
+use crate::Key;
+use crate::key::KeyParts;
+
+/// The number of a slot.
+pub(crate) type Slot = u32;
+
+/// Something that has a key, which does not change.
+pub(crate) trait Keyed {
+    fn key(&self) -> &Key;
+}
+
+/// Values by key, in numbered slots.
+pub(crate) struct Slots<T> {
+    values: Vec<Option<T>>,
+
+    /// INV-S1: exactly the empty slots.
+    free: Vec<Slot>,
+
+    /// INV-S2: finds exactly the slots in use, by the keys of their values.
+    by_key: HashTable<Slot>,
+}
+
+impl<T: Keyed> Slots<T> {
+    pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
+        self.find_hashed(key, key.table_hash())
+    }
+
+    pub(crate) fn find_parts(&self, key: KeyParts<'_>) -> Option<Slot> {
+        self.find_hashed(&key, key.table_hash())
+    }
+
+    fn find_hashed(&self, key: &impl Equivalent<Key>, hash: u64) -> Option<Slot> {
+        self.by_key.find(hash, |&slot| key.equivalent(key_at(&self.values, slot))).copied()
+    }
+
+    /// Puts a value whose key is not there yet into a slot.
+    pub(crate) fn insert(&mut self, value: T) -> Slot {
+        let hash = value.key().table_hash();
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.values[slot as usize] = Some(value);
+                slot
+            }
+            None => {
+                self.values.push(Some(value));
+                Slot::try_from(self.values.len() - 1).expect("there are less than 2^32 objects")
+            }
+        };
+        let values = &self.values;
+        self.by_key.insert_unique(hash, slot, |&slot| key_at(values, slot).table_hash());
+        slot
+    }
+
+    /// Empties a slot.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
+        let value = self.values[slot as usize].take()?;
+        if let Ok(entry) = self.by_key.find_entry(value.key().table_hash(), |&other| other == slot) {
+            entry.remove();
+        }
+        self.free.push(slot);
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
+        self.values[slot as usize].as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
+        self.values[slot as usize].as_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// How many slots there are, in use or not.
+    #[cfg(test)]
+    pub(crate) fn end(&self) -> usize {
+        self.values.len()
+    }
+
+    /// How many values can be added without growing.
+    pub(crate) fn room(&self) -> usize {
+        let in_slots = self.values.capacity() - self.values.len() + self.free.len();
+        in_slots.min(self.by_key.capacity() - self.by_key.len())
+    }
+
+    /// The values, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().flatten()
+    }
+
+    /// The slots in use and their values.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (Slot, &T)> {
+        (0..).zip(&self.values).filter_map(|(slot, value)| Some((slot, value.as_ref()?)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self) {
+        use std::collections::BTreeSet;
+
+        let free: BTreeSet<_> = self.free.iter().copied().collect();
+        let empty = (0..).zip(&self.values).filter(|(_, value)| value.is_none());
+        assert_eq!(free, empty.map(|(slot, _)| slot).collect(), "INV-S1");
+        assert_eq!(free.len(), self.free.len(), "INV-S1");
+        assert_eq!(self.by_key.len() + self.free.len(), self.values.len(), "INV-S2");
+        for (slot, value) in self.occupied() {
+            assert_eq!(self.find(value.key()), Some(slot), "INV-S2");
+        }
+    }
+}
+
+fn key_at<T: Keyed>(values: &[Option<T>], slot: Slot) -> &Key {
+    values[slot as usize].as_ref().expect("INV-S2").key()
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), free: Vec::new(), by_key: HashTable::new() }
+    }
+}
+
+impl<T: Clone> Clone for Slots<T> {
+    fn clone(&self) -> Self {
+        // With the same room, so that the copy need not grow at its next write.
+        let mut values = Vec::with_capacity(self.values.capacity());
+        values.extend_from_slice(&self.values);
+        Self { values, free: self.free.clone(), by_key: self.by_key.clone() }
+    }
+}
