@@ -1,0 +1,173 @@
+//! From bytes to an indexed cache: what the foundation does, without a cluster.
+//!
+//! A small "server" lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`] and
+//! is applied to an [`Indexer`]; at the end the cache is compared with the server.
+//!
+//! ```text
+//! cargo run --release -p informant --example pipeline
+//! ```
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use informant::Cached;
+use informant::Deleted;
+use informant::Delta;
+use informant::Key;
+use informant::Labelled;
+use informant::Lazy;
+use informant::Relist;
+use informant::Scanner;
+use informant::queue::DeltaFifo;
+use informant::store::Indexer;
+use informant::store::WriteBatch;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::Expression;
+use serde::Deserialize;
+
+/// Pods as bytes: only what somebody asks for is ever decoded.
+type Pods = Lazy<Pod>;
+
+/// What the index by node reads of a pod.
+#[derive(Deserialize)]
+struct Placement {
+    spec: PlacementSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PlacementSpec {
+    node_name: Option<String>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let cache = Indexer::builder().resource("pods").build();
+    let pods = cache.lister();
+    let by_node = cache.add_index("node", |pod: &Cached<Pods>| {
+        // A pod that does not fit is in no bucket, and harms nobody.
+        pod.peek::<Placement>().ok().and_then(|placement| placement.spec.node_name)
+    })?;
+    let queue = DeltaFifo::builder().known_objects(Arc::new(pods.clone())).name("pods").build();
+    let mut server = Server::default();
+
+    (0..1000).for_each(|number| server.put(number));
+    queue.replace(&server.list()?);
+    process(&queue, &cache).await?;
+    println!("listed    {:>4} pods at version {}", pods.len(), shown(pods.version()));
+    println!("on node-7 {:>4} pods", by_node.count("node-7"));
+
+    for number in 0..100 {
+        server.put(number);
+        queue.update(server.pod(number)?);
+    }
+    for number in 100..150 {
+        let last_state = server.delete(number);
+        queue.delete(Deleted::Observed(decode(&last_state)?));
+    }
+    println!("\nwatched 150 changes; {} objects wait", queue.len());
+    process(&queue, &cache).await?;
+    println!("now       {:>4} pods at version {}", pods.len(), shown(pods.version()));
+
+    // The watch was down: the list says what is gone, although nobody saw it go.
+    (150..200).for_each(|number| drop(server.delete(number)));
+    queue.replace(&server.list()?);
+    process(&queue, &cache).await?;
+    let web = pods.namespace("team-3").select(&Expression::Equal("app".into(), "web".into()).into());
+    println!("\nrelisted  {:>4} pods; {} of them are app=web in team-3", pods.len(), web.len());
+
+    let pod = pods.require(&Server::key(7))?;
+    let containers = pod.get()?.spec.as_ref().map_or(0, |spec| spec.containers.len());
+    println!("{} has labels {:?} and {containers} container(s)", pod.key(), pod.labels());
+
+    server.compare_with(&cache)
+}
+
+/// What an informer's controller does: take, apply, answer.
+async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
+    let receipt = queue.drain().await?;
+    let mut batch = WriteBatch::with_capacity(receipt.items().len());
+    for taken in receipt.items() {
+        match taken.deltas().newest() {
+            Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+            Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
+                batch.upsert(Arc::clone(pod));
+            }
+        }
+    }
+    if let Some(version) = receipt.version() {
+        batch.at(version.clone());
+    }
+    cache.apply(batch);
+    receipt.done();
+    Ok(())
+}
+
+/// Stands in for the API server: pods as JSON, and a version that grows.
+#[derive(Default)]
+struct Server {
+    pods: BTreeMap<usize, String>,
+    version: u64,
+}
+
+impl Server {
+    fn key(number: usize) -> Key {
+        Key::namespaced(&format!("team-{}", number % 10), &format!("web-{number}"))
+    }
+
+    fn put(&mut self, number: usize) {
+        let json = self.next_state(number);
+        self.pods.insert(number, json);
+    }
+
+    /// Gives the final state, which has a version of its own.
+    fn delete(&mut self, number: usize) -> String {
+        self.pods.remove(&number);
+        self.next_state(number)
+    }
+
+    fn next_state(&mut self, number: usize) -> String {
+        self.version += 1;
+        let (key, node, version) = (Self::key(number), number % 20, self.version);
+        let (namespace, name) = (key.namespace().unwrap_or_default(), key.name());
+        format!(
+            r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{number}","resourceVersion":"{version}",
+                "labels":{{"app":"web"}},"managedFields":[{{"manager":"kubelet"}}]}},
+                "spec":{{"nodeName":"node-{node}","containers":[{{"name":"web","image":"nginx"}}]}}}}"#
+        )
+    }
+
+    fn pod(&self, number: usize) -> Result<Arc<Cached<Pods>>, Box<dyn Error>> {
+        decode(self.pods.get(&number).ok_or("no such pod")?)
+    }
+
+    fn list(&self) -> Result<Relist<Pods>, Box<dyn Error>> {
+        let objects: Result<_, _> = self.pods.keys().map(|&number| self.pod(number)).collect();
+        Ok(Relist { version: self.version.to_string().as_str().into(), objects: objects?, quarantined: Vec::new() })
+    }
+
+    fn compare_with(&self, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
+        let pods = cache.lister();
+        for number in self.pods.keys() {
+            let (ours, theirs) = (pods.require(&Self::key(*number))?, self.pod(*number)?);
+            if ours.json() != theirs.json() {
+                return Err(format!("{} differs from the server's", ours.key()).into());
+            }
+        }
+        if pods.len() != self.pods.len() {
+            return Err(format!("{} pods in the cache, {} on the server", pods.len(), self.pods.len()).into());
+        }
+        println!("\nthe cache equals the server: {} pods at version {}", pods.len(), shown(pods.version()));
+        Ok(())
+    }
+}
+
+fn decode(json: &str) -> Result<Arc<Cached<Pods>>, Box<dyn Error>> {
+    Ok(Scanner::of_kind::<Pod>().scan(json.as_bytes())?.decode()?)
+}
+
+fn shown(version: Option<informant::ResourceVersion>) -> String {
+    version.map_or_else(|| "none".to_owned(), |version| version.to_string())
+}

@@ -1,0 +1,14 @@
+# Conveniences; nothing needs them.
+
+# Every check that counts.
+ci:
+    bash .ci/run
+
+test:
+    cargo test --workspace
+
+bench:
+    cargo bench -p informant
+
+fmt:
+    cargo fmt --all
