@@ -109,7 +109,7 @@ pub enum SyntaxProblem {
     #[error("invalid UTF-8")]
     InvalidUtf8,
     /// Objects and arrays within each other, deeper than any decoder accepts.
-    #[error("nested deeper than {} levels", super::scan::MAX_DEPTH)]
+    #[error("nested deeper than {} levels", super::walk::MAX_DEPTH)]
     TooDeep,
 }
 

@@ -15,6 +15,7 @@ mod identity;
 mod lazy;
 mod raw;
 mod scan;
+mod walk;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

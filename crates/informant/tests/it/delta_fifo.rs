@@ -16,6 +16,7 @@ use informant::queue::DeltaFifo;
 use informant::queue::Receipt;
 use tokio::time::timeout;
 
+use crate::support::Logs;
 use crate::support::Object;
 use crate::support::cache_of;
 use crate::support::key;
@@ -675,4 +676,22 @@ fn an_object_of_another_life_is_just_another_state_to_the_queue() {
 
     let receipt = pop(&fifo);
     assert_eq!(receipt.items()[0].deltas().newest().object().uid().as_str(), "u2");
+}
+
+// DF-36
+#[tokio::test(start_paused = true)]
+async fn slow_processing_is_logged_if_more_than_ten_objects_wait_behind_it() {
+    let logs = Logs::capture();
+    for (waiting, elapsed_ms, is_logged) in [(11, 100, true), (11, 99, false), (10, 100, false)] {
+        let fifo = DeltaFifo::builder().name("pods").build();
+        (0..=waiting).for_each(|number| fifo.add(object(&number.to_string(), 1)));
+        let receipt = fifo.pop().await.unwrap();
+
+        tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
+        receipt.done();
+
+        let logged = logs.take();
+        assert_eq!(logged.contains("processing is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");
+        assert!(!is_logged || logged.contains(r#"queue="pods" count=1 waiting=11 elapsed_ms=100"#), "{logged}");
+    }
 }

@@ -14,6 +14,7 @@ use informant::queue::InOrderFifo;
 use informant::queue::Receipt;
 use tokio::time::timeout;
 
+use crate::support::Logs;
 use crate::support::key;
 use crate::support::known;
 use crate::support::list;
@@ -445,4 +446,22 @@ fn a_delete_that_cannot_be_read_is_left_to_the_consumer_or_made_of_the_newest_kn
     receipt.done();
     assert_eq!(pop_all(&fifo), ["Missed known@1", "Missed in-flight@3", "Bookmark@7", "Bookmark@8"]);
     assert_eq!(fifo.reached(), Some("8".into()));
+}
+
+// RF-37, RF-38
+#[tokio::test(start_paused = true)]
+async fn a_slow_batch_is_logged_with_the_name_of_the_queue_and_at_the_latest_after_a_second() {
+    let logs = Logs::capture();
+    for (batch, elapsed_ms, is_logged) in [(2, 199, false), (2, 200, true), (50, 999, false), (50, 1000, true)] {
+        let fifo = InOrderFifo::builder().name("pods").batch_size(NonZeroUsize::new(batch).unwrap()).build();
+        (0..batch + 11).for_each(|number| fifo.add(object(&number.to_string(), 1)));
+        let receipt = fifo.drain().await.unwrap();
+
+        tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
+        receipt.done();
+
+        let logged = logs.take();
+        assert_eq!(logged.contains("processing is slow"), is_logged, "{batch} {elapsed_ms}: {logged}");
+        assert!(!is_logged || logged.contains(&format!(r#"queue="pods" count={batch} waiting=11"#)), "{logged}");
+    }
 }

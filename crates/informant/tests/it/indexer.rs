@@ -17,6 +17,7 @@ use informant::store::NotOneValue;
 use informant::store::UnknownIndex;
 use informant::store::WriteBatch;
 
+use crate::support::Logs;
 use crate::support::cache_of;
 use crate::support::key;
 use crate::support::list;
@@ -148,10 +149,17 @@ fn a_panic_of_an_index_function_is_reported_and_harms_neither_the_object_nor_oth
     };
     let by_fragile = cache.add_index("fragile", fragile).unwrap();
 
+    let logs = Logs::capture();
     let mut batch = WriteBatch::new();
     batch.upsert(tagged("n/apple", &["rotten"]));
     batch.upsert(tagged("n/banana", &["green"]));
     let applied = cache.apply(batch);
+
+    let logged = logs.take();
+    assert!(
+        logged.contains("ERROR") && logged.contains(r#"index="fragile" key="n/apple" error="rotten fruit""#),
+        "{logged}"
+    );
 
     assert_eq!(applied.index_panics.len(), 1);
     assert_eq!(

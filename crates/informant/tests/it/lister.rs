@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::core::Expression;
 use kube::core::Selector;
 
+use crate::support::Logs;
 use crate::support::cache_of;
 use crate::support::key;
 use crate::support::show_objects;
@@ -111,8 +112,13 @@ fn without_a_namespace_index_a_namespace_is_found_by_looking_at_everything() {
         .into_iter()
         .for_each(|object| drop(indexer.upsert(object)));
 
+    let logs = Logs::capture();
+    let found = indexer.lister().namespace("n").list();
+
     assert!(indexer.lister().index_values("namespace").is_empty());
-    assert_eq!(show_objects(indexer.lister().namespace("n").list()), ["n/a@1"]);
+    assert_eq!(show_objects(found), ["n/a@1"]);
+    let logged = logs.take();
+    assert!(logged.contains("WARN") && logged.contains("no index by namespace"), "{logged}");
 }
 
 // LI-05

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::task::Poll;
 
 use informant::Cached;
@@ -116,4 +117,38 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Ou
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+/// Everything that is logged on this thread while the guard lives.
+pub(crate) struct Logs {
+    lines: Arc<Mutex<Vec<u8>>>,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+impl Logs {
+    pub(crate) fn capture() -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let writer = Writer(Arc::clone(&lines));
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);
+        Self { lines, _guard: tracing::subscriber::set_default(subscriber.finish()) }
+    }
+
+    /// What was logged since the last look.
+    pub(crate) fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.lines.lock().unwrap())).unwrap()
+    }
+}
+
+#[derive(Clone)]
+struct Writer(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -1,0 +1,343 @@
+//! A walk over the text of JSON: checks the syntax, and copies what is kept without white space.
+//!
+//! - **In:** a text, in any field order and with any white space.
+//! - **Out:** the same JSON without white space and without the members that the caller cuts.
+//! - **Knows nothing of:** what the JSON means.
+//!
+//! Nothing is built on the way: strings are walked eight bytes at a time, and the output is copied in runs that end
+//! only where something is left out. What it accepts is what serde_json accepts, but for numbers: it reads over them.
+
+use std::borrow::Cow;
+
+use super::SyntaxProblem;
+
+/// Objects and arrays within each other: as deep as serde_json reads.
+pub(super) const MAX_DEPTH: usize = 127;
+
+/// A place in a text, and the output so far.
+pub(super) struct Walk<'a, 'out> {
+    json: &'a str,
+    /// The next byte to look at.
+    at: usize,
+    compact: &'out mut String,
+    /// Start of the run: what stands between here and `at` goes to the output, and was not copied yet.
+    run: usize,
+}
+
+/// Where a string stands, quotes included; its text is only looked at where it matters.
+pub(super) struct Span {
+    start: usize,
+    end: usize,
+    has_escapes: bool,
+}
+
+/// What becomes of an object's member.
+pub(super) enum Member {
+    Keep,
+    Cut,
+}
+
+type Walked<T> = Result<T, SyntaxProblem>;
+
+/// Reading.
+impl<'a, 'out> Walk<'a, 'out> {
+    /// Begins at the start of a text; the output takes the place of what was there.
+    pub(super) fn new(json: &'a str, compact: &'out mut String) -> Self {
+        compact.clear();
+        compact.reserve(json.len());
+        Self { json, at: 0, compact, run: 0 }
+    }
+
+    /// Where the walk stands.
+    pub(super) fn offset(&self) -> usize {
+        self.at.min(self.json.len())
+    }
+
+    /// The end of the text: nothing but white space may be left.
+    pub(super) fn finish(&mut self) -> Walked<()> {
+        self.skip_space();
+        self.copy_run(self.at);
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(SyntaxProblem::TrailingData),
+        }
+    }
+
+    /// Any value. `depth` is how many objects and arrays are open if the value is one of them.
+    pub(super) fn value(&mut self, depth: usize) -> Walked<()> {
+        match self.peek() {
+            Some(b'"') => self.string().map(drop),
+            Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep),
+            Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| Member::Keep)),
+            Some(b'[') => self.elements(depth),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true"),
+            Some(b'f') => self.literal("false"),
+            Some(b'n') => self.literal("null"),
+            Some(_) => Err(SyntaxProblem::UnexpectedByte),
+            None => Err(SyntaxProblem::Truncated),
+        }
+    }
+
+    /// An object, from brace to brace; each member's value is read by `member`.
+    pub(super) fn members<E: From<SyntaxProblem>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Span) -> Result<Member, E>,
+    ) -> Result<(), E> {
+        self.at += 1;
+        self.skip_space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let (start, output_start) = (self.at, self.output_len());
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected().into());
+            }
+            let name = self.string()?;
+            self.skip_space();
+            self.expect(b':')?;
+            self.skip_space();
+            let fate = member(self, name)?;
+            if let Member::Cut = fate {
+                self.copy_run(start);
+                self.compact.truncate(output_start);
+                self.run = self.at;
+            }
+            self.skip_space();
+            match (self.peek(), fate) {
+                (Some(b','), Member::Keep) => self.at += 1,
+                (Some(b','), Member::Cut) => {
+                    self.at += 1;
+                    self.run = self.at;
+                }
+                (Some(b'}'), Member::Keep) => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                (Some(b'}'), Member::Cut) => {
+                    // The comma before a member goes with it if none is left to follow.
+                    if self.compact.ends_with(',') {
+                        self.compact.pop();
+                    }
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.unexpected().into()),
+            }
+            self.skip_space();
+        }
+    }
+
+    fn elements(&mut self, depth: usize) -> Walked<()> {
+        self.at += 1;
+        self.skip_space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth + 1)?;
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.unexpected()),
+            }
+            self.skip_space();
+        }
+    }
+
+    /// What a string says, its escapes resolved.
+    pub(super) fn resolve(&self, span: &Span) -> Walked<Cow<'a, str>> {
+        let Span { start, end, has_escapes } = *span;
+        if has_escapes {
+            let text = serde_json::from_str(&self.json[start..end]);
+            return text.map(Cow::Owned).map_err(|_| SyntaxProblem::BadEscape);
+        }
+        Ok(Cow::Borrowed(&self.json[start + 1..end - 1]))
+    }
+
+    pub(super) fn string(&mut self) -> Walked<Span> {
+        let bytes = self.json.as_bytes();
+        let start = self.at;
+        let mut at = start + 1;
+        let mut has_escapes = false;
+        loop {
+            while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                match first_special(*eight) {
+                    None => at += 8,
+                    Some(offset) => {
+                        at += offset;
+                        break;
+                    }
+                }
+            }
+            let byte = bytes.get(at).copied();
+            if byte == Some(b'"') {
+                self.at = at + 1;
+                return Ok(Span { start, end: self.at, has_escapes });
+            }
+            self.at = at;
+            match byte {
+                Some(b'\\') => {
+                    has_escapes = true;
+                    self.escape()?;
+                }
+                Some(0..=0x1f) => return Err(SyntaxProblem::ControlCharacter),
+                Some(_) => self.at += 1,
+                None => return Err(SyntaxProblem::Truncated),
+            }
+            at = self.at;
+        }
+    }
+
+    fn escape(&mut self) -> Walked<()> {
+        match self.json.as_bytes().get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => match self.unicode_escape()? {
+                0xd800..=0xdbff => match self.json.as_bytes().get(self.at..self.at + 2) {
+                    Some(br"\u") if matches!(self.unicode_escape()?, 0xdc00..=0xdfff) => {}
+                    _ => return Err(SyntaxProblem::BadEscape),
+                },
+                0xdc00..=0xdfff => return Err(SyntaxProblem::BadEscape),
+                _ => {}
+            },
+            Some(_) => return Err(SyntaxProblem::BadEscape),
+            None => return Err(SyntaxProblem::Truncated),
+        }
+        Ok(())
+    }
+
+    /// A `\u` and its four digits.
+    fn unicode_escape(&mut self) -> Walked<u32> {
+        let digits = self.json.as_bytes().get(self.at + 2..self.at + 6).ok_or(SyntaxProblem::Truncated)?;
+        let mut code = 0;
+        for digit in digits {
+            let digit = char::from(*digit).to_digit(16).ok_or(SyntaxProblem::BadEscape)?;
+            code = code * 16 + digit;
+        }
+        self.at += 6;
+        Ok(code)
+    }
+
+    fn number(&mut self) -> Walked<()> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        match self.peek() {
+            Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E') => Err(SyntaxProblem::BadNumber),
+            _ => Ok(()),
+        }
+    }
+
+    /// One digit or more.
+    fn digits(&mut self) -> Walked<()> {
+        match self.peek() {
+            Some(b'0'..=b'9') => {}
+            Some(_) => return Err(SyntaxProblem::BadNumber),
+            None => return Err(SyntaxProblem::Truncated),
+        }
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn literal(&mut self, word: &str) -> Walked<()> {
+        for expected in word.bytes() {
+            self.expect(expected)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.json.as_bytes().get(self.at).copied()
+    }
+
+    #[inline]
+    fn expect(&mut self, byte: u8) -> Walked<()> {
+        if self.peek() != Some(byte) {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn unexpected(&self) -> SyntaxProblem {
+        match self.peek() {
+            Some(_) => SyntaxProblem::UnexpectedByte,
+            None => SyntaxProblem::Truncated,
+        }
+    }
+}
+
+/// Writing.
+impl Walk<'_, '_> {
+    /// Leaves out white space.
+    #[inline]
+    pub(super) fn skip_space(&mut self) {
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.skip_some_space();
+        }
+    }
+
+    #[cold]
+    fn skip_some_space(&mut self) {
+        let start = self.at;
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+        if self.at > start {
+            self.copy_run(start);
+            self.run = self.at;
+        }
+    }
+
+    /// Copies the run as far as `end`, unless it begins after it.
+    fn copy_run(&mut self, end: usize) {
+        if self.run < end {
+            self.compact.push_str(&self.json[self.run..end]);
+            self.run = end;
+        }
+    }
+
+    /// How long the output would be if the run was copied now.
+    pub(super) fn output_len(&self) -> usize {
+        self.compact.len() + (self.at - self.run)
+    }
+}
+
+/// Finds the first byte of eight that means something in a string: a quote, a backslash or a control character.
+///
+/// Works on all eight at once: each test sets the high bit of a byte that fulfils it. A borrow can set the bit of a later
+/// byte too, but never of an earlier one.
+fn first_special(eight: [u8; 8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGHS: u64 = ONES * 0x80;
+    let word = u64::from_le_bytes(eight);
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGHS;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let special = below(word, 0x20) | equal(b'"') | equal(b'\\');
+    (special != 0).then(|| (special.trailing_zeros() / 8) as usize)
+}
