@@ -29,6 +29,9 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T: Keyed> Slots<T> {
+    /// Room for so many values is kept when there are none; more is given back.
+    const KEPT: usize = 4096;
+
     pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
         self.find_hashed(key, key.table_hash())
     }
@@ -66,11 +69,14 @@ impl<T: Keyed> Slots<T> {
             entry.remove();
         }
         self.free.push(slot);
+        if self.by_key.is_empty() && self.values.len() > Self::KEPT {
+            *self = Self::default();
+        }
         Some(value)
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
-        self.values[slot as usize].as_ref()
+        self.values.get(slot as usize)?.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
@@ -85,6 +91,11 @@ impl<T: Keyed> Slots<T> {
     #[cfg(test)]
     pub(crate) fn end(&self) -> usize {
         self.values.len()
+    }
+
+    /// Whether so few slots are in use that moving the values together is worth it.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.values.len() > Self::KEPT && self.len() < self.values.len() / 8
     }
 
     /// How many values can be added without growing.

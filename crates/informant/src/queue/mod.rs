@@ -15,6 +15,8 @@ mod receipt;
 mod scenario;
 mod watched;
 
+use std::collections::VecDeque;
+
 pub use delta_fifo::DeltaFifo;
 pub use delta_fifo::DeltaFifoBuilder;
 pub use delta_fifo::Taken;
@@ -26,3 +28,11 @@ pub use receipt::Answer;
 pub use receipt::Closed;
 pub use receipt::Receipt;
 pub use receipt::ReceiptQueue;
+
+/// Gives back the memory of a line that was long once and is empty now.
+fn give_back<T>(line: &mut VecDeque<T>) {
+    const KEPT: usize = 4096;
+    if line.is_empty() && line.capacity() > KEPT {
+        *line = VecDeque::new();
+    }
+}

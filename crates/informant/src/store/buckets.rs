@@ -49,7 +49,7 @@ enum SlotSet {
 impl Buckets {
     /// Gives a slot these values in place of those that it had.
     pub(super) fn set<'a>(&mut self, slot: Slot, texts: impl Iterator<Item = &'a str> + Clone) {
-        if self.has_exactly(slot, texts.clone()) {
+        if self.values(slot).eq(texts.clone()) {
             return;
         }
         let mut values = SmallVec::<[ValueId; 4]>::new();
@@ -93,9 +93,10 @@ impl Buckets {
         self.buckets.iter().flatten().map(|bucket| &bucket.text)
     }
 
-    fn has_exactly<'a>(&self, slot: Slot, texts: impl Iterator<Item = &'a str>) -> bool {
+    /// The values of a slot.
+    pub(super) fn values(&self, slot: Slot) -> impl Iterator<Item = &str> + Clone {
         let values = self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
-        values.iter().map(|&id| &*self.bucket(id).text).eq(texts)
+        values.iter().map(|&id| &*self.bucket(id).text)
     }
 
     fn find(&self, text: &str) -> Option<ValueId> {
@@ -160,15 +161,10 @@ impl Buckets {
         }
         assert_eq!(self.by_text.len() + self.free.len(), self.buckets.len(), "INV-X3");
         assert!(self.values_of.iter().skip(end).all(SmallVec::is_empty), "INV-X1");
-        let values_of = |slot: usize| self.values_of.get(slot).map(SmallVec::as_slice).unwrap_or_default();
-        let values = (0..end).map(|slot| {
-            let values = values_of(slot).iter().map(|&id| {
-                assert!(self.bucket(id).slots.iter().any(|other| other as usize == slot), "INV-X1");
-                &*self.bucket(id).text
-            });
-            values.collect()
-        });
-        values.collect()
+        for (slot, values) in (0..).zip(&self.values_of) {
+            assert!(values.iter().all(|&id| self.bucket(id).slots.iter().any(|other| other == slot)), "INV-X1");
+        }
+        (0..).take(end).map(|slot| self.values(slot).collect()).collect()
     }
 }
 

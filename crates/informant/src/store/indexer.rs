@@ -219,7 +219,7 @@ impl<O> Indexer<O> {
         }
         // Aside: while readers go on with the current state, or because somebody holds a snapshot of it.
         let current = Arc::clone(&self.shared.table.read());
-        let mut next = Table::clone(&current);
+        let mut next = current.copy();
         drop(current);
         let result = change(&mut next);
         let next = Arc::new(next);

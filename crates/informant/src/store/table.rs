@@ -161,7 +161,24 @@ impl<O> Table<O> {
     pub(super) fn is_quick(&self, writes: usize) -> bool {
         const FEW: usize = 1024;
         const LARGE: usize = 16 * 1024;
-        writes <= FEW.max(self.len() / 32) && (writes <= self.objects.room() || self.len() < LARGE)
+        let has_room = writes <= self.objects.room() || self.len() < LARGE;
+        writes <= FEW.max(self.len() / 32) && has_room && !self.objects.is_sparse()
+    }
+
+    /// A copy to be changed aside: pointers, not objects. If most slots are empty, it has no empty ones.
+    pub(super) fn copy(&self) -> Self {
+        if !self.objects.is_sparse() {
+            return self.clone();
+        }
+        let mut copy = Self { version: self.version.clone(), ..Self::default() };
+        copy.indexes = self.indexes.iter().map(|index| TableIndex::new(Arc::clone(&index.function))).collect();
+        for (old, object) in self.objects.occupied() {
+            let new = copy.objects.insert(Arc::clone(object));
+            for (index, copied) in self.indexes.iter().zip(&mut copy.indexes) {
+                copied.buckets.set(new, index.buckets.values(old));
+            }
+        }
+        copy
     }
 
     fn upsert(&mut self, object: Arc<Cached<O>>, computed: &Computed, row: usize) -> Replacement<O> {
@@ -181,7 +198,12 @@ impl<O> Table<O> {
         for index in &mut self.indexes {
             index.buckets.clear(slot);
         }
-        self.objects.remove(slot)
+        let removed = self.objects.remove(slot);
+        if self.objects.len() == 0 {
+            // Empty, but perhaps still as large as they ever were.
+            self.indexes.iter_mut().for_each(|index| index.buckets = Buckets::default());
+        }
+        removed
     }
 
     #[cfg(test)]
@@ -208,7 +230,6 @@ impl<O> Default for Table<O> {
 }
 
 impl<O> Clone for Table<O> {
-    /// Copies pointers, not objects.
     fn clone(&self) -> Self {
         let Self { objects, indexes, version } = self;
         Self { objects: objects.clone(), indexes: indexes.clone(), version: version.clone() }

@@ -8,6 +8,7 @@ mod in_order_fifo;
 mod indexer;
 mod lazy;
 mod lister;
+mod memory;
 mod past_bugs;
 mod random;
 mod scanner;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::super::give_back;
 use crate::ResourceVersion;
 
 /// Names a mark; later marks have larger numbers.
@@ -109,6 +110,7 @@ impl Marks {
             self.line.pop_front();
             self.first += 1;
         }
+        give_back(&mut self.line);
     }
 
     #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::super::KnownObjects;
+use super::super::give_back;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
 use super::Answer;
@@ -210,6 +211,7 @@ impl<O> State<O> {
             entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
             items.push(Taken { slot, deltas, origin: hold.initial.origin() });
         }
+        give_back(&mut self.order);
         let version = if is_alone { self.marks.reached_after_flight().cloned() } else { None };
         Some(Batch { items, ticket, version })
     }

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use hashbrown::HashSet;
 
 use super::super::KnownObjects;
+use super::super::give_back;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
 use super::Answer;
@@ -179,6 +180,7 @@ impl<O> State<O> {
         }
         let origin = self.origin_of(self.items[0].number);
         let items: Vec<_> = self.items.drain(..count).map(|item| TakenChange { origin, item }).collect();
+        give_back(&mut self.items);
         let deltas = items.iter().filter_map(|taken| taken.item.change.delta());
         self.in_flight = Some(InFlight { deltas: if remembers { deltas.cloned().collect() } else { Vec::new() } });
         let version = self.reached_after(&items);
