@@ -666,16 +666,24 @@ fn a_delete_that_cannot_be_read_deletes_by_key_with_the_newest_state() {
     assert_eq!(rest.version(), Some(&"8".into()));
 }
 
-// Decision 12 needs the uid of what was there before
+// HC-07, the part of the queue
 #[test]
-fn an_object_of_another_life_is_just_another_state_to_the_queue() {
-    let fifo = fifo_over([("x", 1)]);
-    let reborn: Object = object_of_life("x", 8, "u2");
+fn a_delete_that_was_seen_comes_before_the_next_life_and_one_that_was_missed_shows_in_the_uid() {
+    for is_delete_seen in [true, false] {
+        let fifo = fifo_over([("x", 1), ("p2", 2), ("p3", 3)]);
+        if is_delete_seen {
+            fifo.delete(observed("x", 5));
+        }
+        let reborn: Object = object_of_life("x", 8, "u2");
 
-    fifo.replace(&Relist { version: "9".into(), objects: vec![reborn], quarantined: vec![] });
+        let objects = vec![reborn, object("p2", 2), object("p4", 6)];
+        fifo.replace(&Relist { version: "9".into(), objects, quarantined: vec![] });
 
-    let receipt = pop(&fifo);
-    assert_eq!(receipt.items()[0].deltas().newest().object().uid().as_str(), "u2");
+        let receipt = drain(&fifo);
+        let x = if is_delete_seen { "Deleted x@5, Replaced x@8" } else { "Replaced x@8" };
+        assert_eq!(show_taken(receipt.items()), [x, "Replaced p2@2", "Replaced p4@6", "Missed p3@3"]);
+        assert_eq!(receipt.items()[0].deltas().newest().object().uid().as_str(), "u2");
+    }
 }
 
 // DF-36

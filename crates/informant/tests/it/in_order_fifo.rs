@@ -19,6 +19,7 @@ use crate::support::key;
 use crate::support::known;
 use crate::support::list;
 use crate::support::object;
+use crate::support::object_of_life;
 use crate::support::observed;
 use crate::support::poll_once;
 use crate::support::show_changes;
@@ -114,6 +115,24 @@ fn an_object_that_was_deleted_and_is_listed_again_comes_as_delete_and_replaced()
     fifo.replace(list(9, [("x", 8)]));
 
     assert_eq!(pop_all(&fifo), ["Deleted x@5", "Replaced x@8"]);
+}
+
+// HC-07, the part of the queue
+#[test]
+fn a_delete_that_was_seen_comes_before_the_next_life_and_one_that_was_missed_shows_in_the_uid() {
+    for is_delete_seen in [true, false] {
+        let fifo = fifo_over([("x", 1), ("p2", 2), ("p3", 3)]);
+        if is_delete_seen {
+            fifo.delete(observed("x", 5));
+        }
+
+        let objects = vec![object_of_life("x", 8, "u2"), object("p2", 2), object("p4", 6)];
+        fifo.replace(Relist { version: "9".into(), objects, quarantined: vec![] });
+
+        let seen: &[&str] = if is_delete_seen { &["Deleted x@5"] } else { &[] };
+        let rest = ["Missed p3@3", "Replaced x@8", "Replaced p2@2", "Replaced p4@6"];
+        assert_eq!(pop_all(&fifo), [seen, &rest].concat());
+    }
 }
 
 // RF-12
