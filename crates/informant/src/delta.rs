@@ -153,13 +153,16 @@ impl<O> Deltas<O> {
         newer.deltas.into_iter().for_each(|delta| self.push(delta));
     }
 
-    /// Appends a change. Two deletes in a row become one: a final state that was observed beats one that was missed.
+    /// Appends a change. Two deletes of the same life in a row become one: a final state that was observed beats one that
+    /// was missed.
     pub(crate) fn push(&mut self, delta: Delta<O>) {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
-            (Delta::Deleted(Deleted::Observed(_)), Delta::Deleted(_)) => {}
-            (Delta::Deleted(Deleted::Missed { .. }), Delta::Deleted(_)) => *newest = delta,
+            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_life(newer) => match older {
+                Deleted::Observed(_) => {}
+                Deleted::Missed { .. } => *newest = delta,
+            },
             (
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),

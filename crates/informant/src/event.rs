@@ -39,6 +39,11 @@ impl<O> Deleted<O> {
     pub fn key(&self) -> &Key {
         self.object().key()
     }
+
+    /// Whether both say the same: that this life of the object is over.
+    pub(crate) fn is_of_same_life(&self, other: &Self) -> bool {
+        self.object().identity().may_be_same_life(other.object().uid())
+    }
 }
 
 impl<O> Clone for Deleted<O> {

@@ -55,7 +55,7 @@ pub enum Answer {
     },
 }
 
-/// The queue is closed, and nothing is left in it.
+/// The queue is closed, and nothing is left in it: nothing waits, and nothing is in flight that could come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
 pub struct Closed;
@@ -74,7 +74,7 @@ pub(super) mod sealed {
         /// What else the queue wants back with the answers.
         type Ticket: Default;
 
-        /// Enters the answers and takes what goes back out of `items`; gives the number of items that wait.
+        /// Enters the answers and takes what goes back out of `items`; gives the number of items that waited meanwhile.
         ///
         /// What it leaves there is dropped after the queue's lock is released.
         fn enter(&self, items: &mut Vec<Self::Taken>, answers: Answers, ticket: Self::Ticket) -> usize;
@@ -87,6 +87,7 @@ pub(super) mod sealed {
     #[derive(Debug)]
     pub enum Answers {
         AllDone,
+        AllRequeued,
         Each(Vec<Answer>),
     }
 
@@ -94,6 +95,7 @@ pub(super) mod sealed {
         pub fn of(&self, position: usize) -> Answer {
             match self {
                 Self::AllDone => Answer::Done,
+                Self::AllRequeued => Answer::Requeue { processed: 0 },
                 Self::Each(answers) => answers[position],
             }
         }
@@ -121,7 +123,8 @@ impl<Q: ReceiptQueue> Receipt<Q> {
 
     /// The version that the consumer has reached once this receipt is done, if it gets to a new one by that.
     ///
-    /// Not known, and `None`, while other receipts of the same queue are out.
+    /// Not known, and `None`, while other receipts of the same queue are out; then a later receipt tells it, if need be an
+    /// empty one.
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.version.as_ref()
     }
@@ -131,9 +134,9 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         drop(self);
     }
 
-    /// Gives everything back to the queue.
-    pub fn requeue(self) {
-        self.settle(|_| Answer::Requeue { processed: 0 });
+    /// Gives everything back to the queue, the version included if there is nothing else.
+    pub fn requeue(mut self) {
+        self.enter(sealed::Answers::AllRequeued);
     }
 
     /// Answers each item by itself, all at once.

@@ -38,6 +38,8 @@ pub(super) enum Step {
         put: Vec<u8>,
         unreadable: Vec<u8>,
     },
+    /// Somebody puts the state of an object back into the queue (grouping queue only).
+    AddIfNotPresent(u8),
     Resync,
     Bookmark,
     Pop,
@@ -58,6 +60,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => name().prop_map(Step::DeleteUnread),
         1 => name().prop_map(Step::DeleteUnknown),
         3 => (some(), some(), some(), some()).prop_map(|(deleted, recreated, put, unreadable)| Step::Relist { deleted, recreated, put, unreadable }),
+        1 => name().prop_map(Step::AddIfNotPresent),
         1 => Just(Step::Resync),
         1 => Just(Step::Bookmark),
         3 => Just(Step::Pop),
@@ -119,7 +122,8 @@ impl Server {
                 self.unreadable = unreadable.iter().copied().filter(|name| self.objects.contains_key(name)).collect();
                 Some(Push::Replace(self.list()))
             }
-            Step::Resync
+            Step::AddIfNotPresent(_)
+            | Step::Resync
             | Step::Bookmark
             | Step::Pop
             | Step::Drain
@@ -129,10 +133,13 @@ impl Server {
         }
     }
 
-    /// Everything that can be read, for a list that heals what was unreadable.
-    pub(super) fn readable_list(&mut self) -> Relist<()> {
+    /// A list that heals what was unreadable, if anything is: nothing else may need one.
+    pub(super) fn healing_list(&mut self) -> Option<Relist<()>> {
+        if self.unreadable.is_empty() {
+            return None;
+        }
         self.unreadable.clear();
-        self.list()
+        Some(self.list())
     }
 
     fn put(&mut self, name: u8) -> Object {

@@ -7,12 +7,14 @@ use informant::Deleted;
 use informant::Delta;
 use informant::Deltas;
 use informant::DeltasError;
+use informant::Key;
 use informant::Origin;
 use informant::Relist;
 use informant::Uid;
 use informant::queue::Answer;
 use informant::queue::Closed;
 use informant::queue::DeltaFifo;
+use informant::queue::KnownObjects;
 use informant::queue::Receipt;
 use tokio::time::timeout;
 
@@ -99,6 +101,18 @@ fn the_key_of_a_list_of_deltas_is_that_of_its_newest_and_an_empty_list_is_an_err
     assert_eq!(Deltas::<()>::try_from(vec![]).unwrap_err(), DeltasError::Empty);
     let mixed = Deltas::try_from(vec![Delta::Added(object("x", 1)), Delta::Added(object("y", 2))]).unwrap_err();
     assert_eq!(mixed.to_string(), "deltas of one object are expected, found x and y");
+}
+
+// HC-05, the part of this queue
+#[test]
+fn an_object_that_nobody_knows_is_not_deleted() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    fifo.update(object("x", 2));
+    fifo.delete(observed("x", 3));
+    fifo.delete(observed("y", 4));
+
+    assert_eq!(pop_all(&fifo), ["Added x@1, Updated x@2, Deleted x@3"]);
 }
 
 // DF-07
@@ -302,7 +316,7 @@ async fn sync_is_announced_after_the_last_initial_object_was_processed_not_when_
     receipt.done();
 
     assert!(fifo.is_synced());
-    fifo.synced().await;
+    fifo.synced().await.unwrap();
 }
 
 // DF-27, with our outcome
@@ -501,6 +515,83 @@ fn a_closed_queue_still_delivers_what_waits_behind_a_receipt() {
     assert_eq!(fifo.try_pop().unwrap_err(), Closed);
 }
 
+// DF-30, decision 8
+#[tokio::test(start_paused = true)]
+async fn a_closed_queue_is_not_at_its_end_while_something_in_flight_could_come_back() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    let receipt = pop(&fifo);
+    fifo.close();
+    let mut next = Box::pin(fifo.pop());
+    assert!(poll_once(&mut next).await.is_none());
+
+    receipt.requeue();
+
+    assert_eq!(show_taken(next.await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(fifo.pop().await.unwrap_err(), Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_sync_hears_when_it_cannot_come_any_more() {
+    let fifo = Fifo::new();
+    let mut synced = Box::pin(fifo.synced());
+    assert!(poll_once(&mut synced).await.is_none());
+
+    fifo.close();
+
+    assert_eq!(synced.await, Err(Closed));
+}
+
+/// Waits until a future that was not ready is, after something was done to the queue.
+async fn is_woken<F: Future>(future: F, act: impl FnOnce()) -> bool {
+    let mut future = Box::pin(future);
+    assert!(poll_once(&mut future).await.is_none(), "it should wait");
+    act();
+    timeout(Duration::from_secs(1), future).await.is_ok()
+}
+
+// Decision 6
+#[tokio::test(start_paused = true)]
+async fn everything_that_gives_the_consumer_something_wakes_it() {
+    let pushes: [(&str, fn(&Fifo)); 10] = [
+        ("add", |fifo| fifo.add(object("x", 5))),
+        ("update", |fifo| fifo.update(object("x", 5))),
+        ("delete", |fifo| fifo.delete(observed("known", 5))),
+        ("a delete that is dropped", |fifo| fifo.delete(observed("nobody", 5))),
+        ("delete_unread", |fifo| fifo.delete_unread(&key("known"), Some("5".into()))),
+        ("replace", |fifo| fifo.replace(&list(5, [("x", 5)]))),
+        ("a list that changes nothing", |fifo| fifo.replace(&list(5, []))),
+        ("resync", |fifo| fifo.resync()),
+        ("bookmark", |fifo| fifo.bookmark("5".into())),
+        ("add_if_not_present", |fifo| assert!(fifo.add_if_not_present(Delta::Added(object("x", 5)).into()))),
+    ];
+    for (name, push) in pushes {
+        let fifo = fifo_over([("known", 1)]);
+        assert!(is_woken(fifo.pop(), || push(&fifo)).await, "pop after {name}");
+        let fifo = fifo_over([("known", 1)]);
+        assert!(is_woken(fifo.drain(), || push(&fifo)).await, "drain after {name}");
+    }
+}
+
+// Decision 6
+#[tokio::test(start_paused = true)]
+async fn an_answer_wakes_whoever_waits_for_what_it_held_back() {
+    for requeues in [false, true] {
+        let fifo = Fifo::new();
+        fifo.replace(&list(9, [("x", 1)]));
+        let receipt = pop(&fifo);
+        fifo.update(object("x", 10));
+        let answer = || if requeues { receipt.requeue() } else { receipt.done() };
+        assert!(is_woken(fifo.pop(), answer).await);
+
+        let fifo = Fifo::new();
+        fifo.replace(&list(9, [("x", 1)]));
+        let receipt = pop(&fifo);
+        let answer = || if requeues { receipt.requeue() } else { receipt.done() };
+        assert!(is_woken(fifo.synced(), answer).await);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn pop_waits_until_something_is_pushed_and_a_dropped_pop_takes_nothing() {
     let fifo = Fifo::new();
@@ -631,6 +722,94 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
     pop(&fifo).done();
 
     assert_eq!(fifo.reached(), Some("3".into()));
+}
+
+// Decision 13
+#[test]
+fn a_version_that_no_receipt_could_tell_comes_with_an_empty_one() {
+    let fifo = Fifo::new();
+    fifo.add(object("a", 1));
+    fifo.add(object("b", 2));
+    let (a, b) = (pop(&fifo), pop(&fifo));
+    assert_eq!((a.version(), b.version()), (Some(&"1".into()), None));
+
+    b.done();
+    a.done();
+
+    let receipt = pop(&fifo);
+    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"2".into())));
+    receipt.done();
+    assert!(fifo.try_pop().unwrap().is_none());
+}
+
+// Decision 13
+#[test]
+fn a_version_that_could_not_be_stored_is_told_again() {
+    let fifo = Fifo::new();
+    fifo.replace(&list(50, []));
+
+    pop(&fifo).requeue();
+
+    assert_eq!(fifo.reached(), None);
+    assert!(fifo.is_synced(), "but it was attempted");
+    let receipt = pop(&fifo);
+    assert_eq!(receipt.version(), Some(&"50".into()));
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("50".into()));
+}
+
+// Decision 13
+#[test]
+fn what_is_put_back_does_not_set_the_version_back() {
+    let fifo = Fifo::new();
+    fifo.bookmark("9".into());
+    pop(&fifo).done();
+
+    assert!(fifo.add_if_not_present(Delta::Updated(object("x", 1)).into()));
+    let receipt = pop(&fifo);
+
+    assert_eq!(receipt.version(), None);
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("9".into()));
+}
+
+// Decision 8
+#[test]
+fn a_missed_delete_is_not_dropped_for_that_of_a_later_life() {
+    let fifo = fifo_over([("x", 1)]);
+    fifo.replace(&list(5, []));
+    fifo.add(object_of_life("x", 6, "u2"));
+    let receipt = drain(&fifo);
+    fifo.delete(Deleted::Observed(object_of_life("x", 7, "u2")));
+
+    receipt.requeue();
+
+    assert_eq!(pop_all(&fifo), ["Missed x@1, Deleted x@7"]);
+}
+
+/// A cache that cannot be asked.
+struct Broken;
+
+impl KnownObjects<()> for Broken {
+    fn get(&self, _: &Key) -> Option<Object> {
+        panic!("on purpose")
+    }
+
+    fn list(&self) -> Vec<Object> {
+        panic!("on purpose")
+    }
+}
+
+// DF-20, with our outcome
+#[test]
+fn a_replace_that_fails_leaves_nothing_behind() {
+    let fifo = DeltaFifo::builder().known_objects(Arc::new(Broken)).build();
+
+    let replaced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fifo.replace(&list(9, [("x", 1)]))));
+
+    assert!(replaced.is_err());
+    assert!(fifo.try_pop().unwrap().is_none());
+    assert!(!fifo.is_synced());
 }
 
 // Decision 3

@@ -174,9 +174,9 @@ fn a_resync_is_one_change_in_its_place_whatever_waits() {
     assert_eq!(pop_all(&fifo), ["Updated x@1", "SyncAll", "Updated x@2"]);
 }
 
-// RF-16
+// RF-16, but they are never off (decision 13)
 #[test]
-fn a_bookmark_is_handed_out_with_its_version_unless_they_are_off_and_is_not_a_first_change() {
+fn a_bookmark_is_handed_out_with_its_version_and_is_not_a_first_change() {
     let fifo = Fifo::new();
     fifo.bookmark("7".into());
     assert!(!fifo.is_synced());
@@ -185,10 +185,6 @@ fn a_bookmark_is_handed_out_with_its_version_unless_they_are_off_and_is_not_a_fi
     receipt.done();
     assert_eq!(fifo.reached(), Some("7".into()));
     assert!(!fifo.is_synced());
-
-    let fifo = Fifo::builder().emit_bookmarks(false).build();
-    fifo.bookmark("7".into());
-    assert!(fifo.is_empty());
 }
 
 // RF-17, RF-19
@@ -265,12 +261,31 @@ fn a_part_of_a_batch_can_be_requeued_and_the_version_waits_for_it() {
         _ => Answer::Done,
     });
 
-    assert_eq!(fifo.reached(), None);
+    assert_eq!(fifo.reached(), Some("1".into()), "all before b is done");
     let receipt = drain(&fifo);
     assert_eq!(show_changes(receipt.items()), ["Added b@2"]);
     assert_eq!(receipt.version(), Some(&"3".into()), "c is done already");
     receipt.done();
     assert_eq!(fifo.reached(), Some("3".into()));
+}
+
+// Decision 13
+#[test]
+fn only_news_brings_a_version() {
+    let fifo = Fifo::new();
+    fifo.bookmark("7".into());
+    pop(&fifo).done();
+
+    fifo.resync();
+    let receipt = pop(&fifo);
+
+    assert_eq!((show_changes(receipt.items()), receipt.version()), (vec!["SyncAll".to_owned()], None));
+    receipt.done();
+    let fifo = fifo_over([("x", 1)]);
+    fifo.bookmark("7".into());
+    fifo.replace(Relist { version: "".into(), objects: vec![], quarantined: vec![] });
+    pop_all(&fifo);
+    assert_eq!(fifo.reached(), Some("7".into()), "a list without a version brings none");
 }
 
 // RF-21
@@ -381,6 +396,46 @@ async fn only_one_receipt_is_out_at_a_time() {
     first.done();
 
     assert_eq!(show_changes(second.await.unwrap().items()), ["Added y@2"]);
+}
+
+// Decision 6
+#[tokio::test(start_paused = true)]
+async fn everything_that_gives_the_consumer_something_wakes_it() {
+    let pushes: [(&str, fn(&Fifo)); 7] = [
+        ("add", |fifo| fifo.add(object("x", 5))),
+        ("update", |fifo| fifo.update(object("x", 5))),
+        ("delete", |fifo| fifo.delete(observed("x", 5))),
+        ("delete_unread", |fifo| fifo.delete_unread(&key("x"), Some("5".into()))),
+        ("replace", |fifo| fifo.replace(list(5, []))),
+        ("resync", |fifo| fifo.resync()),
+        ("bookmark", |fifo| fifo.bookmark("5".into())),
+    ];
+    for (name, push) in pushes {
+        for fifo in [Fifo::new(), fifo_over([("x", 1)])] {
+            let mut next = Box::pin(fifo.drain());
+            assert!(poll_once(&mut next).await.is_none());
+            push(&fifo);
+            assert!(timeout(Duration::from_secs(1), next).await.is_ok(), "drain after {name}");
+        }
+    }
+}
+
+// Decision 6
+#[tokio::test(start_paused = true)]
+async fn an_answer_wakes_whoever_waits_for_sync_or_room() {
+    let fifo = Fifo::builder().batch_size(NonZeroUsize::MIN).build();
+    fifo.replace(list(9, []));
+    fifo.add(object("x", 10));
+    fifo.add(object("y", 11));
+    let receipt = fifo.pop().await.unwrap();
+    let (mut synced, mut room) = (Box::pin(fifo.synced()), Box::pin(fifo.room()));
+    assert!(poll_once(&mut synced).await.is_none());
+    assert!(poll_once(&mut room).await.is_none());
+
+    receipt.done();
+
+    assert_eq!(timeout(Duration::from_secs(1), synced).await, Ok(Ok(())));
+    assert!(timeout(Duration::from_secs(1), room).await.is_ok());
 }
 
 // RF-31

@@ -50,6 +50,28 @@ fn an_empty_in_order_queue_holds_no_memory_of_a_long_line() {
 }
 
 #[test]
+fn what_is_done_behind_a_receipt_that_is_held_for_long_does_not_pile_up() {
+    let fifo = DeltaFifo::new();
+    fifo.add(object("held", 1));
+    let held = fifo.try_pop().unwrap().unwrap();
+    let states: Vec<_> = (2..MANY).map(|version| object(if version % 2 == 0 { "a" } else { "b" }, version)).collect();
+
+    let left = left_by(|| {
+        // One of them always waits, so that the marks of the others are never at the end of the line.
+        fifo.add(object("b", 1));
+        for state in &states {
+            fifo.update(std::sync::Arc::clone(state));
+            fifo.try_pop().unwrap().unwrap().done();
+        }
+    });
+
+    assert!(left < 50_000, "{left} bytes stayed");
+    held.done();
+    fifo.try_drain().unwrap().unwrap().done();
+    assert_eq!(fifo.reached(), Some((MANY - 1).to_string().as_str().into()));
+}
+
+#[test]
 fn bookmarks_that_nobody_reads_do_not_pile_up() {
     let fifo = DeltaFifo::<()>::new();
     fifo.bookmark("0".into());

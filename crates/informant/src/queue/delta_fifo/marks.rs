@@ -9,24 +9,35 @@ use crate::ResourceVersion;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MarkId(u64);
 
+/// A version that was pushed, numbered: versions can repeat and even go back, their numbers only rise.
+#[derive(Debug, Clone)]
+pub(super) struct Pushed {
+    pub(super) number: u64,
+    pub(super) version: ResourceVersion,
+}
+
 /// A line of marks, one for each version that was pushed, held by what was pushed with it.
 ///
 /// Each waiting or in-flight piece of work holds exactly one mark: that of its oldest change. When all holders of all
 /// marks up to one have let go, its version is reached.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    /// INV-M1: the first one is held.
+    /// INV-M1: ids rise, and the first one is held.
     line: VecDeque<Mark>,
-    /// The number of the first mark in the line.
-    first: u64,
+    next: u64,
+    /// How many versions were pushed.
+    pushed: u64,
     /// INV-M2: the sum of `in_flight` over the line.
     in_flight: usize,
-    reached: Option<ResourceVersion>,
+    /// INV-M3: the number of marks in the line that nobody holds.
+    unheld: usize,
+    reached: Option<Pushed>,
 }
 
 #[derive(Debug)]
 struct Mark {
-    version: Option<ResourceVersion>,
+    id: MarkId,
+    version: Option<Pushed>,
     waiting: u32,
     in_flight: u32,
 }
@@ -34,53 +45,60 @@ struct Mark {
 impl Marks {
     /// Begins a new mark, which something must hold at once.
     pub(super) fn begin(&mut self, version: Option<ResourceVersion>) -> MarkId {
-        let version = version.filter(|version| !version.is_empty());
-        self.line.push_back(Mark { version, waiting: 0, in_flight: 0 });
-        MarkId(self.first + self.line.len() as u64 - 1)
+        let id = MarkId(self.next);
+        self.next += 1;
+        let version = self.number(version);
+        self.line.push_back(Mark { id, version, waiting: 0, in_flight: 0 });
+        self.unheld += 1;
+        id
     }
 
     /// The newest mark gets a newer version: for a change that waits behind something that holds a mark already.
     pub(super) fn renew(&mut self, version: Option<ResourceVersion>) {
-        if let (Some(mark), Some(version)) = (self.line.back_mut(), version.filter(|version| !version.is_empty())) {
+        let version = self.number(version);
+        if let (Some(mark), Some(version)) = (self.line.back_mut(), version) {
             mark.version = Some(version);
         }
     }
 
     /// Whether this is the newest mark.
     pub(super) fn is_newest(&self, id: MarkId) -> bool {
-        id.0 + 1 == self.first + self.line.len() as u64
+        self.line.back().is_some_and(|mark| mark.id == id)
     }
 
+    /// Something that waits holds the mark.
     pub(super) fn hold(&mut self, id: MarkId) {
-        self.mark(id).waiting += 1;
+        self.change(id, |mark| mark.waiting += 1);
     }
 
     /// What waited is in flight now.
     pub(super) fn take(&mut self, id: MarkId) {
-        let mark = self.mark(id);
-        mark.waiting -= 1;
-        mark.in_flight += 1;
         self.in_flight += 1;
+        self.change(id, |mark| {
+            mark.waiting -= 1;
+            mark.in_flight += 1;
+        });
     }
 
     /// What was in flight waits again.
     pub(super) fn put_back(&mut self, id: MarkId) {
-        let mark = self.mark(id);
-        mark.in_flight -= 1;
-        mark.waiting += 1;
         self.in_flight -= 1;
+        self.change(id, |mark| {
+            mark.in_flight -= 1;
+            mark.waiting += 1;
+        });
     }
 
     /// What waited is now covered by an older mark.
     pub(super) fn merge_into_older(&mut self, id: MarkId) {
-        self.mark(id).waiting -= 1;
+        self.change(id, |mark| mark.waiting -= 1);
         self.advance();
     }
 
     /// What was in flight is done.
     pub(super) fn done(&mut self, id: MarkId) {
-        self.mark(id).in_flight -= 1;
         self.in_flight -= 1;
+        self.change(id, |mark| mark.in_flight -= 1);
         self.advance();
     }
 
@@ -88,42 +106,90 @@ impl Marks {
         self.in_flight > 0
     }
 
-    pub(super) fn reached(&self) -> Option<&ResourceVersion> {
+    pub(super) fn reached(&self) -> Option<&Pushed> {
         self.reached.as_ref()
     }
 
-    /// The version that is reached when all that is in flight is done, if that is a new one.
-    pub(super) fn reached_after_flight(&self) -> Option<&ResourceVersion> {
+    /// The version that is reached when all that is in flight is done.
+    pub(super) fn reached_after_flight(&self) -> Option<&Pushed> {
         let cleared = self.line.iter().take_while(|mark| mark.waiting == 0);
-        cleared.filter_map(|mark| mark.version.as_ref()).last()
+        cleared.filter_map(|mark| mark.version.as_ref()).last().or(self.reached())
     }
 
-    fn mark(&mut self, id: MarkId) -> &mut Mark {
-        &mut self.line[(id.0 - self.first) as usize]
+    fn number(&mut self, version: Option<ResourceVersion>) -> Option<Pushed> {
+        let version = version.filter(|version| !version.is_empty())?;
+        self.pushed += 1;
+        Some(Pushed { number: self.pushed, version })
+    }
+
+    fn change(&mut self, id: MarkId, change: impl FnOnce(&mut Mark)) {
+        let position = self.position(id);
+        let mark = &mut self.line[position];
+        let was_held = mark.is_held();
+        change(mark);
+        match (was_held, mark.is_held()) {
+            (true, false) => self.unheld += 1,
+            (false, true) => self.unheld -= 1,
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn position(&self, id: MarkId) -> usize {
+        // Without gaps, which is the rule, a mark stands where its number says.
+        let guess = self.line.front().map_or(0, |first| (id.0 - first.id.0) as usize);
+        match self.line.get(guess) {
+            Some(mark) if mark.id == id => guess,
+            Some(_) | None => self.line.partition_point(|mark| mark.id < id),
+        }
     }
 
     fn advance(&mut self) {
-        while let Some(mark) = self.line.front_mut().filter(|mark| mark.waiting == 0 && mark.in_flight == 0) {
+        while let Some(mark) = self.line.front_mut().filter(|mark| !mark.is_held()) {
             if let Some(version) = mark.version.take() {
                 self.reached = Some(version);
             }
             self.line.pop_front();
-            self.first += 1;
+            self.unheld -= 1;
         }
         give_back(&mut self.line);
+        if self.unheld > 64 && self.unheld > self.line.len() / 2 {
+            self.close_gaps();
+        }
+    }
+
+    /// Removes marks that nobody holds any more: behind one that is held for long there could be any number. Their
+    /// versions are reached together with that of the mark before them.
+    fn close_gaps(&mut self) {
+        let mut held = VecDeque::<Mark>::with_capacity(self.line.len() - self.unheld);
+        for mark in self.line.drain(..) {
+            match held.back_mut() {
+                Some(before) if !mark.is_held() => before.version = mark.version.or(before.version.take()),
+                Some(_) | None => held.push_back(mark),
+            }
+        }
+        self.line = held;
+        self.unheld = 0;
     }
 
     #[cfg(test)]
     pub(super) fn check_invariants(&self, mut waiting: Vec<MarkId>, mut in_flight: Vec<MarkId>) {
         let holders = |count: fn(&Mark) -> u32| {
-            let ids = (self.first..).map(MarkId).zip(&self.line);
-            ids.flat_map(|(id, mark)| std::iter::repeat_n(id, count(mark) as usize)).collect::<Vec<_>>()
+            let holders = self.line.iter().flat_map(|mark| std::iter::repeat_n(mark.id, count(mark) as usize));
+            holders.collect::<Vec<_>>()
         };
         waiting.sort();
         in_flight.sort();
         assert_eq!(holders(|mark| mark.waiting), waiting, "each waiting piece holds one mark");
         assert_eq!(holders(|mark| mark.in_flight), in_flight, "each piece in flight holds one mark");
-        assert!(self.line.front().is_none_or(|mark| mark.waiting + mark.in_flight > 0), "INV-M1");
+        assert!(self.line.front().is_none_or(Mark::is_held), "INV-M1");
+        assert!(self.line.iter().is_sorted_by(|a, b| a.id < b.id), "INV-M1");
         assert_eq!(self.in_flight, in_flight.len(), "INV-M2");
+        assert_eq!(self.unheld, self.line.iter().filter(|mark| !mark.is_held()).count(), "INV-M3");
+    }
+}
+
+impl Mark {
+    fn is_held(&self) -> bool {
+        self.waiting + self.in_flight > 0
     }
 }

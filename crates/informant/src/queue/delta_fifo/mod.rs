@@ -29,7 +29,9 @@ use crate::Relist;
 use crate::ResourceVersion;
 use crate::slots::Slot;
 
-/// Groups changes by object and hands them out in arrival order: one item is all that happened to one object.
+/// Groups changes by object and hands out the longest-waiting object first: one item is all that happened to one object.
+///
+/// An object that changes while it is in flight goes to the end of the line when its receipt is answered.
 ///
 /// A clone is another handle of the same queue.
 ///
@@ -129,7 +131,8 @@ impl<O> DeltaFifo<O> {
         });
     }
 
-    /// Queues deltas of an object, unless it waits or is in flight already; says whether it did.
+    /// Queues deltas of an object, unless it waits or is in flight already; says whether it did. For what is put back: it
+    /// tells no version.
     pub fn add_if_not_present(&self, deltas: Deltas<O>) -> bool {
         self.update_state(|state, _| state.add_if_not_present(deltas))
     }
@@ -139,7 +142,7 @@ impl<O> DeltaFifo<O> {
         self.update_state(|state, _| state.bookmark(version));
     }
 
-    /// Ends the waiting of consumers. What is in the queue can still be taken, and changes are still accepted.
+    /// Ends the waiting of consumers, once everything was taken and answered. Changes are still accepted.
     pub fn close(&self) {
         self.update_state(|state, _| state.close());
     }
@@ -195,8 +198,16 @@ impl<O> DeltaFifo<O> {
     /// Waits until [`is_synced`](Self::is_synced).
     ///
     /// Cancel safe.
-    pub async fn synced(&self) {
-        self.shared.state.wait_for(|state| state.is_synced().then_some(())).await;
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], if the queue is closed and empty before that.
+    pub async fn synced(&self) -> Result<(), Closed> {
+        let outcome = |state: &mut State<O>| match state.is_synced() {
+            true => Some(Ok(())),
+            false => state.is_exhausted().then_some(Err(Closed)),
+        };
+        self.shared.state.wait_for(outcome).await
     }
 
     /// The version that the consumer has reached: everything that was pushed up to it is done.
@@ -312,8 +323,9 @@ impl<O> Books for DeltaFifo<O> {
 
     fn enter(&self, items: &mut Vec<Taken<O>>, answers: Answers, notices: Vec<Hold>) -> usize {
         self.shared.state.update(|state| {
+            let waited = state.len();
             state.answer(items, &answers, &notices);
-            state.len()
+            waited
         })
     }
 

@@ -37,6 +37,9 @@ pub(super) struct State<O> {
 
     marks: Marks,
 
+    /// The number of the newest version that a receipt has told.
+    told: u64,
+
     /// How much of the initial list was not attempted yet; `None` until the first change.
     ///
     /// INV-Q3: once there, the number of holds with `Initial::Counted`.
@@ -91,6 +94,7 @@ impl<O> State<O> {
             entries: Slots::default(),
             notices: Vec::new(),
             marks: Marks::default(),
+            told: 0,
             initial_left: None,
             emits_replaced,
             is_closed: false,
@@ -106,13 +110,13 @@ impl<O> State<O> {
 
     /// Queues a delete, unless nobody has heard of the object.
     pub(super) fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
-        self.initial_left.get_or_insert(0);
         let exists = match self.entry(deleted.key()) {
             Some(Entry { waiting: None, in_flight: Some(taken), .. }) => !taken.newest.is_deleted(),
             // Behind a delete that waits, another one merges with it.
             Some(_) => true,
             None => known.is_some_and(|known| known.get(deleted.key()).is_some()),
         };
+        self.initial_left.get_or_insert(0);
         let delta = Delta::Deleted(deleted);
         let version = delta.version().cloned();
         if exists { self.push_with_version(delta, version) } else { self.notice(version, Initial::No) }
@@ -120,13 +124,13 @@ impl<O> State<O> {
 
     /// Queues a delete whose final state is unreadable, with the newest state there is.
     pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
-        self.initial_left.get_or_insert(0);
         let last_known = match self.entry(key) {
             Some(entry) => {
                 Some(entry.newest()).filter(|newest| !newest.is_deleted()).map(|newest| newest.object().clone())
             }
             None => known.and_then(|known| known.get(key)),
         };
+        self.initial_left.get_or_insert(0);
         match last_known {
             Some(last_known) => self.push_with_version(Delta::Deleted(Deleted::Missed { last_known }), version),
             None => self.notice(version, Initial::No),
@@ -135,11 +139,12 @@ impl<O> State<O> {
 
     /// Queues the server's complete picture: what it has, then deletes of what it no longer has.
     pub(super) fn replace(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) {
+        // Before anything is changed: known objects are somebody else's code.
+        let missing = self.missing_from(relist, known);
         let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
         self.initial_left.get_or_insert(0);
         // Also wakes the consumer for a list that changes nothing.
         let mark = self.notice_at(Some(relist.version.clone()), initial);
-        let missing = self.missing_from(relist, known);
 
         for object in &relist.objects {
             let object = Arc::clone(object);
@@ -174,13 +179,14 @@ impl<O> State<O> {
         }
     }
 
-    /// Queues deltas of an object that neither waits nor is in flight; says whether it did.
+    /// Queues deltas of an object that neither waits nor is in flight; says whether it did. They bring no version: what is
+    /// put back is not news.
     pub(super) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> bool {
         self.initial_left.get_or_insert(0);
         if self.entries.find(deltas.key()).is_some() {
             return false;
         }
-        let mark = self.marks.begin(deltas.newest().version().cloned());
+        let mark = self.marks.begin(None);
         self.wait(None, deltas, Hold { mark, initial: Initial::No });
         true
     }
@@ -196,10 +202,10 @@ impl<O> State<O> {
 
     /// Takes the longest-waiting objects and all notices; `None` if there is nothing to tell.
     pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<Taken<O>, Vec<Hold>>> {
-        if self.order.is_empty() && self.notices.is_empty() {
+        let is_alone = !self.marks.is_anything_in_flight();
+        if self.order.is_empty() && self.notices.is_empty() && !(is_alone && self.is_version_untold()) {
             return None;
         }
-        let is_alone = !self.marks.is_anything_in_flight();
         let ticket = std::mem::take(&mut self.notices);
         ticket.iter().for_each(|notice| self.marks.take(notice.mark));
         let count = self.order.len().min(at_most);
@@ -212,15 +218,27 @@ impl<O> State<O> {
             items.push(Taken { slot, deltas, origin: hold.initial.origin() });
         }
         give_back(&mut self.order);
-        let version = if is_alone { self.marks.reached_after_flight().cloned() } else { None };
-        Some(Batch { items, ticket, version })
+        let version = self.marks.reached_after_flight().filter(|pushed| is_alone && pushed.number > self.told).cloned();
+        self.told = version.as_ref().map_or(self.told, |pushed| pushed.number);
+        Some(Batch { items, ticket, version: version.map(|pushed| pushed.version) })
+    }
+
+    /// Whether the consumer has reached a version that no receipt could tell, because others were out.
+    fn is_version_untold(&self) -> bool {
+        self.marks.reached().is_some_and(|reached| reached.number > self.told)
     }
 
     /// Enters the answers for what was taken.
     pub(super) fn answer(&mut self, items: &[Taken<O>], answers: &Answers, notices: &[Hold]) {
         for notice in notices {
             self.count_attempt(notice.initial);
-            self.marks.done(notice.mark);
+            match answers {
+                Answers::AllDone | Answers::Each(_) => self.marks.done(notice.mark),
+                Answers::AllRequeued => {
+                    self.put_mark_back(notice.mark);
+                    self.notices.push(Hold { mark: notice.mark, initial: notice.initial.after_attempt() });
+                }
+            }
         }
         for (position, item) in items.iter().enumerate() {
             match answers.of(position) {
@@ -235,7 +253,8 @@ impl<O> State<O> {
 
     /// Whether nothing will come any more, unless somebody still pushes.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.is_closed && self.entries.iter().all(|entry| entry.waiting.is_none())
+        let has_news = !self.notices.is_empty() || self.is_version_untold();
+        self.is_closed && self.entries.len() == 0 && !has_news && !self.marks.is_anything_in_flight()
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -243,7 +262,7 @@ impl<O> State<O> {
     }
 
     pub(super) fn reached(&self) -> Option<&ResourceVersion> {
-        self.marks.reached()
+        self.marks.reached().map(|reached| &reached.version)
     }
 
     /// How many objects could be taken now.
@@ -359,11 +378,9 @@ impl<O> State<O> {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
         let mut hold = entry.in_flight.take().expect("INV-Q4").hold;
         let newer = entry.waiting.take();
-        let was = hold.initial;
-        if was == Initial::Counted {
-            hold.initial = Initial::Attempted;
-        }
-        self.marks.put_back(hold.mark);
+        self.count_attempt(hold.initial);
+        hold.initial = hold.initial.after_attempt();
+        self.put_mark_back(hold.mark);
         let deltas = match newer {
             None => rest,
             Some(newer) => {
@@ -381,9 +398,14 @@ impl<O> State<O> {
                 }
             }
         };
-        entry.waiting = Some(Waiting { deltas, hold });
+        self.entries.get_mut(slot).expect("INV-Q4").waiting = Some(Waiting { deltas, hold });
         self.order.push_back(slot);
-        self.count_attempt(was);
+    }
+
+    /// What a receipt has told of the version is not true any more.
+    fn put_mark_back(&mut self, mark: MarkId) {
+        self.marks.put_back(mark);
+        self.told = self.told.min(self.marks.reached().map_or(0, |reached| reached.number));
     }
 
     /// `taken_notices` are those of all receipts that are out.
@@ -433,6 +455,13 @@ impl Initial {
         match self {
             Self::No => Origin::Live,
             Self::Counted | Self::Attempted => Origin::InitialList,
+        }
+    }
+
+    fn after_attempt(self) -> Self {
+        match self {
+            Self::No => Self::No,
+            Self::Counted | Self::Attempted => Self::Attempted,
         }
     }
 }

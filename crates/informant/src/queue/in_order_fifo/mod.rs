@@ -64,7 +64,6 @@ pub struct InOrderFifo<O> {
 pub struct InOrderFifoBuilder<O> {
     known: Option<Arc<dyn KnownObjects<O>>>,
     batch_size: NonZeroUsize,
-    emits_bookmarks: bool,
     name: Arc<str>,
 }
 
@@ -90,7 +89,7 @@ impl<O> InOrderFifo<O> {
     /// A queue with settings.
     pub fn builder() -> InOrderFifoBuilder<O> {
         let batch_size = const { NonZeroUsize::new(1000).expect("1000 is not zero") };
-        InOrderFifoBuilder { known: None, batch_size, emits_bookmarks: true, name: "in-order queue".into() }
+        InOrderFifoBuilder { known: None, batch_size, name: "in-order queue".into() }
     }
 
     /// Queues that an object was created.
@@ -131,14 +130,15 @@ impl<O> InOrderFifo<O> {
         self.update_state(|state, _| state.bookmark(version));
     }
 
-    /// Ends the waiting of consumers. What is in the queue can still be taken, and changes are still accepted.
+    /// Ends the waiting of consumers, once everything was taken and answered. Changes are still accepted.
     pub fn close(&self) {
         self.update_state(|state, _| state.close());
     }
 
-    /// Waits while the consumer is busy and two more batches wait for it.
+    /// Waits while a receipt is out and two more batches wait behind it.
     ///
-    /// A producer that calls this before it reads the next change cannot outrun the consumer; no lock is held meanwhile.
+    /// A producer that calls this before it reads the next change does not outrun a consumer that is at work; no lock is
+    /// held meanwhile. Without a consumer there is nothing to wait for, and the queue grows.
     ///
     /// Cancel safe.
     pub async fn room(&self) {
@@ -197,8 +197,16 @@ impl<O> InOrderFifo<O> {
     /// Waits until [`is_synced`](Self::is_synced).
     ///
     /// Cancel safe.
-    pub async fn synced(&self) {
-        self.shared.state.wait_for(|state| state.is_synced().then_some(())).await;
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], if the queue is closed and empty before that.
+    pub async fn synced(&self) -> Result<(), Closed> {
+        let outcome = |state: &mut State<O>| match state.is_synced() {
+            true => Some(Ok(())),
+            false => state.is_exhausted().then_some(Err(Closed)),
+        };
+        self.shared.state.wait_for(outcome).await
     }
 
     /// The version that the consumer has reached: everything that was pushed up to it is done.
@@ -242,12 +250,6 @@ impl<O> InOrderFifoBuilder<O> {
         self
     }
 
-    /// Whether bookmarks are handed out, or ignored. Default: yes.
-    pub fn emit_bookmarks(mut self, emits_bookmarks: bool) -> Self {
-        self.emits_bookmarks = emits_bookmarks;
-        self
-    }
-
     /// Names the queue in logs. Default: "in-order queue".
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
@@ -256,7 +258,7 @@ impl<O> InOrderFifoBuilder<O> {
 
     /// Makes the queue.
     pub fn build(self) -> InOrderFifo<O> {
-        let state = Watched::new(State::new(self.batch_size, self.emits_bookmarks));
+        let state = Watched::new(State::new(self.batch_size));
         InOrderFifo { shared: Arc::new(Shared { state, known: self.known, name: self.name }) }
     }
 }
@@ -281,8 +283,9 @@ impl<O> Books for InOrderFifo<O> {
 
     fn enter(&self, items: &mut Vec<TakenChange<O>>, answers: Answers, (): ()) -> usize {
         self.shared.state.update(|state| {
+            let waited = state.len();
             state.answer(items, &answers);
-            state.len()
+            waited
         })
     }
 

@@ -37,15 +37,16 @@ pub(super) struct State<O> {
     /// All items with smaller numbers were attempted at least once.
     attempted: u64,
 
-    /// The newest item that was done and had a version. It is not reached while an older one waits to be tried again.
-    done: Option<(u64, ResourceVersion)>,
+    /// Numbers and versions of items that are done, but behind one that waits to be tried again: not reached.
+    ///
+    /// INV-R2: numbers rise, and between two of them stands an item that waits, or is in flight.
+    done: VecDeque<(u64, ResourceVersion)>,
 
     reached: Option<ResourceVersion>,
 
     /// How many changes a batch may have.
     batch_size: NonZeroUsize,
 
-    emits_bookmarks: bool,
     is_closed: bool,
 }
 
@@ -65,17 +66,16 @@ struct InFlight<O> {
 }
 
 impl<O> State<O> {
-    pub(super) fn new(batch_size: NonZeroUsize, emits_bookmarks: bool) -> Self {
+    pub(super) fn new(batch_size: NonZeroUsize) -> Self {
         Self {
             items: VecDeque::new(),
             next: 0,
             in_flight: None,
             initial_end: None,
             attempted: 0,
-            done: None,
+            done: VecDeque::new(),
             reached: None,
             batch_size,
-            emits_bookmarks,
             is_closed: false,
         }
     }
@@ -125,7 +125,9 @@ impl<O> State<O> {
             self.push(Change::One(Delta::Replaced(Arc::clone(object))), None);
         }
         match self.items.back_mut() {
-            Some(last) if self.next > before => last.version = Some(relist.version.clone()),
+            Some(last) if self.next > before => {
+                last.version = Some(relist.version.clone()).filter(|version| !version.is_empty());
+            }
             Some(_) | None => self.push(Change::Bookmark(relist.version.clone()), Some(relist.version.clone())),
         }
     }
@@ -158,9 +160,7 @@ impl<O> State<O> {
 
     /// Queues a version that came without a change.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
-        if self.emits_bookmarks {
-            self.push(Change::Bookmark(version.clone()), Some(version));
-        }
+        self.push(Change::Bookmark(version.clone()), Some(version));
     }
 
     pub(super) fn close(&mut self) {
@@ -201,11 +201,15 @@ impl<O> State<O> {
 
     /// The version that is reached when these are done, if that is a new one.
     fn reached_after(&self, taken: &[TakenChange<O>]) -> Option<ResourceVersion> {
-        let newest = taken.iter().rev().find_map(|taken| Some((taken.item.number, taken.item.version.as_ref()?)));
-        let done = self.done.as_ref().map(|(number, version)| (*number, version));
         // What was done earlier, behind something that had to be tried again, is reached together with it.
-        let done = done.filter(|(number, _)| self.items.front().is_none_or(|head| head.number > *number));
-        newer(newest, done).map(|(_, version)| version.clone())
+        let done =
+            self.done.iter().rev().find(|(number, _)| self.items.front().is_none_or(|head| head.number > *number));
+        let newest = taken.iter().rev().find_map(|taken| Some((taken.item.number, taken.item.version.as_ref()?)));
+        match (done, newest) {
+            (Some((done, version)), Some((newest, _))) if *done > newest => Some(version.clone()),
+            (_, Some((_, version))) | (Some((_, version)), None) => Some(version.clone()),
+            (None, None) => None,
+        }
     }
 
     /// Enters the answers for the receipt that is out; what goes back is moved out of `items`.
@@ -217,17 +221,30 @@ impl<O> State<O> {
             match answers.of(position) {
                 Answer::Requeue { processed: 0 } => returned.push(taken.item),
                 Answer::Requeue { processed: _ } | Answer::Done => {
-                    let done = taken.item.version.clone().map(|version| (taken.item.number, version));
-                    self.done = newer(self.done.take(), done);
+                    self.done.extend(taken.item.version.clone().map(|version| (taken.item.number, version)));
                     items.push(taken);
                 }
             }
         }
         returned.into_iter().rev().for_each(|item| self.items.push_front(item));
-        if let Some((number, version)) = &self.done
-            && self.items.front().is_none_or(|head| head.number > *number)
-        {
-            self.reached = Some(version.clone());
+        self.advance();
+    }
+
+    /// Finds out which of the versions that are done are reached, and forgets those that another one stands for.
+    fn advance(&mut self) {
+        let mut done: Vec<_> = std::mem::take(&mut self.done).into();
+        done.sort_by_key(|(number, _)| *number);
+        let mut waiting = self.items.iter().map(|item| item.number).peekable();
+        for (number, version) in done {
+            let mut is_behind_another = false;
+            while waiting.next_if(|waiting| *waiting < number).is_some() {
+                is_behind_another = true;
+            }
+            match self.done.back_mut() {
+                None if !is_behind_another => self.reached = Some(version),
+                Some(before) if !is_behind_another => *before = (number, version),
+                Some(_) | None => self.done.push_back((number, version)),
+            }
         }
     }
 
@@ -242,7 +259,7 @@ impl<O> State<O> {
 
     /// Whether nothing will come any more, unless somebody still pushes.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.is_closed && self.items.is_empty()
+        self.is_closed && self.items.is_empty() && self.in_flight.is_none()
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -284,10 +301,14 @@ impl<O> State<O> {
     pub(super) fn check_invariants(&self) {
         assert!(self.items.iter().is_sorted_by(|a, b| a.number < b.number), "INV-R1");
         assert!(self.items.iter().all(|item| item.number < self.next), "INV-R1");
+        let mut before = 0;
+        for (number, _) in &self.done {
+            assert!(before <= *number, "INV-R2");
+            assert!(
+                self.in_flight.is_some() || self.items.iter().any(|item| (before..*number).contains(&item.number)),
+                "INV-R2"
+            );
+            before = *number;
+        }
     }
-}
-
-/// The one with the larger number.
-fn newer<T>(one: Option<(u64, T)>, other: Option<(u64, T)>) -> Option<(u64, T)> {
-    one.into_iter().chain(other).max_by_key(|(number, _)| *number)
 }
