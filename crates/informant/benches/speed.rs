@@ -14,7 +14,6 @@ use hashbrown::HashMap;
 use hashbrown::HashSet;
 use informant::Cached;
 use informant::Key;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Scanner;
 use informant::queue::DeltaFifo;

@@ -16,7 +16,6 @@ use informant::Cached;
 use informant::Deleted;
 use informant::Delta;
 use informant::Key;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Relist;
 use informant::Scanner;

@@ -24,7 +24,6 @@
 //! // The cache, and an index over what the pods' labels say.
 //! let cache = Indexer::<Lazy<Pod>>::new();
 //! let by_app = cache.add_index("app", |pod: &Cached<Lazy<Pod>>| {
-//!     use informant::Labelled;
 //!     pod.labels().get("app").cloned()
 //! })?;
 //!

@@ -88,7 +88,6 @@ impl<T: Keyed> Slots<T> {
     }
 
     /// How many slots there are, in use or not.
-    #[cfg(test)]
     pub(crate) fn end(&self) -> usize {
         self.values.len()
     }

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use kube::core::TypeMeta;
 
+use super::DecodeError;
 use super::Identity;
 use super::Uid;
 use crate::Key;
@@ -39,6 +40,28 @@ impl<O> Cached<O> {
     /// As [`new`](Self::new), with the object's apiVersion and kind.
     pub fn with_types(identity: Identity, types: Arc<TypeMeta>, object: O) -> Self {
         Self { identity, types, object }
+    }
+
+    /// Puts an object that is decoded already beside its identity, such as the answer to a request.
+    ///
+    /// ```
+    /// use informant::Cached;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let mut pod = Pod::default();
+    /// pod.metadata.name = Some("web".into());
+    /// assert_eq!(Cached::of(pod)?.key().as_str(), "web");
+    /// # Ok::<(), informant::DecodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When it has no name, as one that the server never saw.
+    pub fn of(object: O) -> Result<Self, DecodeError>
+    where
+        O: kube::Resource<DynamicType = ()>,
+    {
+        Ok(Self::with_types(Identity::of(&object)?, Arc::new(TypeMeta::resource::<O>()), object))
     }
 
     /// Key, uid and version together.

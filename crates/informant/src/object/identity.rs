@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::DecodeError;
 use crate::Key;
 use crate::ResourceVersion;
 
@@ -44,6 +45,21 @@ impl Identity {
     /// An object of a source that has neither uids nor versions.
     pub fn of_key(key: Key) -> Self {
         Self { key, uid: Uid::default(), version: ResourceVersion::default() }
+    }
+
+    /// The identity of an object that is decoded already, such as the answer to a request.
+    ///
+    /// # Errors
+    ///
+    /// When it has no name, as one that the server never saw.
+    pub fn of<K: kube::Resource>(object: &K) -> Result<Self, DecodeError> {
+        let meta = object.meta();
+        let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(DecodeError::NoName)?;
+        Ok(Self {
+            key: Key::namespaced(meta.namespace.as_deref().unwrap_or_default(), name),
+            uid: Uid::new(meta.uid.as_deref().unwrap_or_default()),
+            version: ResourceVersion::new(meta.resource_version.as_deref().unwrap_or_default()),
+        })
     }
 
     /// Whether both name the same state for sure: uid and version are known and equal.

@@ -21,10 +21,11 @@ use crate::Key;
 
 /// An object that is held as compact JSON and decoded when asked for.
 ///
-/// Most objects of a cache are never read; held this way they cost a tenth of the time to take in and a seventh of
-/// the memory. [`get`](Self::get) decodes the whole object, [`peek`](Self::peek) just some fields.
+/// Most objects of a cache are never read; held this way a pod costs a seventh of the time to take in, and a sixth of the
+/// memory. [`get`](Self::get) decodes the whole object, [`peek`](Self::peek) just some fields.
 ///
-/// Syntax, kind and metadata are checked on the way in. A wrong type anywhere else appears at `get` or `peek`.
+/// The syntax of everything, the kind, and the types of the metadata's fields are checked on the way in. A wrong type
+/// anywhere else, or further inside of them, appears at `get` or `peek`.
 ///
 /// ```
 /// use informant::{Lazy, Scanner};
@@ -62,6 +63,13 @@ impl<K> Lazy<K> {
     /// The object as compact JSON.
     pub fn json(&self) -> &str {
         &self.json
+    }
+
+    /// The object's labels. Only they are decoded, and nothing is kept.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        // The scan has seen that it is an object of texts, or null, or nothing at all.
+        let labels = serde_json::from_str::<Option<_>>(&self.json[self.labels.clone()]);
+        labels.ok().flatten().unwrap_or_default()
     }
 
     /// Decodes only the fields that `T` names. Nothing is kept.
@@ -107,10 +115,8 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
 }
 
 impl<K> Labelled for Lazy<K> {
-    fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
-        // The scan has seen that it is an object of texts, or null, or nothing at all.
-        let labels = serde_json::from_str::<Option<_>>(&self.json[self.labels.clone()]);
-        Cow::Owned(labels.ok().flatten().unwrap_or_default())
+    fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
+        Cow::Owned(self.labels())
     }
 }
 

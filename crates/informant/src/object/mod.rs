@@ -76,12 +76,12 @@ where
 ///
 /// Implement it for a projection that keeps `metadata.labels`; every `kube::Resource` and [`Lazy`] have it.
 pub trait Labelled {
-    /// The object's labels.
-    fn labels(&self) -> Cow<'_, BTreeMap<String, String>>;
+    /// The object's labels. (Named so that it does not get in the way of `kube::ResourceExt::labels`.)
+    fn label_map(&self) -> Cow<'_, BTreeMap<String, String>>;
 }
 
 impl<K: kube::Resource> Labelled for K {
-    fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
+    fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         match &self.meta().labels {
             Some(labels) => Cow::Borrowed(labels),
             None => Cow::Owned(BTreeMap::new()),

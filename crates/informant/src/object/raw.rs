@@ -52,14 +52,20 @@ pub struct RawObject<'a> {
 }
 
 impl Scanner {
-    /// Accepts objects of this apiVersion and kind.
+    /// A buffer that one huge object has made larger than this is not kept for the next one.
+    const KEPT: usize = 1 << 20;
+
+    /// Accepts objects of this apiVersion and kind; if both are empty, objects of any.
     pub fn new(types: TypeMeta) -> Self {
         Self { types: Arc::new(types), keep_managed_fields: false, compact: String::new() }
     }
 
-    /// Accepts objects of a kind that is known at compile time.
+    /// Accepts objects of a kind that is known at compile time; `PartialObjectMeta` of any kind included.
     pub fn of_kind<K: kube::Resource<DynamicType = ()>>() -> Self {
-        Self::new(TypeMeta::resource::<K>())
+        Self::new(match K::metadata_api() {
+            true => TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() },
+            false => TypeMeta::resource::<K>(),
+        })
     }
 
     /// Keeps `metadata.managedFields`. Default: cut.
@@ -75,27 +81,29 @@ impl Scanner {
     /// When the bytes are not one JSON object, when the metadata does not say for sure who it is, or when it is
     /// of another kind. The error names the object if its name was found.
     pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
-        let text = std::str::from_utf8(json).map_err(|error| DecodeError::Syntax {
-            key: None,
-            offset: error.valid_up_to(),
-            problem: SyntaxProblem::InvalidUtf8,
-        })?;
+        if self.compact.capacity() > Self::KEPT {
+            self.compact = String::new();
+        }
+        let text = std::str::from_utf8(json).map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
         let found = scan::scan(text, self.keep_managed_fields, &mut self.compact)?;
-        self.check_types(&found)?;
+        let types = self.check_types(&found)?;
         let filled_in = self.fill_in_types(&found);
         Ok(RawObject {
             identity: found.identity,
-            types: Arc::clone(&self.types),
+            types,
             json: &self.compact,
             labels: found.labels.start + filled_in..found.labels.end + filled_in,
         })
     }
 
-    fn check_types(&self, found: &scan::Found<'_>) -> Result<(), DecodeError> {
+    fn check_types(&self, found: &scan::Found<'_>) -> Result<Arc<TypeMeta>, DecodeError> {
         let api_version = found.api_version.as_deref().unwrap_or(&self.types.api_version);
         let kind = found.kind.as_deref().unwrap_or(&self.types.kind);
         if api_version == self.types.api_version && kind == self.types.kind {
-            return Ok(());
+            return Ok(Arc::clone(&self.types));
+        }
+        if self.types.api_version.is_empty() && self.types.kind.is_empty() {
+            return Ok(Arc::new(TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() }));
         }
         Err(DecodeError::WrongType {
             key: found.identity.key.clone(),
@@ -160,6 +168,12 @@ impl<'a> RawObject<'a> {
         let object = O::decode(&self)?;
         Ok(Arc::new(Cached::with_types(self.identity, self.types, object)))
     }
+}
+
+/// Bytes that are not UTF-8 from a place on. What stands before it may still say which object it is.
+fn invalid_utf8(json: &[u8], offset: usize) -> DecodeError {
+    let beginning = std::str::from_utf8(&json[..offset]).unwrap_or_default();
+    DecodeError::Syntax { key: scan::key_of_beginning(beginning), offset, problem: SyntaxProblem::InvalidUtf8 }
 }
 
 /// Decodes `T` from JSON; an error says which field of which object does not fit.

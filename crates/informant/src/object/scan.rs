@@ -33,16 +33,24 @@ pub(super) fn scan<'a>(
 ) -> Result<Found<'a>, DecodeError> {
     let mut walk = Walk::new(json, compact);
     let mut fields = Fields::default();
-    let trouble = match fields.read_object(&mut walk, keeps_managed_fields) {
-        Ok(()) => return fields.finish(),
-        Err(trouble) => trouble,
-    };
-    let (key, offset) = (fields.key(), walk.offset());
-    Err(match trouble {
-        Trouble::Syntax(problem) => DecodeError::Syntax { key, offset, problem },
-        Trouble::Duplicate(field) => DecodeError::DuplicateField { key, field, offset },
-        Trouble::Expected(field, expected) => DecodeError::BadMetadata { key, field, expected, offset },
-    })
+    let walked = fields.read_object(&mut walk, keeps_managed_fields);
+    let key = fields.key();
+    match (fields.trouble.take(), walked) {
+        (Some((offset, Trouble::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
+        (Some((offset, Trouble::Expected(field, expected))), _) => {
+            Err(DecodeError::BadMetadata { key, field, expected, offset })
+        }
+        (None, Err(problem)) => Err(DecodeError::Syntax { key, offset: walk.offset(), problem }),
+        (None, Ok(())) => Ok(fields.finish(key.ok_or(DecodeError::NoName)?)),
+    }
+}
+
+/// The key of an object of whose text only the beginning could be read, if that says it.
+pub(super) fn key_of_beginning(json: &str) -> Option<Key> {
+    let mut fields = Fields::default();
+    // It cannot succeed; what was read before it failed is what counts.
+    let _ = fields.read_object(&mut Walk::new(json, &mut String::new()), false);
+    fields.key()
 }
 
 /// The fields that say who the object is, as far as they were seen. A `null` counts as seen and empty.
@@ -56,6 +64,8 @@ struct Fields<'a> {
     uid: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
+    /// The first thing that is wrong with what was read, and where. The walk goes on: the key may still come.
+    trouble: Option<(usize, Trouble)>,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -66,86 +76,162 @@ enum Progress {
     Complete,
 }
 
-/// What stopped the scan, at the place where the walk stands.
+/// What is wrong with a field, although it is JSON.
 enum Trouble {
-    Syntax(SyntaxProblem),
     Duplicate(&'static str),
     Expected(&'static str, &'static str),
 }
 
-type Scanned<T> = Result<T, Trouble>;
+type Walked<T> = Result<T, SyntaxProblem>;
+
+/// How deep the members of the object and of its metadata are, if they are objects or arrays themselves.
+const IN_OBJECT: usize = 2;
+const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
     /// The whole text: one object and nothing else.
-    fn read_object(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Scanned<()> {
+    fn read_object(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
             Some(b'{') => {}
-            Some(_) => return Err(SyntaxProblem::NotAnObject.into()),
-            None => return Err(SyntaxProblem::Truncated.into()),
+            Some(_) => return Err(SyntaxProblem::NotAnObject),
+            None => return Err(SyntaxProblem::Truncated),
         }
         walk.members(|walk, name| {
             match &*walk.resolve(&name)? {
-                "apiVersion" => read_text(walk, "apiVersion", &mut self.api_version)?,
-                "kind" => read_text(walk, "kind", &mut self.kind)?,
+                "apiVersion" => {
+                    self.read_text(walk, "apiVersion", |fields| &mut fields.api_version)?;
+                    return Ok(kept_unless_empty(self.api_version.as_deref()));
+                }
+                "kind" => {
+                    self.read_text(walk, "kind", |fields| &mut fields.kind)?;
+                    return Ok(kept_unless_empty(self.kind.as_deref()));
+                }
                 "metadata" => self.read_metadata(walk, keeps_managed_fields)?,
-                _ => walk.value(2)?,
+                _ => walk.value(IN_OBJECT)?,
             }
-            Ok::<_, Trouble>(Member::Keep)
+            Ok(Member::Keep)
         })?;
-        Ok(walk.finish()?)
+        walk.finish()
     }
 
-    fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Scanned<()> {
+    fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Walked<()> {
         if self.metadata != Progress::NotSeen {
-            return Err(Trouble::Duplicate("metadata"));
+            return self.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
         }
         self.metadata = Progress::Begun;
-        match walk.peek() {
-            Some(b'{') => {}
-            Some(_) => return Err(Trouble::Expected("metadata", "an object")),
-            None => return Err(SyntaxProblem::Truncated.into()),
+        if walk.peek() != Some(b'{') {
+            return self.refuse(walk, Trouble::Expected("metadata", "an object"), IN_OBJECT);
         }
         walk.members(|walk, name| {
             match &*walk.resolve(&name)? {
-                "name" => read_text(walk, "metadata.name", &mut self.name)?,
-                "namespace" => read_text(walk, "metadata.namespace", &mut self.namespace)?,
-                "uid" => read_text(walk, "metadata.uid", &mut self.uid)?,
-                "resourceVersion" => read_text(walk, "metadata.resourceVersion", &mut self.version)?,
+                "name" => self.read_name(walk, "metadata.name", |fields| &mut fields.name)?,
+                "namespace" => self.read_name(walk, "metadata.namespace", |fields| &mut fields.namespace)?,
+                "uid" => self.read_text(walk, "metadata.uid", |fields| &mut fields.uid)?,
+                "resourceVersion" => {
+                    self.read_text(walk, "metadata.resourceVersion", |fields| &mut fields.version)?;
+                }
                 "labels" => self.read_labels(walk)?,
-                "annotations" => read_texts(walk, "metadata.annotations")?,
+                "annotations" => self.read_texts(walk, "metadata.annotations")?,
+                "generateName" => self.read_shape(walk, "metadata.generateName", STRING)?,
+                "creationTimestamp" => self.read_shape(walk, "metadata.creationTimestamp", STRING)?,
+                "deletionTimestamp" => self.read_shape(walk, "metadata.deletionTimestamp", STRING)?,
+                "generation" => self.read_shape(walk, "metadata.generation", NUMBER)?,
+                "ownerReferences" => self.read_shape(walk, "metadata.ownerReferences", ARRAY)?,
+                "finalizers" => self.read_shape(walk, "metadata.finalizers", ARRAY)?,
                 "managedFields" if !keeps_managed_fields => {
-                    walk.value(3)?;
+                    walk.value(IN_METADATA)?;
                     return Ok(Member::Cut);
                 }
-                _ => walk.value(3)?,
+                _ => walk.value(IN_METADATA)?,
             }
-            Ok::<_, Trouble>(Member::Keep)
+            Ok(Member::Keep)
         })?;
         self.metadata = Progress::Complete;
         Ok(())
     }
 
-    fn read_labels(&mut self, walk: &mut Walk<'a, '_>) -> Scanned<()> {
+    fn read_labels(&mut self, walk: &mut Walk<'a, '_>) -> Walked<()> {
         if self.labels.is_some() {
-            return Err(Trouble::Duplicate("metadata.labels"));
+            return self.refuse(walk, Trouble::Duplicate("metadata.labels"), IN_METADATA);
         }
         let start = walk.output_len();
-        read_texts(walk, "metadata.labels")?;
+        self.read_texts(walk, "metadata.labels")?;
         self.labels = Some(start..walk.output_len());
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Found<'a>, DecodeError> {
-        let key = self.key().ok_or(DecodeError::NoName)?;
+    /// An object whose values are texts, or `null`.
+    fn read_texts(&mut self, walk: &mut Walk<'a, '_>, field: &'static str) -> Walked<()> {
+        let expected = Trouble::Expected(field, "an object of strings");
+        match walk.peek() {
+            Some(b'n') => walk.literal("null"),
+            Some(b'{') => walk.members(|walk, _| {
+                match walk.peek() {
+                    Some(b'"') => walk.string().map(drop)?,
+                    _ => self.refuse(walk, Trouble::Expected(field, "an object of strings"), IN_METADATA + 1)?,
+                }
+                Ok(Member::Keep)
+            }),
+            _ => self.refuse(walk, expected, IN_METADATA),
+        }
+    }
+
+    /// The name of an object or namespace: a slash in it would make two keys look like one.
+    fn read_name(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
+        let offset = walk.offset();
+        self.read_text(walk, field, slot)?;
+        if slot(self).as_ref().is_some_and(|name| name.contains('/')) {
+            self.trouble.get_or_insert((offset, Trouble::Expected(field, "a string without a slash")));
+        }
+        Ok(())
+    }
+
+    /// A text that says who the object is, or `null`.
+    fn read_text(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
+        if slot(self).is_some() {
+            return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
+        }
+        let text = match walk.peek() {
+            Some(b'"') => {
+                let span = walk.string()?;
+                walk.resolve(&span)?
+            }
+            Some(b'n') => walk.literal("null").map(|()| Cow::Borrowed(""))?,
+            _ => return self.refuse(walk, Trouble::Expected(field, "a string"), IN_METADATA),
+        };
+        *slot(self) = Some(text);
+        Ok(())
+    }
+
+    /// A value that begins as values of its type do, or `null`.
+    fn read_shape(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, shape: Shape) -> Walked<()> {
+        let (expected, beginnings) = shape;
+        match walk.peek() {
+            Some(first) if first != b'n' && !beginnings.contains(&first) => {
+                self.refuse(walk, Trouble::Expected(field, expected), IN_METADATA)
+            }
+            _ => walk.value(IN_METADATA),
+        }
+    }
+
+    /// Remembers what is wrong with a value, unless something was before, and walks over it.
+    fn refuse(&mut self, walk: &mut Walk<'a, '_>, trouble: Trouble, depth: usize) -> Walked<()> {
+        let offset = walk.offset();
+        walk.value(depth)?;
+        self.trouble.get_or_insert((offset, trouble));
+        Ok(())
+    }
+
+    fn finish(self, key: Key) -> Found<'a> {
         let uid = Uid::new(self.uid.as_deref().unwrap_or_default());
         let version = ResourceVersion::new(self.version.as_deref().unwrap_or_default());
-        Ok(Found {
+        Found {
             identity: Identity { key, uid, version },
-            api_version: self.api_version.take(),
-            kind: self.kind.take(),
+            api_version: self.api_version.filter(|text| !text.is_empty()),
+            kind: self.kind.filter(|text| !text.is_empty()),
             labels: self.labels.unwrap_or_default(),
-        })
+        }
     }
 
     /// The key, once it is certain: a name alone could still get a namespace.
@@ -159,40 +245,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An object whose values are texts, or `null`.
-fn read_texts(walk: &mut Walk<'_, '_>, field: &'static str) -> Scanned<()> {
-    const EXPECTED: &str = "an object of strings";
-    match walk.peek() {
-        Some(b'n') => Ok(walk.literal("null")?),
-        Some(b'{') => walk.members(|walk, _| match walk.peek() {
-            Some(b'"') => Ok(walk.string().map(|_| Member::Keep)?),
-            Some(_) => Err(Trouble::Expected(field, EXPECTED)),
-            None => Err(SyntaxProblem::Truncated.into()),
-        }),
-        Some(_) => Err(Trouble::Expected(field, EXPECTED)),
-        None => Err(SyntaxProblem::Truncated.into()),
-    }
-}
+/// Picks one of the fields.
+type Slot<'a> = for<'f> fn(&'f mut Fields<'a>) -> &'f mut Option<Cow<'a, str>>;
 
-/// A text that says who the object is, or `null`.
-fn read_text<'a>(walk: &mut Walk<'a, '_>, field: &'static str, slot: &mut Option<Cow<'a, str>>) -> Scanned<()> {
-    if slot.is_some() {
-        return Err(Trouble::Duplicate(field));
-    }
-    *slot = Some(match walk.peek() {
-        Some(b'"') => {
-            let span = walk.string()?;
-            walk.resolve(&span)?
-        }
-        Some(b'n') => walk.literal("null").map(|()| Cow::Borrowed(""))?,
-        Some(_) => return Err(Trouble::Expected(field, "a string")),
-        None => return Err(SyntaxProblem::Truncated.into()),
-    });
-    Ok(())
-}
+/// What a type is called, and the bytes with which its values begin.
+type Shape = (&'static str, &'static [u8]);
 
-impl From<SyntaxProblem> for Trouble {
-    fn from(problem: SyntaxProblem) -> Self {
-        Self::Syntax(problem)
-    }
+const STRING: Shape = ("a string", b"\"");
+const NUMBER: Shape = ("a number", b"-0123456789");
+const ARRAY: Shape = ("an array", b"[");
+
+/// An empty type is none; it is cut, to be filled in.
+fn kept_unless_empty(text: Option<&str>) -> Member {
+    if text == Some("") { Member::Cut } else { Member::Keep }
 }

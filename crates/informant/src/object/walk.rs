@@ -80,10 +80,7 @@ impl<'a, 'out> Walk<'a, 'out> {
     }
 
     /// An object, from brace to brace; each member's value is read by `member`.
-    pub(super) fn members<E: From<SyntaxProblem>>(
-        &mut self,
-        mut member: impl FnMut(&mut Self, Span) -> Result<Member, E>,
-    ) -> Result<(), E> {
+    pub(super) fn members(&mut self, mut member: impl FnMut(&mut Self, Span) -> Walked<Member>) -> Walked<()> {
         self.at += 1;
         self.skip_space();
         if self.peek() == Some(b'}') {
@@ -93,7 +90,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         loop {
             let (start, output_start) = (self.at, self.output_len());
             if self.peek() != Some(b'"') {
-                return Err(self.unexpected().into());
+                return Err(self.unexpected());
             }
             let name = self.string()?;
             self.skip_space();
@@ -124,7 +121,7 @@ impl<'a, 'out> Walk<'a, 'out> {
                     self.at += 1;
                     return Ok(());
                 }
-                _ => return Err(self.unexpected().into()),
+                _ => return Err(self.unexpected()),
             }
             self.skip_space();
         }

@@ -13,6 +13,9 @@ use crate::slots::Slot;
 /// Names a value within one index.
 type ValueId = u32;
 
+/// Beyond so many a search through a list is slower than a hash.
+const FEW: usize = 16;
+
 /// Values and the slots that have them, both ways.
 #[derive(Clone, Default)]
 pub(super) struct Buckets {
@@ -52,25 +55,23 @@ impl Buckets {
         if self.values(slot).eq(texts.clone()) {
             return;
         }
-        let mut values = SmallVec::<[ValueId; 4]>::new();
-        for text in texts {
-            let id = self.find_or_add(text);
-            if !values.contains(&id) {
-                values.push(id);
-            }
-        }
+        let mut values: SmallVec<[ValueId; 4]> = texts.map(|text| self.find_or_add(text)).collect();
+        remove_repeated(&mut values);
         let position = slot as usize;
         if self.values_of.len() <= position {
             self.values_of.resize_with(position + 1, SmallVec::new);
         }
         let old = std::mem::take(&mut self.values_of[position]);
-        for &id in values.iter().filter(|id| !old.contains(id)) {
-            self.bucket_mut(id).slots.insert(slot);
-        }
-        for &id in old.iter().filter(|id| !values.contains(id)) {
-            self.leave(id, slot);
-        }
+        only_in(&values, &old).for_each(|id| self.bucket_mut(id).slots.insert(slot));
+        only_in(&old, &values).for_each(|id| self.leave(id, slot));
         self.values_of[position] = values;
+    }
+
+    /// Whether so many values of so many slots can be added without growing.
+    pub(super) fn has_room(&self, slots: usize, writes: usize, values: usize) -> bool {
+        let for_buckets = self.buckets.capacity() - self.buckets.len() + self.free.len();
+        let for_texts = self.by_text.capacity() - self.by_text.len();
+        values <= for_buckets && values <= for_texts && slots + writes <= self.values_of.capacity()
     }
 
     /// Takes all values from a slot.
@@ -168,13 +169,38 @@ impl Buckets {
     }
 }
 
-impl SlotSet {
-    /// Beyond this a search through the list is slower than a hash.
-    const FEW: usize = 16;
+/// Removes values that stand there already, and keeps the order of the others.
+fn remove_repeated(values: &mut SmallVec<[ValueId; 4]>) {
+    if values.len() > FEW {
+        let mut seen = HashSet::<ValueId>::new();
+        values.retain(|id| seen.insert(*id));
+        return;
+    }
+    let mut position = 1;
+    while position < values.len() {
+        match values[..position].contains(&values[position]) {
+            true => {
+                values.remove(position);
+            }
+            false => position += 1,
+        }
+    }
+}
 
+/// The values of one list that another does not have.
+fn only_in<'a>(list: &'a [ValueId], other: &'a [ValueId]) -> impl Iterator<Item = ValueId> + use<'a> {
+    let many: Option<HashSet<ValueId>> = (other.len() > FEW).then(|| other.iter().copied().collect());
+    let is_in_other = move |id: &ValueId| match &many {
+        Some(many) => many.contains(id),
+        None => other.contains(id),
+    };
+    list.iter().copied().filter(move |id| !is_in_other(id))
+}
+
+impl SlotSet {
     fn insert(&mut self, slot: Slot) {
         match self {
-            Self::Few(slots) if slots.len() < Self::FEW => slots.push(slot),
+            Self::Few(slots) if slots.len() < FEW => slots.push(slot),
             Self::Few(slots) => {
                 let slots = slots.iter().copied().chain([slot]).collect();
                 *self = Self::Many(Box::new(slots));
@@ -195,7 +221,7 @@ impl SlotSet {
             Self::Many(slots) => {
                 slots.remove(&slot);
                 // Half of the bound, so that a set at the bound does not change its form with every write.
-                if slots.len() <= Self::FEW / 2 {
+                if slots.len() <= FEW / 2 {
                     *self = Self::Few(slots.iter().copied().collect());
                 } else if slots.len() < slots.capacity() / 8 {
                     slots.shrink_to_fit();

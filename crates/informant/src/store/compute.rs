@@ -54,7 +54,8 @@ pub(super) struct Computed {
 impl<O> IndexFunction<O> {
     /// Names a function that gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
     ///
-    /// It must depend on nothing but the object, and must not write to the cache that it indexes.
+    /// Values are owned. The function must depend on nothing but the object, and cannot write to the cache that it indexes:
+    /// the attempt panics, and is reported like any panic of an index function.
     pub fn new<V, I>(name: impl Into<Arc<str>>, values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = V>,
@@ -88,7 +89,7 @@ impl<O> IndexFunction<O> {
 impl Computed {
     /// Computes the values of each object (a row) in each index (a column).
     pub(super) fn new<'a, O: 'a>(
-        objects: impl Iterator<Item = &'a Arc<Cached<O>>>,
+        objects: impl Iterator<Item = &'a Cached<O>>,
         functions: &[Arc<IndexFunction<O>>],
     ) -> Self {
         let mut computed = Self { columns: functions.len(), ..Self::default() };
@@ -98,6 +99,11 @@ impl Computed {
             }
         }
         computed
+    }
+
+    /// How many values there are altogether.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
     }
 
     /// The values of one object in one index.
@@ -120,6 +126,10 @@ impl Computed {
             self.texts.truncate(texts);
             let panic =
                 IndexPanic { index: function.shared_name(), key: object.key().clone(), message: message_of(&*payload) };
+            // Even a payload may panic, when it is dropped.
+            if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(another);
+            }
             tracing::error!(
                 index = &*panic.index,
                 key = panic.key.as_str(),

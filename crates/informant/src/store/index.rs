@@ -8,6 +8,8 @@ use std::sync::Arc;
 use super::IndexFunction;
 use super::IndexPanic;
 use super::IndexValue;
+use super::Snapshot;
+use super::UnknownIndex;
 use super::compute::Computed;
 use super::indexer::Shared;
 use super::table::Table;
@@ -79,7 +81,22 @@ impl<O, V> Index<O, V> {
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
     {
-        self.read(|table, index| table.by_value(index, &value.text()))
+        // Before the lock: `text` may be anybody's code.
+        let text = value.text();
+        self.read(|table, index| table.by_value(index, &text))
+    }
+
+    /// The objects that have a value in a snapshot of the same cache, in no order.
+    ///
+    /// # Errors
+    ///
+    /// When the snapshot is older than the index.
+    pub fn get_in<Q>(&self, snapshot: &Snapshot<O>, value: &Q) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex>
+    where
+        Q: IndexValue + ?Sized,
+        V: Borrow<Q>,
+    {
+        snapshot.by_index(self.name(), &value.text())
     }
 
     /// The keys of the objects that have a value, sorted.
@@ -88,7 +105,8 @@ impl<O, V> Index<O, V> {
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
     {
-        self.read(|table, index| table.keys_by_value(index, &value.text()))
+        let text = value.text();
+        self.read(|table, index| table.keys_by_value(index, &text))
     }
 
     /// How many objects have a value.
@@ -97,7 +115,8 @@ impl<O, V> Index<O, V> {
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
     {
-        self.read(|_, index| index.buckets.count(&value.text()))
+        let text = value.text();
+        self.read(|_, index| index.buckets.count(&text))
     }
 
     /// All values that some object has, each once, as texts.
@@ -110,7 +129,7 @@ impl<O, V> Index<O, V> {
     /// # Errors
     ///
     /// When the index function panics on the example.
-    pub fn like(&self, example: &Arc<Cached<O>>) -> Result<Vec<Arc<Cached<O>>>, IndexPanic> {
+    pub fn like(&self, example: &Cached<O>) -> Result<Vec<Arc<Cached<O>>>, IndexPanic> {
         let values = self.values_of(example)?;
         Ok(self.read(|table, index| table.by_any_value(index, values.values(0, 0))))
     }
@@ -120,7 +139,7 @@ impl<O, V> Index<O, V> {
     /// # Errors
     ///
     /// When it has none or several, or the index function panics on it.
-    pub fn only_value(&self, object: &Arc<Cached<O>>) -> Result<String, NotOneValue> {
+    pub fn only_value(&self, object: &Cached<O>) -> Result<String, NotOneValue> {
         let values = self.values_of(object)?;
         let mut values = values.values(0, 0);
         match (values.next(), values.count()) {
@@ -133,7 +152,7 @@ impl<O, V> Index<O, V> {
         }
     }
 
-    fn values_of(&self, object: &Arc<Cached<O>>) -> Result<Computed, IndexPanic> {
+    fn values_of(&self, object: &Cached<O>) -> Result<Computed, IndexPanic> {
         let mut computed = Computed::new([object].into_iter(), std::slice::from_ref(&self.function));
         match computed.panics.pop() {
             None => Ok(computed),

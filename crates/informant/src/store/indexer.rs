@@ -1,11 +1,12 @@
 //! The writer of the cache.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use parking_lot::Mutex;
+use parking_lot::ReentrantMutex;
 use parking_lot::RwLock;
 
 use super::Applied;
@@ -44,8 +45,10 @@ pub struct Indexer<O> {
     shared: Arc<Shared<O>>,
     /// Writers take turns. Index functions run in the turn, before any reader has to wait.
     ///
+    /// An index function that tries to write would wait for its own turn. The lock lets it in again, and the cell refuses.
+    ///
     /// INV-S4: the functions of the table's indexes, in the same order.
-    turn: Mutex<Vec<Arc<IndexFunction<O>>>>,
+    turn: ReentrantMutex<RefCell<Vec<Arc<IndexFunction<O>>>>>,
 }
 
 /// Settings of an [`Indexer`].
@@ -103,8 +106,7 @@ impl<O> Indexer<O> {
 
     /// Applies all writes of a batch at once: a reader sees none of them or all.
     pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
-        let functions = self.turn.lock();
-        self.apply_in_turn(&functions, batch)
+        self.in_turn(|functions| self.apply_in_turn(functions, batch))
     }
 
     /// Makes the cache what a list says, at once. The replacements are the removals, then the listed objects in order.
@@ -112,7 +114,10 @@ impl<O> Indexer<O> {
     /// Of a key that is listed twice only the last object counts. What is listed as quarantined stays. An object that is
     /// the very same as the stored one is not indexed again.
     pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
-        let functions = self.turn.lock();
+        self.in_turn(|functions| self.replace_in_turn(functions, relist))
+    }
+
+    fn replace_in_turn(&self, functions: &[Arc<IndexFunction<O>>], relist: &Relist<O>) -> Applied<O> {
         let table = Arc::clone(&self.shared.table.read());
         let is_missing = relist.missing();
         let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
@@ -130,7 +135,7 @@ impl<O> Indexer<O> {
         }
         batch.at(relist.version.clone());
         drop(table);
-        let Applied { mut replacements, index_panics } = self.apply_in_turn(&functions, batch);
+        let Applied { mut replacements, index_panics } = self.apply_in_turn(functions, batch);
 
         let mut changed = replacements.split_off(removals).into_iter();
         replacements.extend(listed.into_iter().filter_map(|(object, is_stored)| match is_stored {
@@ -143,7 +148,9 @@ impl<O> Indexer<O> {
     /// Adds an index and fills it from what is stored, while others go on reading. Gives a handle for looking things up;
     /// everybody else finds the index by its name.
     ///
-    /// The function gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
+    /// The function gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator. It may read the
+    /// cache, but not write to it. If it panics, the object is stored without values in this index; that is logged, and
+    /// reported by [`apply`](Self::apply) and [`add_indexes`](Self::add_indexes).
     ///
     /// # Errors
     ///
@@ -177,7 +184,14 @@ impl<O> Indexer<O> {
 
     /// Gives the position of the first one, and the panics on stored objects.
     fn add_functions(&self, added: Vec<Arc<IndexFunction<O>>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
-        let mut functions = self.turn.lock();
+        self.in_turn(|functions| self.add_in_turn(functions, added))
+    }
+
+    fn add_in_turn(
+        &self,
+        functions: &mut Vec<Arc<IndexFunction<O>>>,
+        added: Vec<Arc<IndexFunction<O>>>,
+    ) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
         for (position, function) in added.iter().enumerate() {
             let mut others = functions.iter().chain(&added[..position]);
             if others.any(|other| other.name() == function.name()) {
@@ -185,7 +199,7 @@ impl<O> Indexer<O> {
             }
         }
         let table = Arc::clone(&self.shared.table.read());
-        let computed = Computed::new(table.iter(), &added);
+        let computed = Computed::new(table.iter().map(|object| &**object), &added);
         let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
         for (row, (slot, _)) in table.occupied().enumerate() {
             for (column, index) in indexes.iter_mut().enumerate() {
@@ -193,24 +207,33 @@ impl<O> Indexer<O> {
             }
         }
         drop(table);
-        self.change(0, |table| table.add_indexes(indexes));
+        self.change(0, 0, |table| table.add_indexes(indexes));
         let position = functions.len();
         functions.extend(added);
         Ok((position, computed.panics))
+    }
+
+    /// Waits for the writers' turn.
+    fn in_turn<R>(&self, write: impl FnOnce(&mut Vec<Arc<IndexFunction<O>>>) -> R) -> R {
+        let turn = self.turn.lock();
+        let Ok(mut functions) = turn.try_borrow_mut() else {
+            panic!("an index function must not write to the cache that it indexes")
+        };
+        write(&mut functions)
     }
 
     fn apply_in_turn(&self, functions: &[Arc<IndexFunction<O>>], batch: WriteBatch<O>) -> Applied<O> {
         let mut computed = Computed::new(batch.upserts(), functions);
         let index_panics = std::mem::take(&mut computed.panics);
         let WriteBatch { writes, version } = batch;
-        let replacements = self.change(writes.len(), |table| table.apply(writes, &computed, version));
+        let replacements = self.change(writes.len(), computed.len(), |table| table.apply(writes, &computed, version));
         Applied { replacements, index_panics }
     }
 
     /// Changes the state, in the caller's turn, so that readers see it from one moment to the next. What a change replaces
     /// must come back as its result, to be dropped where no reader waits.
-    fn change<R>(&self, writes: usize, change: impl FnOnce(&mut Table<O>) -> R) -> R {
-        let is_quick = self.shared.table.read().is_quick(writes);
+    fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table<O>) -> R) -> R {
+        let is_quick = self.shared.table.read().is_quick(writes, values);
         if is_quick {
             let mut current = self.shared.table.write();
             if let Some(table) = Arc::get_mut(&mut current) {
@@ -232,12 +255,13 @@ impl<O> Indexer<O> {
 #[cfg(test)]
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
-        let functions = self.turn.lock();
-        let table = self.shared.table.read();
-        table.check_invariants();
-        for (position, function) in functions.iter().enumerate() {
-            assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
-        }
+        self.in_turn(|functions| {
+            let table = self.shared.table.read();
+            table.check_invariants();
+            for (position, function) in functions.iter().enumerate() {
+                assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
+            }
+        });
     }
 }
 
@@ -262,7 +286,7 @@ impl<O> IndexerBuilder<O> {
         let mut table = Table::default();
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
         let shared = Arc::new(Shared { table: RwLock::new(Arc::new(table)), resource: self.resource });
-        Indexer { shared, turn: Mutex::new(functions) }
+        Indexer { shared, turn: ReentrantMutex::new(RefCell::new(functions)) }
     }
 }
 

@@ -150,23 +150,6 @@ impl<O> Lister<O> {
         Snapshot::new(Arc::clone(&self.shared.table.read()))
     }
 
-    fn in_namespace(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
-        if namespace.is_empty() {
-            return self.list();
-        }
-        let found = self.read(|table| table.in_namespace(namespace));
-        found.unwrap_or_else(|| {
-            tracing::warn!(
-                resource = &*self.shared.resource,
-                index = NAMESPACE_INDEX,
-                "no index by namespace; looking at all objects"
-            );
-            let mut all = self.list();
-            all.retain(|object| object.key().namespace() == Some(namespace));
-            all
-        })
-    }
-
     fn not_found(&self, key: Key) -> NotFound {
         NotFound { resource: Arc::clone(&self.shared.resource), key }
     }
@@ -200,7 +183,8 @@ impl<O> NamespaceLister<O> {
 
     /// All objects of the namespace.
     pub fn list(&self) -> Vec<Arc<Cached<O>>> {
-        self.lister.in_namespace(&self.namespace)
+        let Self { lister, namespace } = self;
+        in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), || lister.list())
     }
 }
 
@@ -211,14 +195,34 @@ impl<O: Labelled> NamespaceLister<O> {
     }
 }
 
+/// The objects of a namespace by its index, or by looking at all of them if there is none.
+pub(super) fn in_namespace<O>(
+    namespace: &str,
+    indexed: impl FnOnce() -> Option<Vec<Arc<Cached<O>>>>,
+    all: impl FnOnce() -> Vec<Arc<Cached<O>>>,
+) -> Vec<Arc<Cached<O>>> {
+    if namespace.is_empty() {
+        return all();
+    }
+    indexed().unwrap_or_else(|| {
+        tracing::warn!(namespace, index = NAMESPACE_INDEX, "no index by namespace; looking at all objects");
+        let mut objects = all();
+        objects.retain(|object| object.key().namespace() == Some(namespace));
+        objects
+    })
+}
+
 /// Labels are read after the list was made: reading them may be somebody else's code, and no reader or writer waits for it.
-fn select<O: Labelled>(selector: &Selector, list: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> Vec<Arc<Cached<O>>> {
+pub(super) fn select<O: Labelled>(
+    selector: &Selector,
+    list: impl FnOnce() -> Vec<Arc<Cached<O>>>,
+) -> Vec<Arc<Cached<O>>> {
     if matches_nothing(selector) {
         return Vec::new();
     }
     let mut objects = list();
     if !selector.selects_all() {
-        objects.retain(|object| selector.matches(&object.object().labels()));
+        objects.retain(|object| selector.matches(&object.object().label_map()));
     }
     objects
 }

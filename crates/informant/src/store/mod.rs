@@ -4,8 +4,8 @@
 //! - **Out:** shared objects, by key, namespace, labels or index; snapshots; what each write replaced.
 //! - **Knows nothing of:** queues, handlers, where objects come from.
 //!
-//! [`Indexer`] writes, [`Lister`] and [`Index`] read. Readers wait for a write as long as it takes to swap pointers in:
-//! index functions, large batches and the freeing of old objects happen while they go on reading.
+//! [`Indexer`] writes, [`Lister`] and [`Index`] read. Readers wait only while a few thousand entries are written, or a
+//! pointer is swapped: index functions, large batches and the freeing of old objects happen while they go on reading.
 
 mod buckets;
 mod compute;

@@ -3,16 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kube::core::Selector;
+
 use super::UnknownIndex;
+use super::lister::in_namespace;
+use super::lister::select;
 use super::table::Table;
 use crate::Cached;
 use crate::Key;
+use crate::Labelled;
 use crate::ResourceVersion;
 
 /// One state of the cache: objects, indexes and version belong together, whatever is written meanwhile.
 ///
-/// Taking one copies a pointer. While it is held, the next write copies the tables (not the objects), so do not keep it
-/// for long.
+/// Taking one copies a pointer. While it is held, the next write copies the tables (not the objects): some milliseconds
+/// for 100,000 objects. So take one for several questions that belong together, not for each question, and drop it soon.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,6 +67,11 @@ impl<O> Snapshot<O> {
         self.table.version()
     }
 
+    /// The objects of one namespace. An empty name means all of them.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
+        in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list())
+    }
+
     /// The objects that have a value in an index; none if no object has it.
     ///
     /// # Errors
@@ -83,6 +93,13 @@ impl<O> Snapshot<O> {
     /// All values that some object has in an index, each once; none if there was no such index yet.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         self.table.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
+    }
+}
+
+impl<O: Labelled> Snapshot<O> {
+    /// The objects whose labels match.
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>> {
+        select(selector, || self.table.list())
     }
 }
 

@@ -156,13 +156,18 @@ impl<O> Table<O> {
         self.indexes.extend(indexes);
     }
 
-    /// Whether so many writes can be applied in place without keeping readers waiting for long: they are few, absolutely
-    /// or beside what is there, and no large table has to grow for them.
-    pub(super) fn is_quick(&self, writes: usize) -> bool {
-        const FEW: usize = 1024;
+    /// Whether so many writes with so many index values can be applied in place without keeping readers waiting for long:
+    /// they are few, absolutely or beside what is there, and no large table has to grow for them.
+    pub(super) fn is_quick(&self, writes: usize, values: usize) -> bool {
+        const FEW: usize = 4096;
         const LARGE: usize = 16 * 1024;
-        let has_room = writes <= self.objects.room() || self.len() < LARGE;
-        writes <= FEW.max(self.len() / 32) && has_room && !self.objects.is_sparse()
+        let has_room = || {
+            let mut indexes = self.indexes.iter();
+            writes <= self.objects.room()
+                && indexes.all(|index| index.buckets.has_room(self.objects.end(), writes, values))
+        };
+        let is_small = self.len() + values < LARGE;
+        writes + values <= FEW.max(self.len() / 16) && (is_small || has_room()) && !self.objects.is_sparse()
     }
 
     /// A copy to be changed aside: pointers, not objects. If most slots are empty, it has no empty ones.
@@ -245,5 +250,53 @@ impl<O> TableIndex<O> {
 impl<O> Clone for TableIndex<O> {
     fn clone(&self) -> Self {
         Self { function: Arc::clone(&self.function), buckets: self.buckets.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+
+    fn table_of(count: usize) -> Table<()> {
+        let mut table = Table::default();
+        let objects = (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), ()));
+        let writes = objects.map(|object| Write::Upsert(Arc::new(object))).collect();
+        table.apply(writes, &Computed::default(), None);
+        table
+    }
+
+    // Decision 6: large lists are built aside
+    #[test]
+    fn few_writes_are_quick_and_many_are_not_unless_there_is_far_more() {
+        assert!(table_of(0).is_quick(4096, 0));
+        assert!(!table_of(0).is_quick(4097, 0));
+        assert!(!table_of(0).is_quick(1, 4096), "values count as writes do");
+        assert!(table_of(100_000).is_quick(5000, 1000));
+        assert!(!table_of(100_000).is_quick(6000, 1000));
+    }
+
+    // Decision 7
+    #[test]
+    fn a_write_for_which_a_large_table_has_to_grow_is_not_quick() {
+        let table = table_of(20_000);
+        let room = table.objects.room();
+
+        assert!(table.is_quick(room.min(1000), 0));
+        assert!(!table_of(20_000 + room).is_quick(1, 0));
+    }
+
+    // Decision 7
+    #[test]
+    fn a_write_that_moves_everything_together_is_not_quick() {
+        let mut table = table_of(20_000);
+        assert!(table.is_quick(1, 0));
+
+        (1000..20_000).for_each(|number| drop(table.remove(&Key::cluster(&number.to_string()))));
+
+        assert!(!table.is_quick(1, 0));
+        let copy = table.copy();
+        copy.check_invariants();
+        assert_eq!((copy.len(), copy.objects.end()), (1000, 1000));
     }
 }

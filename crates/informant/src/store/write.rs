@@ -1,5 +1,6 @@
 //! What is written to the cache at once, and what that replaced.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::IndexPanic;
@@ -26,20 +27,17 @@ use crate::ResourceVersion;
 /// assert_eq!(**stock.lister().get(&apples).unwrap(), 12);
 /// assert_eq!(stock.lister().version(), Some("7".into()));
 /// ```
-#[derive(Debug)]
 pub struct WriteBatch<O> {
     pub(super) writes: Vec<Write<O>>,
     pub(super) version: Option<ResourceVersion>,
 }
 
-#[derive(Debug)]
 pub(super) enum Write<O> {
     Upsert(Arc<Cached<O>>),
     Remove(Key),
 }
 
 /// What a batch has done.
-#[derive(Debug)]
 pub struct Applied<O> {
     /// What each write replaced, in the order of the writes.
     pub replacements: Vec<Replacement<O>>,
@@ -48,7 +46,6 @@ pub struct Applied<O> {
 }
 
 /// One write: what was there before, and what is there now.
-#[derive(Debug)]
 pub struct Replacement<O> {
     /// What was there before.
     pub old: Option<Arc<Cached<O>>>,
@@ -92,9 +89,9 @@ impl<O> WriteBatch<O> {
         self.writes.is_empty()
     }
 
-    pub(super) fn upserts(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
+    pub(super) fn upserts(&self) -> impl Iterator<Item = &Cached<O>> {
         self.writes.iter().filter_map(|write| match write {
-            Write::Upsert(object) => Some(object),
+            Write::Upsert(object) => Some(&**object),
             Write::Remove(_) => None,
         })
     }
@@ -103,5 +100,24 @@ impl<O> WriteBatch<O> {
 impl<O> Default for WriteBatch<O> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<O> fmt::Debug for WriteBatch<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBatch").field("writes", &self.writes.len()).field("version", &self.version).finish()
+    }
+}
+
+impl<O> fmt::Debug for Applied<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { replacements, index_panics } = self;
+        f.debug_struct("Applied").field("replacements", replacements).field("index_panics", index_panics).finish()
+    }
+}
+
+impl<O> fmt::Debug for Replacement<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replacement").field("old", &self.old).field("new", &self.new).finish()
     }
 }

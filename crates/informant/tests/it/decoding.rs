@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use informant::Cached;
 use informant::DecodeError;
+use informant::Identity;
 use informant::Labelled;
 use informant::Lazy;
 use informant::Object;
@@ -36,7 +37,7 @@ fn a_kubernetes_type_is_decoded_whole_without_managed_fields() {
     has_identity(&pod);
     assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
     assert_eq!(pod.metadata.managed_fields, None);
-    assert_eq!(pod.labels().get("app").map(String::as_str), Some("web"));
+    assert_eq!(pod.label_map().get("app").map(String::as_str), Some("web"));
 }
 
 #[test]
@@ -51,9 +52,9 @@ fn a_dynamic_object_knows_its_type_though_the_list_left_it_out() {
 #[test]
 fn metadata_alone_can_be_held() {
     let json = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web","labels":{"app":"web"}}}"#;
-    let types = TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() };
 
-    let pod = Scanner::new(types).scan(json).unwrap().decode::<PartialObjectMeta<Pod>>().unwrap();
+    let pod =
+        Scanner::of_kind::<PartialObjectMeta<Pod>>().scan(json).unwrap().decode::<PartialObjectMeta<Pod>>().unwrap();
 
     assert_eq!(pod.key().as_str(), "web");
     assert_eq!(pod.metadata.labels, Some(BTreeMap::from([("app".to_owned(), "web".to_owned())])));
@@ -114,12 +115,33 @@ fn a_wrong_type_is_an_error_that_names_the_object_and_the_field() {
 }
 
 #[test]
+fn an_object_that_is_decoded_already_finds_its_identity() {
+    let pod = decode::<Pod>().object().clone();
+
+    let cached = Cached::of(pod).unwrap();
+
+    has_identity(&cached);
+    assert_eq!(Identity::of(cached.object()).unwrap(), *cached.identity());
+    assert!(matches!(Cached::of(Pod::default()), Err(DecodeError::NoName)));
+}
+
+/// Both traits have something to say of labels; a user who imports both must not have to choose.
+#[test]
+fn labels_can_be_read_beside_the_extensions_of_kube() {
+    use kube::ResourceExt;
+
+    let (pod, lazy) = (decode::<Pod>(), decode::<Lazy<Pod>>());
+
+    assert_eq!(pod.labels().get("app"), lazy.labels().get("app"));
+}
+
+#[test]
 fn every_form_of_an_object_says_the_same_of_itself() {
     has_identity(&decode::<Pod>());
     has_identity(&decode::<Lazy<Pod>>());
     has_identity(&decode::<DynamicObject>());
     has_identity(&decode::<Placement>());
-    assert_eq!(decode::<Pod>().object().labels(), decode::<Lazy<Pod>>().object().labels());
+    assert_eq!(decode::<Pod>().label_map(), decode::<Lazy<Pod>>().label_map());
 }
 
 #[test]

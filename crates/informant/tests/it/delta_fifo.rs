@@ -553,7 +553,8 @@ async fn is_woken<F: Future>(future: F, act: impl FnOnce()) -> bool {
 // Decision 6
 #[tokio::test(start_paused = true)]
 async fn everything_that_gives_the_consumer_something_wakes_it() {
-    let pushes: [(&str, fn(&Fifo)); 10] = [
+    type Push = (&'static str, fn(&Fifo));
+    let pushes: [Push; 10] = [
         ("add", |fifo| fifo.add(object("x", 5))),
         ("update", |fifo| fifo.update(object("x", 5))),
         ("delete", |fifo| fifo.delete(observed("known", 5))),

@@ -401,7 +401,8 @@ async fn only_one_receipt_is_out_at_a_time() {
 // Decision 6
 #[tokio::test(start_paused = true)]
 async fn everything_that_gives_the_consumer_something_wakes_it() {
-    let pushes: [(&str, fn(&Fifo)); 7] = [
+    type Push = (&'static str, fn(&Fifo));
+    let pushes: [Push; 7] = [
         ("add", |fifo| fifo.add(object("x", 5))),
         ("update", |fifo| fifo.update(object("x", 5))),
         ("delete", |fifo| fifo.delete(observed("x", 5))),

@@ -11,6 +11,7 @@ use informant::Key;
 use informant::Relist;
 use informant::Uid;
 use informant::store::IndexFunction;
+use informant::store::IndexValue;
 use informant::store::Indexer;
 use informant::store::NAMESPACE_INDEX;
 use informant::store::NotOneValue;
@@ -171,6 +172,98 @@ fn a_panic_of_an_index_function_is_reported_and_harms_neither_the_object_nor_oth
     assert_eq!(by_fragile.keys("green"), [key("n/banana")]);
     let query = by_fragile.like(&tagged("query", &["rotten"]));
     assert_eq!(query.unwrap_err().to_string(), "the function of index \"fragile\" panicked on query: rotten fruit");
+}
+
+// IX-13
+#[test]
+fn an_index_function_that_panics_half_way_leaves_no_values() {
+    let cache = Indexer::new();
+    let half_way = |_: &Cached<()>| (0..3_u32).inspect(|value| assert!(*value < 2, "half-way"));
+    let by_value = cache.add_index("value", half_way).unwrap();
+
+    cache.upsert(object("x", 1));
+
+    assert_eq!([0, 1].map(|value: u32| by_value.count(&value)), [0, 0]);
+    assert_eq!(cache.lister().len(), 1);
+}
+
+/// A panic that panics again when it is dropped.
+struct Twice;
+
+impl Drop for Twice {
+    fn drop(&mut self) {
+        panic!("again");
+    }
+}
+
+// P8
+#[test]
+fn not_even_a_panic_that_panics_when_it_is_dropped_loses_a_batch() {
+    let cache = Indexer::new();
+    cache.add_index("odd", |_: &Cached<()>| -> Option<String> { std::panic::panic_any(Twice) }).unwrap();
+
+    cache.upsert(object("x", 1));
+
+    assert_eq!(show_objects(cache.lister().list()), ["x@1"]);
+}
+
+// Decision 7
+#[test]
+fn an_index_function_that_writes_to_its_cache_is_reported_instead_of_waiting_for_ever() {
+    let cache = Arc::new(Indexer::new());
+    let itself = Arc::downgrade(&cache);
+    let writes = move |_: &Cached<()>| itself.upgrade().map(|cache| cache.upsert(object("y", 2)).is_some());
+    cache.add_index("writes", writes).unwrap();
+
+    let mut batch = WriteBatch::new();
+    batch.upsert(object("x", 1));
+    let applied = cache.apply(batch);
+
+    let message = "the function of index \"writes\" panicked on x: an index function must not write";
+    assert!(applied.index_panics[0].to_string().starts_with(message), "{}", applied.index_panics[0]);
+    assert_eq!(show_objects(cache.lister().list()), ["x@1"]);
+}
+
+/// Writes to its cache, if it has one, while it says what it is.
+struct Writing(Option<Arc<Indexer<()>>>);
+
+impl IndexValue for Writing {
+    fn text(&self) -> std::borrow::Cow<'_, str> {
+        if let Some(cache) = &self.0 {
+            cache.upsert(object("x", 1));
+        }
+        "same".into()
+    }
+}
+
+// Decision 7
+#[test]
+fn a_value_says_what_it_is_where_no_writer_waits() {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let cache = Arc::new(Indexer::new());
+        let by_value = cache.add_index("value", |_: &Cached<()>| [Writing(None)]).unwrap();
+        let example = Writing(Some(Arc::clone(&cache)));
+        done.send((by_value.get(&example).len(), by_value.keys(&example).len(), by_value.count(&example))).unwrap();
+    });
+
+    let found = is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("the write waits for the lookup");
+    assert_eq!(found, (1, 1, 1));
+}
+
+// Decision 7: no quadratic work while readers wait
+#[test]
+fn an_object_may_have_very_many_values() {
+    let cache = Indexer::new();
+    let by_value = cache.add_index("value", |object: &Cached<Vec<u32>>| object.to_vec()).unwrap();
+    let many =
+        |values: std::ops::Range<u32>| Arc::new(Cached::new(Identity::of_key(key("x")), values.collect::<Vec<_>>()));
+
+    cache.upsert(many(0..30_000));
+    cache.upsert(many(10_000..40_000));
+
+    assert_eq!([9_999, 10_000, 39_999].map(|value: u32| by_value.count(&value)), [0, 1, 1]);
+    assert_eq!(by_value.values().len(), 30_000);
 }
 
 // IX-13

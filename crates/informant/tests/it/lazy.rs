@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use informant::Cached;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Scanner;
 use k8s_openapi::api::core::v1::Pod;
@@ -154,7 +153,7 @@ fn duplicate_fields_that_do_not_say_who_it_is_are_an_error_of_whoever_reads_them
 
 #[test]
 fn labels_are_read_without_decoding_the_rest() {
-    let labels = lazy_pod().object().labels().into_owned();
+    let labels = lazy_pod().labels();
 
     assert_eq!(labels.get("tier").map(String::as_str), Some("frontend"));
     assert_eq!(labels.len(), 5);

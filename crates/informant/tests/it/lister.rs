@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use informant::Cached;
 use informant::Identity;
@@ -71,7 +74,7 @@ fn selected_objects_are_shared_not_copied() {
 struct Counting(Arc<AtomicUsize>);
 
 impl Labelled for Counting {
-    fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
+    fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Cow::Owned(BTreeMap::new())
     }
@@ -90,6 +93,35 @@ fn a_selector_that_matches_everything_or_nothing_reads_no_labels() {
 
     assert_eq!(lister.select(&app("web")).len(), 0);
     assert_eq!(reads.load(Ordering::Relaxed), 1);
+}
+
+/// Writes to its own cache while its labels are read.
+struct Writing(Arc<Mutex<Option<Indexer<Writing>>>>);
+
+impl Labelled for Writing {
+    fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
+        if let Some(indexer) = self.0.lock().unwrap().take() {
+            indexer.remove(&key("gone"));
+        }
+        Cow::Owned(BTreeMap::new())
+    }
+}
+
+// Decision 7
+#[test]
+fn labels_are_read_where_no_writer_waits() {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (shared, indexer) = (Arc::new(Mutex::new(None)), Indexer::new());
+        indexer.upsert(Arc::new(Cached::new(Identity::of_key(key("x")), Writing(Arc::clone(&shared)))));
+        let lister = indexer.lister();
+        *shared.lock().unwrap() = Some(indexer);
+        lister.select(&app("web"));
+        done.send(shared.lock().unwrap().is_none()).unwrap();
+    });
+
+    let has_written = is_done.recv_timeout(Duration::from_secs(60)).expect("the write waits for the reader");
+    assert!(has_written);
 }
 
 // LI-03
@@ -153,16 +185,28 @@ fn a_whole_key_given_as_text_finds_its_object() {
     assert!(pods.get(&"db".parse().unwrap()).is_none());
 }
 
+// LI-07, with our outcome
+#[test]
+fn an_object_whose_labels_cannot_be_read_does_not_get_in() {
+    let json = br#"{"metadata":{"namespace":"shop","name":"odd","labels":{"app":7}}}"#;
+
+    assert!(Scanner::of_kind::<Pod>().scan(json).is_err());
+}
+
 #[test]
 fn a_snapshot_stays_what_it_was_with_objects_indexes_and_version() {
     let indexer = pods::<Lazy<Pod>>();
-    indexer.add_index("app", |pod: &Cached<Lazy<Pod>>| pod.labels().get("app").cloned()).unwrap();
+    let by_app = indexer.add_index("app", |pod: &Cached<Lazy<Pod>>| pod.labels().get("app").cloned()).unwrap();
     let snapshot = indexer.lister().snapshot();
 
     indexer.remove(&key("shop/db"));
-    indexer.add_index("later", |_: &Cached<Lazy<Pod>>| ["x"]).unwrap();
+    let by_later = indexer.add_index("later", |_: &Cached<Lazy<Pod>>| ["x"]).unwrap();
 
     assert_eq!((snapshot.len(), snapshot.version()), (4, None));
+    assert_eq!(show_objects(by_app.get_in(&snapshot, "db").unwrap()), ["shop/db@"]);
+    assert_eq!(show_objects(snapshot.select(&app("db"))), ["shop/db@"]);
+    assert_eq!(show_objects(snapshot.in_namespace("shop")), ["shop/db@", "shop/web-1@", "shop/web-2@"]);
+    assert!(by_later.get_in(&snapshot, "x").is_err());
     assert_eq!(snapshot.keys_by_index("app", "db").unwrap(), [key("shop/db")]);
     assert!(snapshot.get(&key("shop/db")).is_some());
     assert!(snapshot.by_index("later", "x").is_err());

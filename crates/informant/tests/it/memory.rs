@@ -1,10 +1,12 @@
 //! What was large once gives its memory back.
 
 use informant::Cached;
+use informant::Scanner;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
 use informant::store::Indexer;
 use informant::store::WriteBatch;
+use kube::core::TypeMeta;
 
 use crate::support::key;
 use crate::support::list;
@@ -112,6 +114,19 @@ fn a_cache_that_is_emptied_at_once_holds_nothing() {
         names().for_each(|name| batch.upsert(object(&name, 1)));
         cache.apply(batch);
         cache.replace(&list(9, []));
+    });
+
+    assert!(left < 10_000, "{left} bytes stayed");
+}
+
+#[test]
+fn one_huge_object_does_not_leave_a_huge_buffer() {
+    let mut scanner = Scanner::new(TypeMeta::default());
+    let huge = format!(r#"{{"metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(8 << 20));
+
+    let left = left_by(|| {
+        scanner.scan(huge.as_bytes()).unwrap();
+        scanner.scan(br#"{"metadata":{"name":"a"}}"#).unwrap();
     });
 
     assert!(left < 10_000, "{left} bytes stayed");

@@ -4,7 +4,6 @@ use std::fmt;
 
 use informant::DecodeError;
 use informant::Key;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Scanner;
 use informant::SyntaxProblem;
@@ -105,12 +104,21 @@ fn an_object_of_another_kind_is_refused() {
 }
 
 #[test]
-fn a_source_without_types_needs_none() {
+fn an_empty_type_is_none_and_is_filled_in() {
+    for types in [r#""kind":"","apiVersion":null,"#, r#""apiVersion":"", "kind":null ,"#] {
+        let json = format!(r#"{{{types}"metadata":{{"name":"web"}}}}"#);
+        assert_eq!(compact(&json), format!(r#"{{{TYPES},"metadata":{{"name":"web"}}}}"#));
+    }
+}
+
+#[test]
+fn a_source_without_types_needs_none_and_takes_any() {
     let mut scanner = Scanner::new(TypeMeta::default());
 
     let raw = scanner.scan(br#"{"metadata":{"name":"web"}}"#).unwrap();
-
     assert_eq!(raw.json(), r#"{"metadata":{"name":"web"}}"#);
+    let raw = scanner.scan(br#"{"kind":"Pod","metadata":{"name":"web"}}"#).unwrap();
+    assert_eq!((raw.types().api_version.as_str(), raw.types().kind.as_str()), ("", "Pod"));
 }
 
 #[test]
@@ -141,10 +149,7 @@ fn metadata_of_a_wrong_type_refuses_the_object() {
             r#"{"metadata":{"namespace":"n","name":5}}"#,
             "object without a readable name: metadata.name must be a string, at byte 36",
         ),
-        (
-            r#"{"metadata":{"name":"a","labels":[]}}"#,
-            "object without a readable name: metadata.labels must be an object of strings, at byte 33",
-        ),
+        (r#"{"metadata":{"name":"a","labels":[]}}"#, "a: metadata.labels must be an object of strings, at byte 33"),
         (
             r#"{"metadata":{"name":"a","namespace":"n","labels":{"x":1}}}"#,
             "n/a: metadata.labels must be an object of strings, at byte 54",
@@ -154,6 +159,20 @@ fn metadata_of_a_wrong_type_refuses_the_object() {
             "n/a: metadata.annotations must be an object of strings, at byte 59",
         ),
         (r#"{"metadata":[]}"#, "object without a readable name: metadata must be an object, at byte 12"),
+        (
+            r#"{"metadata":{"annotations":{"x":1},"name":"a","namespace":"n"}}"#,
+            "n/a: metadata.annotations must be an object of strings, at byte 32",
+        ),
+        (
+            r#"{"metadata":{"ownerReferences":5,"name":"a"}}"#,
+            "a: metadata.ownerReferences must be an array, at byte 31",
+        ),
+        (r#"{"metadata":{"generation":"1","name":"a"}}"#, "a: metadata.generation must be a number, at byte 26"),
+        (
+            r#"{"metadata":{"creationTimestamp":7,"name":"a"}}"#,
+            "a: metadata.creationTimestamp must be a string, at byte 33",
+        ),
+        (r#"{"metadata":{"name":"a/b"}}"#, "a/b: metadata.name must be a string without a slash, at byte 20"),
         (r#"{"metadata":{}}"#, "object without metadata.name"),
         (r#"{"metadata":{"name":""}}"#, "object without metadata.name"),
         (r#"{"metadata":{"name":null}}"#, "object without metadata.name"),
@@ -202,6 +221,8 @@ fn what_is_not_one_json_object_is_refused_with_the_place() {
     assert_eq!(refused("").to_string(), "object without a readable name: JSON ends too early at byte 0");
     let invalid = scanner().scan(b"{\"metadata\":{\"name\":\"\xff\"}}").map(drop).unwrap_err();
     assert_eq!(invalid.to_string(), "object without a readable name: invalid UTF-8 at byte 21");
+    let invalid = scanner().scan(b"{\"metadata\":{\"name\":\"a\"},\"x\":\"\xff\"}").map(drop).unwrap_err();
+    assert_eq!(invalid.to_string(), "a: invalid UTF-8 at byte 30");
 }
 
 #[test]
@@ -471,7 +492,7 @@ fn the_scan_finds_what_a_full_parse_finds() {
         assert_eq!(full_parse(raw.json()), parsed);
 
         let lazy = raw.decode::<Lazy<Pod>>().unwrap();
-        assert_eq!(*lazy.labels(), labels.unwrap_or_default());
+        assert_eq!(lazy.labels(), labels.unwrap_or_default());
     });
 }
 

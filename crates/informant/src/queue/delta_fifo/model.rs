@@ -137,8 +137,7 @@ impl Model {
     fn answer(&mut self, receipt: usize, keys: &[Key], answer: Answer) {
         let notices = self.taken_notices.remove(&receipt).unwrap();
         self.attempted(&notices, None);
-        let mut goes_back = answer == (Answer::Requeue { processed: 0 }) && !notices.calls.is_empty();
-        if goes_back {
+        if answer == (Answer::Requeue { processed: 0 }) {
             self.notices.calls.extend(notices.calls);
         }
         for key in keys {
@@ -147,7 +146,6 @@ impl Model {
             if let Answer::Requeue { processed } = answer
                 && processed < group.deltas.len()
             {
-                goes_back = true;
                 group.deltas.drain(..processed);
                 if let Some(newer) = self.waiting.remove(key) {
                     group.deltas.retain(Delta::is_deleted);
@@ -161,7 +159,7 @@ impl Model {
                 self.line.push(key.clone());
             }
         }
-        if goes_back {
+        if self.is_nothing_in_flight() {
             self.told = self.told.min(self.reached(true).map(|(call, _)| call));
         }
     }

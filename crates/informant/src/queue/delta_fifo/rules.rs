@@ -235,7 +235,7 @@ impl<O> State<O> {
             match answers {
                 Answers::AllDone | Answers::Each(_) => self.marks.done(notice.mark),
                 Answers::AllRequeued => {
-                    self.put_mark_back(notice.mark);
+                    self.marks.put_back(notice.mark);
                     self.notices.push(Hold { mark: notice.mark, initial: notice.initial.after_attempt() });
                 }
             }
@@ -248,6 +248,10 @@ impl<O> State<O> {
                     None => self.done(item.slot),
                 },
             }
+        }
+        if !self.marks.is_anything_in_flight() {
+            // If something went back, a version that was told is not reached after all, and is told again.
+            self.told = self.told.min(self.marks.reached().map_or(0, |reached| reached.number));
         }
     }
 
@@ -380,7 +384,7 @@ impl<O> State<O> {
         let newer = entry.waiting.take();
         self.count_attempt(hold.initial);
         hold.initial = hold.initial.after_attempt();
-        self.put_mark_back(hold.mark);
+        self.marks.put_back(hold.mark);
         let deltas = match newer {
             None => rest,
             Some(newer) => {
@@ -400,12 +404,6 @@ impl<O> State<O> {
         };
         self.entries.get_mut(slot).expect("INV-Q4").waiting = Some(Waiting { deltas, hold });
         self.order.push_back(slot);
-    }
-
-    /// What a receipt has told of the version is not true any more.
-    fn put_mark_back(&mut self, mark: MarkId) {
-        self.marks.put_back(mark);
-        self.told = self.told.min(self.marks.reached().map_or(0, |reached| reached.number));
     }
 
     /// `taken_notices` are those of all receipts that are out.
