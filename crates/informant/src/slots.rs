@@ -103,6 +103,19 @@ impl<T: Keyed> Slots<T> {
         in_slots.min(self.by_key.capacity() - self.by_key.len())
     }
 
+    /// A copy in which so many values can be added without growing.
+    pub(crate) fn copy_with_room(&self, added: usize) -> Self
+    where
+        T: Clone,
+    {
+        let added = grown(self.room(), added, self.values.len());
+        let mut values = Vec::with_capacity(self.values.capacity().max(self.values.len() + added));
+        values.extend_from_slice(&self.values);
+        let mut by_key = self.by_key.clone();
+        by_key.reserve(added, |&slot| key_at(&values, slot).table_hash());
+        Self { values, free: self.free.clone(), by_key }
+    }
+
     /// The values, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.values.iter().flatten()
@@ -128,6 +141,12 @@ impl<T: Keyed> Slots<T> {
     }
 }
 
+/// By how much something of a size must grow to have room for what is added: by half at least if at all, so that the next
+/// time is far away.
+pub(crate) fn grown(room: usize, added: usize, size: usize) -> usize {
+    if added <= room { 0 } else { added.max(size / 2) }
+}
+
 fn key_at<T: Keyed>(values: &[Option<T>], slot: Slot) -> &Key {
     values[slot as usize].as_ref().expect("INV-S2").key()
 }
@@ -135,14 +154,5 @@ fn key_at<T: Keyed>(values: &[Option<T>], slot: Slot) -> &Key {
 impl<T> Default for Slots<T> {
     fn default() -> Self {
         Self { values: Vec::new(), free: Vec::new(), by_key: HashTable::new() }
-    }
-}
-
-impl<T: Clone> Clone for Slots<T> {
-    fn clone(&self) -> Self {
-        // With the same room, so that the copy need not grow at its next write.
-        let mut values = Vec::with_capacity(self.values.capacity());
-        values.extend_from_slice(&self.values);
-        Self { values, free: self.free.clone(), by_key: self.by_key.clone() }
     }
 }

@@ -9,6 +9,7 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use crate::slots::Slot;
+use crate::slots::grown;
 
 /// Names a value within one index.
 type ValueId = u32;
@@ -17,7 +18,7 @@ type ValueId = u32;
 const FEW: usize = 16;
 
 /// Values and the slots that have them, both ways.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Buckets {
     /// The values of each slot, by its number; slots beyond the end have none.
     ///
@@ -67,11 +68,29 @@ impl Buckets {
         self.values_of[position] = values;
     }
 
-    /// Whether so many values of so many slots can be added without growing.
-    pub(super) fn has_room(&self, slots: usize, writes: usize, values: usize) -> bool {
+    /// How many values can be added without growing.
+    fn room(&self) -> usize {
         let for_buckets = self.buckets.capacity() - self.buckets.len() + self.free.len();
-        let for_texts = self.by_text.capacity() - self.by_text.len();
-        values <= for_buckets && values <= for_texts && slots + writes <= self.values_of.capacity()
+        for_buckets.min(self.by_text.capacity() - self.by_text.len())
+    }
+
+    /// Whether so many values, of slots below `end`, can be added without growing.
+    pub(super) fn has_room(&self, end: usize, values: usize) -> bool {
+        values <= self.room() && end <= self.values_of.capacity()
+    }
+
+    /// A copy in which so many values, of slots below `end`, can be added without growing.
+    pub(super) fn copy_with_room(&self, end: usize, values: usize) -> Self {
+        let slots = self.values_of.len();
+        let more_slots = grown(self.values_of.capacity() - slots, end.saturating_sub(slots), slots);
+        let mut values_of = Vec::with_capacity(self.values_of.capacity().max(slots + more_slots));
+        values_of.extend_from_slice(&self.values_of);
+        let more_values = grown(self.room(), values, self.buckets.len());
+        let mut buckets = Vec::with_capacity(self.buckets.capacity().max(self.buckets.len() + more_values));
+        buckets.extend_from_slice(&self.buckets);
+        let (mut by_text, hasher) = (self.by_text.clone(), self.hasher.clone());
+        by_text.reserve(more_values, |&id| hash_of(&hasher, &buckets, id));
+        Self { values_of, buckets, free: self.free.clone(), by_text, hasher }
     }
 
     /// Takes all values from a slot.
@@ -121,8 +140,7 @@ impl Buckets {
             }
         };
         let Self { by_text, buckets, hasher, .. } = self;
-        let hash_of = |id: &ValueId| hasher.hash_one(&*buckets[*id as usize].as_ref().expect("INV-X3").text);
-        by_text.insert_unique(hasher.hash_one(text), id, hash_of);
+        by_text.insert_unique(hasher.hash_one(text), id, |&id| hash_of(hasher, buckets, id));
         id
     }
 
@@ -167,6 +185,10 @@ impl Buckets {
         }
         (0..).take(end).map(|slot| self.values(slot).collect()).collect()
     }
+}
+
+fn hash_of(hasher: &DefaultHashBuilder, buckets: &[Option<Bucket>], id: ValueId) -> u64 {
+    hasher.hash_one(&*buckets[id as usize].as_ref().expect("INV-X3").text)
 }
 
 /// Removes values that stand there already, and keeps the order of the others.

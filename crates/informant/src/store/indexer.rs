@@ -242,7 +242,7 @@ impl<O> Indexer<O> {
         }
         // Aside: while readers go on with the current state, or because somebody holds a snapshot of it.
         let current = Arc::clone(&self.shared.table.read());
-        let mut next = current.copy();
+        let mut next = current.copy(writes, values);
         drop(current);
         let result = change(&mut next);
         let next = Arc::new(next);
