@@ -29,9 +29,6 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T: Keyed> Slots<T> {
-    /// Room for so many values is kept when there are none; more is given back.
-    const KEPT: usize = 4096;
-
     pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
         self.find_hashed(key, key.table_hash())
     }
@@ -69,9 +66,6 @@ impl<T: Keyed> Slots<T> {
             entry.remove();
         }
         self.free.push(slot);
-        if self.by_key.is_empty() && self.values.len() > Self::KEPT {
-            *self = Self::default();
-        }
         Some(value)
     }
 
@@ -94,7 +88,13 @@ impl<T: Keyed> Slots<T> {
 
     /// Whether so few slots are in use that moving the values together is worth it.
     pub(crate) fn is_sparse(&self) -> bool {
-        self.values.len() > Self::KEPT && self.len() < self.values.len() / 8
+        const SMALL: usize = 4096;
+        self.values.len() > SMALL && self.len() < self.values.len() / 8
+    }
+
+    /// How many slots there can be without growing.
+    pub(crate) fn capacity(&self) -> usize {
+        self.values.capacity()
     }
 
     /// How many values can be added without growing.

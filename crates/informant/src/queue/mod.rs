@@ -15,8 +15,6 @@ mod receipt;
 mod scenario;
 mod watched;
 
-use std::collections::VecDeque;
-
 pub use delta_fifo::DeltaFifo;
 pub use delta_fifo::DeltaFifoBuilder;
 pub use delta_fifo::Taken;
@@ -29,10 +27,9 @@ pub use receipt::Closed;
 pub use receipt::Receipt;
 pub use receipt::ReceiptQueue;
 
-/// Gives back the memory of a line that was long once and is empty now.
-fn give_back<T>(line: &mut VecDeque<T>) {
-    const KEPT: usize = 4096;
-    if line.is_empty() && line.capacity() > KEPT {
-        *line = VecDeque::new();
-    }
+/// Whether an empty queue that had `peak` items since it was last empty should give back room for `capacity`: it was
+/// needed once, but not lately. A queue whose bursts are all alike keeps its room.
+fn is_far_too_large(capacity: usize, peak: usize) -> bool {
+    const SMALL: usize = 4096;
+    capacity > SMALL && capacity / 8 > peak
 }

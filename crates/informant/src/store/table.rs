@@ -215,6 +215,7 @@ impl<O> Table<O> {
         let removed = self.objects.remove(slot);
         if self.objects.len() == 0 {
             // Empty, but perhaps still as large as they ever were.
+            self.objects = Slots::default();
             self.indexes.iter_mut().for_each(|index| index.buckets = Buckets::default());
         }
         removed

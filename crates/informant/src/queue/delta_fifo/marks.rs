@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::super::give_back;
 use crate::ResourceVersion;
 
 /// Names a mark; later marks have larger numbers.
@@ -116,6 +115,13 @@ impl Marks {
         cleared.filter_map(|mark| mark.version.as_ref()).last().or(self.reached())
     }
 
+    /// Gives back the room of an empty line.
+    pub(super) fn give_back(&mut self) {
+        if self.line.is_empty() {
+            self.line = VecDeque::new();
+        }
+    }
+
     fn number(&mut self, version: Option<ResourceVersion>) -> Option<Pushed> {
         let version = version.filter(|version| !version.is_empty())?;
         self.pushed += 1;
@@ -151,7 +157,6 @@ impl Marks {
             self.line.pop_front();
             self.unheld -= 1;
         }
-        give_back(&mut self.line);
         if self.unheld > 64 && self.unheld > self.line.len() / 2 {
             self.close_gaps();
         }

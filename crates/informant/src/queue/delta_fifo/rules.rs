@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::super::KnownObjects;
-use super::super::give_back;
+use super::super::is_far_too_large;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
 use super::Answer;
@@ -36,6 +36,9 @@ pub(super) struct State<O> {
     notices: Vec<Hold>,
 
     marks: Marks,
+
+    /// How many entries there were at most since there was none.
+    peak: usize,
 
     /// The number of the newest version that a receipt has told.
     told: u64,
@@ -94,6 +97,7 @@ impl<O> State<O> {
             entries: Slots::default(),
             notices: Vec::new(),
             marks: Marks::default(),
+            peak: 0,
             told: 0,
             initial_left: None,
             emits_replaced,
@@ -217,7 +221,6 @@ impl<O> State<O> {
             entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
             items.push(Taken { slot, deltas, origin: hold.initial.origin() });
         }
-        give_back(&mut self.order);
         let version = self.marks.reached_after_flight().filter(|pushed| is_alone && pushed.number > self.told).cloned();
         self.told = version.as_ref().map_or(self.told, |pushed| pushed.number);
         Some(Batch { items, ticket, version: version.map(|pushed| pushed.version) })
@@ -252,6 +255,13 @@ impl<O> State<O> {
         if !self.marks.is_anything_in_flight() {
             // If something went back, a version that was told is not reached after all, and is told again.
             self.told = self.told.min(self.marks.reached().map_or(0, |reached| reached.number));
+        }
+        if self.entries.len() == 0 {
+            if is_far_too_large(self.entries.capacity(), self.peak) {
+                (self.entries, self.order) = (Slots::default(), VecDeque::new());
+                self.marks.give_back();
+            }
+            self.peak = 0;
         }
     }
 
@@ -328,7 +338,10 @@ impl<O> State<O> {
         match slot.and_then(|slot| self.entries.get_mut(slot)) {
             // It joins the line when its receipt is answered.
             Some(entry) => entry.waiting = waiting,
-            None => self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None })),
+            None => {
+                self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None }));
+                self.peak = self.peak.max(self.entries.len());
+            }
         }
     }
 

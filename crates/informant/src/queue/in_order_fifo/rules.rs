@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use hashbrown::HashSet;
 
 use super::super::KnownObjects;
-use super::super::give_back;
+use super::super::is_far_too_large;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
 use super::Answer;
@@ -28,6 +28,9 @@ pub(super) struct State<O> {
 
     /// The number of the next item.
     next: u64,
+
+    /// How many items there were at most since there was none.
+    peak: usize,
 
     in_flight: Option<InFlight<O>>,
 
@@ -70,6 +73,7 @@ impl<O> State<O> {
         Self {
             items: VecDeque::new(),
             next: 0,
+            peak: 0,
             in_flight: None,
             initial_end: None,
             attempted: 0,
@@ -180,7 +184,12 @@ impl<O> State<O> {
         }
         let origin = self.origin_of(self.items[0].number);
         let items: Vec<_> = self.items.drain(..count).map(|item| TakenChange { origin, item }).collect();
-        give_back(&mut self.items);
+        if self.items.is_empty() {
+            if is_far_too_large(self.items.capacity(), self.peak) {
+                self.items = VecDeque::new();
+            }
+            self.peak = 0;
+        }
         let deltas = items.iter().filter_map(|taken| taken.item.change.delta());
         self.in_flight = Some(InFlight { deltas: if remembers { deltas.cloned().collect() } else { Vec::new() } });
         let version = self.reached_after(&items);
@@ -285,6 +294,7 @@ impl<O> State<O> {
         let version = version.filter(|version| !version.is_empty());
         self.items.push_back(Item { number: self.next, version, change });
         self.next += 1;
+        self.peak = self.peak.max(self.items.len());
     }
 
     fn queued_deltas(&self) -> impl Iterator<Item = &Delta<O>> {
