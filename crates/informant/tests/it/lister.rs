@@ -17,6 +17,7 @@ use informant::Lazy;
 use informant::Object;
 use informant::Scanner;
 use informant::store::Indexer;
+use informant::store::WriteBatch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Expression;
 use kube::core::Selector;
@@ -24,6 +25,7 @@ use kube::core::Selector;
 use crate::support::Logs;
 use crate::support::cache_of;
 use crate::support::key;
+use crate::support::object;
 use crate::support::show_objects;
 
 /// Four pods in two namespaces, in a form of choice.
@@ -132,6 +134,21 @@ fn a_namespace_lists_its_own_objects_and_the_empty_one_all() {
     assert_eq!(show_objects(pods.namespace("ops").list()), ["ops/web-3@"]);
     assert_eq!(pods.namespace("").list().len(), 4);
     assert!(pods.namespace("nowhere").list().is_empty());
+}
+
+// LI-03
+#[test]
+fn a_namespace_is_found_by_its_index_not_by_looking_at_everything() {
+    let indexer = Indexer::new();
+    let mut batch = WriteBatch::new();
+    (0..20_000).for_each(|number| batch.upsert(object(&format!("large/{number}"), 1)));
+    batch.upsert(object("small/x", 1));
+    indexer.apply(batch);
+    let small = indexer.lister().namespace("small");
+
+    let looked_at = allocation_counter::measure(|| assert_eq!(small.list().len(), 1)).bytes_max;
+
+    assert!(looked_at < 1000, "{looked_at} bytes to list one object");
 }
 
 // LI-04
