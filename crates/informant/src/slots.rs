@@ -156,3 +156,68 @@ impl<T> Default for Slots<T> {
         Self { values: Vec::new(), free: Vec::new(), by_key: HashTable::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Keyed for Key {
+        fn key(&self) -> &Key {
+            self
+        }
+    }
+
+    fn filled(count: usize) -> Slots<Key> {
+        let mut slots = Slots::default();
+        (0..count).for_each(|number| assert_eq!(slots.insert(Key::cluster(&number.to_string())) as usize, number));
+        slots
+    }
+
+    fn capacities(slots: &Slots<Key>) -> (usize, usize) {
+        (slots.values.capacity(), slots.by_key.num_buckets())
+    }
+
+    #[test]
+    fn as_many_values_as_there_is_room_for_can_be_added_without_growing() {
+        for (count, removed) in [(1, 0), (100, 0), (100, 30), (5000, 0), (5000, 3000)] {
+            let mut slots = filled(count);
+            (0..removed).for_each(|slot| drop(slots.remove(slot)));
+            let (before, room) = (capacities(&slots), slots.room());
+
+            for number in 0..room {
+                slots.insert(Key::cluster(&format!("new-{number}")));
+            }
+            assert_eq!(capacities(&slots), before, "{count}");
+            slots.check_invariants();
+            // What was removed may leave more room than is certain.
+            slots.insert(Key::cluster("one more"));
+            assert!(removed > 0 || capacities(&slots) != before, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_copy_has_room_for_what_is_to_be_added_and_then_for_much_more() {
+        let slots = filled(1000);
+
+        let copy = slots.copy_with_room(slots.room() + 1);
+
+        assert!(copy.room() >= 500, "room for {}", copy.room());
+        copy.check_invariants();
+        assert_eq!(copy.len(), 1000);
+        assert_eq!(capacities(&slots.copy_with_room(slots.room())), capacities(&slots), "no more than needed");
+    }
+
+    #[test]
+    fn a_removed_value_leaves_its_slot_to_the_next() {
+        let mut slots = filled(3);
+        let slot = slots.find(&Key::cluster("1")).unwrap();
+
+        assert_eq!(slots.remove(slot), Some(Key::cluster("1")));
+        assert_eq!(slots.remove(slot), None);
+
+        assert_eq!(slots.find(&Key::cluster("1")), None);
+        assert_eq!(slots.insert(Key::cluster("new")), slot);
+        assert_eq!(slots.get(slot), Some(&Key::cluster("new")));
+        slots.check_invariants();
+    }
+}
