@@ -167,6 +167,12 @@ fn metadata_of_a_wrong_type_refuses_the_object() {
             r#"{"metadata":{"ownerReferences":5,"name":"a"}}"#,
             "a: metadata.ownerReferences must be an array, at byte 31",
         ),
+        (r#"{"metadata":{"finalizers":{},"name":"a"}}"#, "a: metadata.finalizers must be an array, at byte 26"),
+        (r#"{"metadata":{"generateName":5,"name":"a"}}"#, "a: metadata.generateName must be a string, at byte 28"),
+        (
+            r#"{"metadata":{"deletionTimestamp":[],"name":"a"}}"#,
+            "a: metadata.deletionTimestamp must be a string, at byte 33",
+        ),
         (r#"{"metadata":{"generation":"1","name":"a"}}"#, "a: metadata.generation must be a number, at byte 26"),
         (
             r#"{"metadata":{"creationTimestamp":7,"name":"a"}}"#,

@@ -1,0 +1,42 @@
+//! The queue that groups changes by object.
+
+mod grouping;
+mod receipts;
+mod sync;
+mod versions;
+mod waiting;
+
+use informant::Origin;
+use informant::queue::DeltaFifo;
+use informant::queue::Receipt;
+
+use crate::support::known;
+use crate::support::show_taken;
+
+pub(super) type Fifo = DeltaFifo<()>;
+
+pub(super) fn fifo_over<const N: usize>(objects: [(&str, u64); N]) -> Fifo {
+    DeltaFifo::builder().known_objects(known(objects)).build()
+}
+
+pub(super) fn pop(fifo: &Fifo) -> Receipt<Fifo> {
+    fifo.try_pop().unwrap().expect("something waits")
+}
+
+pub(super) fn drain(fifo: &Fifo) -> Receipt<Fifo> {
+    fifo.try_drain().unwrap().expect("something waits")
+}
+
+/// Takes and finishes everything, one object at a time.
+pub(super) fn pop_all(fifo: &Fifo) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some(receipt) = fifo.try_pop().unwrap() {
+        all.extend(show_taken(receipt.items()));
+        receipt.done();
+    }
+    all
+}
+
+pub(super) fn origins(receipt: &Receipt<Fifo>) -> Vec<Origin> {
+    receipt.items().iter().map(informant::queue::Taken::origin).collect()
+}

@@ -1,0 +1,174 @@
+//! What is taken is in flight until it is answered.
+
+use informant::Deleted;
+use informant::Delta;
+use informant::Deltas;
+use informant::queue::Answer;
+
+use super::Fifo;
+use super::drain;
+use super::fifo_over;
+use super::pop;
+use super::pop_all;
+use crate::support::key;
+use crate::support::list;
+use crate::support::object;
+use crate::support::object_of_life;
+use crate::support::observed;
+use crate::support::show_deltas;
+use crate::support::show_taken;
+
+// DF-27, with our outcome
+#[test]
+fn producers_and_getters_do_not_wait_for_processing() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+
+    let receipt = pop(&fifo);
+    fifo.update(object("x", 2));
+    fifo.add(object("y", 3));
+
+    assert_eq!(show_deltas(&fifo.waiting(&key("x")).unwrap()), "Updated x@2");
+    assert_eq!(fifo.waiting_keys(), [key("y"), key("x")]);
+    receipt.done();
+}
+
+// Decision 6
+#[test]
+fn newer_changes_of_an_object_in_flight_are_not_handed_out_until_it_is_answered() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    let receipt = pop(&fifo);
+
+    fifo.update(object("x", 2));
+    assert_eq!(fifo.len(), 0);
+    assert!(fifo.try_drain().unwrap().is_none());
+    receipt.done();
+
+    assert_eq!(pop_all(&fifo), ["Updated x@2"]);
+}
+
+// Decision 6
+#[test]
+fn a_dropped_receipt_is_done() {
+    let fifo = Fifo::new();
+    fifo.replace(&list(9, [("x", 1)]));
+
+    drop(pop(&fifo));
+
+    assert!(fifo.is_synced());
+    assert_eq!(fifo.reached(), Some("9".into()));
+}
+
+// Decision 6
+#[test]
+fn a_receipt_whose_processing_panics_is_done() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    let receipt = pop(&fifo);
+
+    let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| receipt.settle(|_| panic!("on purpose"))));
+
+    assert!(settled.is_err());
+    fifo.update(object("x", 2));
+    assert_eq!(pop_all(&fifo), ["Updated x@2"]);
+}
+
+// DF-29, decision 8
+#[test]
+fn only_the_unprocessed_rest_is_requeued() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    fifo.update(object("x", 2));
+    fifo.update(object("x", 3));
+
+    pop(&fifo).settle(|_| Answer::Requeue { processed: 1 });
+    let receipt = pop(&fifo);
+    assert_eq!(show_taken(receipt.items()), ["Updated x@2, Updated x@3"]);
+    receipt.settle(|_| Answer::Requeue { processed: 2 });
+
+    assert!(fifo.is_empty(), "nothing was left to requeue");
+}
+
+// DF-29, decision 8
+#[test]
+fn newer_changes_take_the_place_of_what_is_requeued_but_for_a_delete() {
+    let fifo = fifo_over([("x", 0), ("y", 0)]);
+    fifo.update(object("x", 1));
+    fifo.update(object("y", 2));
+    fifo.delete(observed("y", 3));
+    fifo.add(object("y", 4));
+    let receipt = drain(&fifo);
+    fifo.update(object("x", 5));
+    fifo.update(object("y", 6));
+
+    receipt.requeue();
+
+    assert_eq!(pop_all(&fifo), ["Updated x@5", "Deleted y@3, Updated y@6"]);
+}
+
+// Decision 6
+#[test]
+fn each_object_of_a_receipt_is_answered_by_itself() {
+    let fifo = Fifo::new();
+    for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
+        fifo.add(object(name, version));
+    }
+
+    drain(&fifo).settle(|taken| match taken.key().name() {
+        "b" => Answer::Requeue { processed: 0 },
+        _ => Answer::Done,
+    });
+    assert_eq!(fifo.waiting_keys(), [key("b")]);
+
+    fifo.add(object("d", 4));
+    let mut receipts = drain(&fifo).split();
+    receipts.pop().unwrap().done();
+    fifo.update(object("b", 5));
+    assert!(fifo.is_empty(), "b is still in flight");
+    receipts.pop().unwrap().done();
+    assert_eq!(pop_all(&fifo), ["Updated b@5"]);
+}
+
+// Decision 8
+#[test]
+fn a_missed_delete_is_not_dropped_for_that_of_a_later_life() {
+    let fifo = fifo_over([("x", 1)]);
+    fifo.replace(&list(5, []));
+    fifo.add(object_of_life("x", 6, "u2"));
+    let receipt = drain(&fifo);
+    fifo.delete(Deleted::Observed(object_of_life("x", 7, "u2")));
+
+    receipt.requeue();
+
+    assert_eq!(pop_all(&fifo), ["Missed x@1, Deleted x@7"]);
+}
+
+// DF-28, DF-29
+#[test]
+fn what_is_requeued_comes_again_after_what_waits() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    fifo.add(object("y", 2));
+
+    pop(&fifo).requeue();
+
+    assert_eq!(pop_all(&fifo), ["Added y@2", "Added x@1"]);
+}
+
+// DF-29
+#[test]
+fn add_if_not_present_leaves_what_waits_or_is_in_flight_alone() {
+    let fifo = Fifo::new();
+    let deltas = |version| Deltas::from(Delta::Updated(object("x", version)));
+
+    assert!(fifo.add_if_not_present(deltas(1)));
+    assert!(!fifo.add_if_not_present(deltas(2)));
+    let receipt = pop(&fifo);
+    assert!(!fifo.add_if_not_present(deltas(3)));
+    assert_eq!(show_taken(receipt.items()), ["Updated x@1"]);
+    receipt.done();
+    assert!(fifo.add_if_not_present(deltas(4)));
+
+    assert_eq!(pop_all(&fifo), ["Updated x@4"]);
+}

@@ -1,0 +1,113 @@
+//! When the first list was processed.
+
+use std::time::Duration;
+
+use informant::Delta;
+use informant::Origin;
+use tokio::time::timeout;
+
+use super::Fifo;
+use super::drain;
+use super::fifo_over;
+use super::origins;
+use super::pop;
+use crate::support::list;
+use crate::support::object;
+use crate::support::observed;
+use crate::support::show_taken;
+
+// DF-21, DF-25
+#[test]
+fn deletes_that_the_first_list_brings_belong_to_the_initial_list() {
+    let fifo = fifo_over([("gone", 1)]);
+    fifo.replace(&list(9, [("here", 2)]));
+    fifo.add(object("later", 10));
+
+    let receipt = drain(&fifo);
+
+    assert_eq!(show_taken(receipt.items()), ["Replaced here@2", "Missed gone@1", "Added later@10"]);
+    assert_eq!(origins(&receipt), [Origin::InitialList, Origin::InitialList, Origin::Live]);
+    receipt.done();
+    assert!(fifo.is_synced());
+}
+
+// DF-21, DF-22, DF-24
+#[test]
+fn a_queue_that_begins_with_a_list_is_synced_when_every_listed_key_is_done() {
+    let fifo = Fifo::new();
+    fifo.replace(&list(9, [("a", 1), ("b", 2), ("a", 3)]));
+    assert!(!fifo.is_synced());
+
+    let receipt = pop(&fifo);
+    assert_eq!(show_taken(receipt.items()), ["Replaced a@1, Replaced a@3"]);
+    receipt.done();
+    assert!(!fifo.is_synced());
+    pop(&fifo).done();
+    assert!(fifo.is_synced());
+
+    fifo.replace(&list(10, [("c", 4)]));
+    assert!(fifo.is_synced(), "once synced, for ever");
+}
+
+// DF-21
+#[test]
+fn a_queue_that_begins_with_a_single_change_is_synced_at_once() {
+    let begin: [fn(&Fifo); 4] = [
+        |fifo| fifo.add(object("x", 1)),
+        |fifo| fifo.update(object("x", 1)),
+        |fifo| fifo.delete(observed("x", 1)),
+        |fifo| assert!(fifo.add_if_not_present(Delta::Added(object("x", 1)).into())),
+    ];
+    for begin in begin {
+        let fifo = Fifo::new();
+        begin(&fifo);
+        assert!(fifo.is_synced());
+    }
+}
+
+// DF-23 and HC-01, with our outcome
+#[test]
+fn an_empty_first_list_is_synced_when_its_empty_receipt_is_done() {
+    let fifo = Fifo::new();
+
+    fifo.replace(&list(50, []));
+
+    assert!(!fifo.is_synced());
+    let receipt = pop(&fifo);
+    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"50".into())));
+    assert!(!fifo.is_synced());
+    receipt.done();
+    assert!(fifo.is_synced());
+    assert_eq!(fifo.reached(), Some("50".into()));
+}
+
+// DF-26, RF-19
+#[tokio::test(start_paused = true)]
+async fn sync_is_announced_after_the_last_initial_object_was_processed_not_when_it_is_taken() {
+    let fifo = Fifo::new();
+    fifo.replace(&list(9, [("x", 1)]));
+
+    let receipt = fifo.pop().await.unwrap();
+    assert!(!fifo.is_synced());
+    assert!(timeout(Duration::from_secs(60), fifo.synced()).await.is_err());
+    receipt.done();
+
+    assert!(fifo.is_synced());
+    fifo.synced().await.unwrap();
+}
+
+// Decision 8
+#[test]
+fn sync_does_not_wait_for_what_failed_once_but_it_still_belongs_to_the_initial_list() {
+    let fifo = Fifo::new();
+    fifo.replace(&list(9, [("x", 1)]));
+
+    pop(&fifo).requeue();
+
+    assert!(fifo.is_synced());
+    assert_eq!(fifo.reached(), None, "nothing of the list is processed yet");
+    let receipt = pop(&fifo);
+    assert_eq!(origins(&receipt), [Origin::InitialList]);
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("9".into()));
+}

@@ -1,0 +1,160 @@
+//! Which version the consumer has reached.
+
+use informant::Delta;
+use informant::queue::Answer;
+
+use super::Fifo;
+use super::drain;
+use super::fifo_over;
+use super::pop;
+use crate::support::list;
+use crate::support::object;
+use crate::support::observed;
+
+// Decision 13
+#[test]
+fn a_dropped_delete_still_tells_its_version() {
+    let fifo = Fifo::new();
+
+    fifo.delete(observed("x", 7));
+
+    let receipt = pop(&fifo);
+    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"7".into())));
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("7".into()));
+}
+
+// DF-31
+#[test]
+fn a_resync_does_not_move_the_version() {
+    let fifo = fifo_over([("x", 1)]);
+    fifo.bookmark("9".into());
+    pop(&fifo).done();
+
+    fifo.resync();
+
+    let receipt = pop(&fifo);
+    assert_eq!(receipt.version(), None);
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("9".into()));
+}
+
+// Decision 13
+#[test]
+fn a_bookmark_wakes_the_consumer_with_its_version_and_is_not_a_first_change() {
+    let fifo = Fifo::new();
+    fifo.bookmark("7".into());
+    fifo.bookmark("8".into());
+    assert!(!fifo.is_synced());
+
+    let receipt = pop(&fifo);
+    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"8".into())));
+    assert_eq!(fifo.reached(), None, "not before it is done");
+    receipt.done();
+
+    assert_eq!(fifo.reached(), Some("8".into()));
+    assert!(fifo.try_pop().unwrap().is_none());
+}
+
+// Decision 13
+#[test]
+fn a_version_is_reached_when_everything_pushed_up_to_it_is_done() {
+    let fifo = Fifo::new();
+    fifo.add(object("a", 1));
+    fifo.add(object("b", 2));
+    fifo.update(object("a", 3));
+    fifo.bookmark("4".into());
+
+    let a = pop(&fifo);
+    let b = pop(&fifo);
+    assert_eq!(a.version(), Some(&"1".into()), "the newest change of a is not reached before the older one of b");
+    b.done();
+    assert_eq!(fifo.reached(), None);
+    a.done();
+    assert_eq!(fifo.reached(), Some("4".into()));
+}
+
+// Decision 13
+#[test]
+fn a_drained_receipt_knows_the_version_that_it_leads_to() {
+    let fifo = Fifo::new();
+    fifo.add(object("a", 1));
+    fifo.delete(observed("a", 5));
+    fifo.add(object("b", 6));
+
+    let receipt = drain(&fifo);
+
+    assert_eq!(receipt.version(), Some(&"6".into()));
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("6".into()));
+}
+
+// Decision 13
+#[test]
+fn a_version_is_not_reached_while_an_older_change_is_requeued() {
+    let fifo = Fifo::new();
+    fifo.add(object("a", 1));
+    fifo.add(object("b", 2));
+    drain(&fifo).settle(|taken| match taken.key().name() {
+        "a" => Answer::Requeue { processed: 0 },
+        _ => Answer::Done,
+    });
+    assert_eq!(fifo.reached(), None);
+
+    let again = pop(&fifo);
+    fifo.update(object("a", 3));
+    again.requeue();
+    assert_eq!(fifo.reached(), None, "the newer change stands for the older one, and is not done");
+    pop(&fifo).done();
+
+    assert_eq!(fifo.reached(), Some("3".into()));
+}
+
+// Decision 13
+#[test]
+fn a_version_that_no_receipt_could_tell_comes_with_an_empty_one() {
+    let fifo = Fifo::new();
+    fifo.add(object("a", 1));
+    fifo.add(object("b", 2));
+    let (a, b) = (pop(&fifo), pop(&fifo));
+    assert_eq!((a.version(), b.version()), (Some(&"1".into()), None));
+
+    b.done();
+    a.done();
+
+    let receipt = pop(&fifo);
+    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"2".into())));
+    receipt.done();
+    assert!(fifo.try_pop().unwrap().is_none());
+}
+
+// Decision 13
+#[test]
+fn a_version_that_could_not_be_stored_is_told_again() {
+    let fifo = Fifo::new();
+    fifo.replace(&list(50, []));
+
+    pop(&fifo).requeue();
+
+    assert_eq!(fifo.reached(), None);
+    assert!(fifo.is_synced(), "but it was attempted");
+    let receipt = pop(&fifo);
+    assert_eq!(receipt.version(), Some(&"50".into()));
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("50".into()));
+}
+
+// Decision 13
+#[test]
+fn what_is_put_back_does_not_set_the_version_back() {
+    let fifo = Fifo::new();
+    fifo.bookmark("9".into());
+    pop(&fifo).done();
+
+    assert!(fifo.add_if_not_present(Delta::Updated(object("x", 1)).into()));
+    let receipt = pop(&fifo);
+
+    assert_eq!(receipt.version(), None);
+    receipt.done();
+    assert_eq!(fifo.reached(), Some("9".into()));
+}

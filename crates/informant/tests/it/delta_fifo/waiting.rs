@@ -1,0 +1,167 @@
+//! Waiting, waking, closing, and what is logged.
+
+use std::time::Duration;
+
+use informant::Delta;
+use informant::queue::Closed;
+use informant::queue::DeltaFifo;
+use tokio::time::timeout;
+
+use super::Fifo;
+use super::fifo_over;
+use super::pop;
+use crate::support::Logs;
+use crate::support::key;
+use crate::support::list;
+use crate::support::object;
+use crate::support::observed;
+use crate::support::poll_once;
+use crate::support::show_taken;
+
+// DF-30
+#[tokio::test(start_paused = true)]
+async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
+    let fifo = Fifo::new();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let fifo = fifo.clone();
+            tokio::spawn(async move { fifo.pop().await.map(drop) })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+
+    fifo.close();
+
+    for pop in waiting {
+        assert_eq!(pop.await.unwrap(), Err(Closed));
+    }
+    fifo.add(object("x", 1));
+    assert_eq!(show_taken(fifo.pop().await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(fifo.pop().await.unwrap_err(), Closed);
+    assert_eq!(fifo.drain().await.unwrap_err(), Closed);
+}
+
+// DF-30, decision 6
+#[test]
+fn a_closed_queue_still_delivers_what_waits_behind_a_receipt() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    let receipt = pop(&fifo);
+    fifo.update(object("x", 2));
+    fifo.close();
+
+    assert!(matches!(fifo.try_pop(), Ok(None)));
+    receipt.done();
+
+    assert_eq!(show_taken(pop(&fifo).items()), ["Updated x@2"]);
+    assert_eq!(fifo.try_pop().unwrap_err(), Closed);
+}
+
+// DF-30, decision 8
+#[tokio::test(start_paused = true)]
+async fn a_closed_queue_is_not_at_its_end_while_something_in_flight_could_come_back() {
+    let fifo = Fifo::new();
+    fifo.add(object("x", 1));
+    let receipt = pop(&fifo);
+    fifo.close();
+    let mut next = Box::pin(fifo.pop());
+    assert!(poll_once(&mut next).await.is_none());
+
+    receipt.requeue();
+
+    assert_eq!(show_taken(next.await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(fifo.pop().await.unwrap_err(), Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_sync_hears_when_it_cannot_come_any_more() {
+    let fifo = Fifo::new();
+    let mut synced = Box::pin(fifo.synced());
+    assert!(poll_once(&mut synced).await.is_none());
+
+    fifo.close();
+
+    assert_eq!(synced.await, Err(Closed));
+}
+
+/// Waits until a future that was not ready is, after something was done to the queue.
+async fn is_woken<F: Future>(future: F, act: impl FnOnce()) -> bool {
+    let mut future = Box::pin(future);
+    assert!(poll_once(&mut future).await.is_none(), "it should wait");
+    act();
+    timeout(Duration::from_secs(1), future).await.is_ok()
+}
+
+// Decision 6
+#[tokio::test(start_paused = true)]
+async fn everything_that_gives_the_consumer_something_wakes_it() {
+    type Push = (&'static str, fn(&Fifo));
+    let pushes: [Push; 10] = [
+        ("add", |fifo| fifo.add(object("x", 5))),
+        ("update", |fifo| fifo.update(object("x", 5))),
+        ("delete", |fifo| fifo.delete(observed("known", 5))),
+        ("a delete that is dropped", |fifo| fifo.delete(observed("nobody", 5))),
+        ("delete_unread", |fifo| fifo.delete_unread(&key("known"), Some("5".into()))),
+        ("replace", |fifo| fifo.replace(&list(5, [("x", 5)]))),
+        ("a list that changes nothing", |fifo| fifo.replace(&list(5, []))),
+        ("resync", |fifo| fifo.resync()),
+        ("bookmark", |fifo| fifo.bookmark("5".into())),
+        ("add_if_not_present", |fifo| assert!(fifo.add_if_not_present(Delta::Added(object("x", 5)).into()))),
+    ];
+    for (name, push) in pushes {
+        let fifo = fifo_over([("known", 1)]);
+        assert!(is_woken(fifo.pop(), || push(&fifo)).await, "pop after {name}");
+        let fifo = fifo_over([("known", 1)]);
+        assert!(is_woken(fifo.drain(), || push(&fifo)).await, "drain after {name}");
+    }
+}
+
+// Decision 6
+#[tokio::test(start_paused = true)]
+async fn an_answer_wakes_whoever_waits_for_what_it_held_back() {
+    for requeues in [false, true] {
+        let fifo = Fifo::new();
+        fifo.replace(&list(9, [("x", 1)]));
+        let receipt = pop(&fifo);
+        fifo.update(object("x", 10));
+        let answer = || if requeues { receipt.requeue() } else { receipt.done() };
+        assert!(is_woken(fifo.pop(), answer).await);
+
+        let fifo = Fifo::new();
+        fifo.replace(&list(9, [("x", 1)]));
+        let receipt = pop(&fifo);
+        let answer = || if requeues { receipt.requeue() } else { receipt.done() };
+        assert!(is_woken(fifo.synced(), answer).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pop_waits_until_something_is_pushed_and_a_dropped_pop_takes_nothing() {
+    let fifo = Fifo::new();
+    assert!(timeout(Duration::from_secs(60), fifo.pop()).await.is_err());
+
+    let mut dropped = Box::pin(fifo.pop());
+    assert!(poll_once(&mut dropped).await.is_none());
+    fifo.add(object("x", 1));
+    drop(dropped);
+
+    assert_eq!(show_taken(fifo.pop().await.unwrap().items()), ["Added x@1"]);
+}
+
+// DF-36
+#[tokio::test(start_paused = true)]
+async fn slow_processing_is_logged_if_more_than_ten_objects_wait_behind_it() {
+    let logs = Logs::capture();
+    for (waiting, elapsed_ms, is_logged) in [(11, 100, true), (11, 99, false), (10, 100, false)] {
+        let fifo = DeltaFifo::builder().name("pods").build();
+        (0..=waiting).for_each(|number| fifo.add(object(&number.to_string(), 1)));
+        let receipt = fifo.pop().await.unwrap();
+
+        tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
+        receipt.done();
+
+        let logged = logs.take();
+        assert_eq!(logged.contains("processing is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");
+        assert!(!is_logged || logged.contains(r#"queue="pods" count=1 waiting=11 elapsed_ms=100"#), "{logged}");
+    }
+}
