@@ -38,7 +38,7 @@ pub struct IndexPanic {
     pub message: String,
 }
 
-/// The values of many objects in many indexes, in three allocations.
+/// The values of many objects in many indexes, in three buffers that can be used again.
 #[derive(Default)]
 pub(super) struct Computed {
     /// All texts, one after the other.
@@ -92,13 +92,36 @@ impl Computed {
         objects: impl Iterator<Item = &'a Cached<O>>,
         functions: &[Arc<IndexFunction<O>>],
     ) -> Self {
-        let mut computed = Self { columns: functions.len(), ..Self::default() };
+        let mut computed = Self::default();
+        computed.fill(objects, functions);
+        computed
+    }
+
+    /// As [`new`](Self::new), in place of what was here.
+    pub(super) fn fill<'a, O: 'a>(
+        &mut self,
+        objects: impl Iterator<Item = &'a Cached<O>>,
+        functions: &[Arc<IndexFunction<O>>],
+    ) {
+        self.clear();
+        self.columns = functions.len();
         for object in objects {
             for function in functions {
-                computed.add_cell(object, function);
+                self.add_cell(object, function);
             }
         }
-        computed
+    }
+
+    fn clear(&mut self) {
+        const SMALL: usize = 64 * 1024;
+        if self.texts.capacity().max(self.cells.capacity()) > SMALL {
+            // Buffers of a large batch are not kept.
+            *self = Self::default();
+        }
+        self.texts.clear();
+        self.values.clear();
+        self.cells.clear();
+        self.panics.clear();
     }
 
     /// How many values there are altogether.

@@ -46,9 +46,15 @@ pub struct Indexer<O> {
     /// Writers take turns. Index functions run in the turn, before any reader has to wait.
     ///
     /// An index function that tries to write would wait for its own turn. The lock lets it in again, and the cell refuses.
-    ///
+    turn: ReentrantMutex<RefCell<Turn<O>>>,
+}
+
+/// What belongs to the writer whose turn it is.
+struct Turn<O> {
     /// INV-S4: the functions of the table's indexes, in the same order.
-    turn: ReentrantMutex<RefCell<Vec<Arc<IndexFunction<O>>>>>,
+    functions: Vec<Arc<IndexFunction<O>>>,
+    /// Buffers for the values of a batch.
+    computed: Computed,
 }
 
 /// Settings of an [`Indexer`].
@@ -106,7 +112,7 @@ impl<O> Indexer<O> {
 
     /// Applies all writes of a batch at once: a reader sees none of them or all.
     pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
-        self.in_turn(|functions| self.apply_in_turn(functions, batch))
+        self.in_turn(|turn| self.apply_in_turn(turn, batch))
     }
 
     /// Makes the cache what a list says, at once. The replacements are the removals, then the listed objects in order.
@@ -114,10 +120,10 @@ impl<O> Indexer<O> {
     /// Of a key that is listed twice only the last object counts. What is listed as quarantined stays. An object that is
     /// the very same as the stored one is not indexed again.
     pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
-        self.in_turn(|functions| self.replace_in_turn(functions, relist))
+        self.in_turn(|turn| self.replace_in_turn(turn, relist))
     }
 
-    fn replace_in_turn(&self, functions: &[Arc<IndexFunction<O>>], relist: &Relist<O>) -> Applied<O> {
+    fn replace_in_turn(&self, turn: &mut Turn<O>, relist: &Relist<O>) -> Applied<O> {
         let table = Arc::clone(&self.shared.table.read());
         let is_missing = relist.missing();
         let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
@@ -135,7 +141,7 @@ impl<O> Indexer<O> {
         }
         batch.at(relist.version.clone());
         drop(table);
-        let Applied { mut replacements, index_panics } = self.apply_in_turn(functions, batch);
+        let Applied { mut replacements, index_panics } = self.apply_in_turn(turn, batch);
 
         let mut changed = replacements.split_off(removals).into_iter();
         replacements.extend(listed.into_iter().filter_map(|(object, is_stored)| match is_stored {
@@ -184,7 +190,7 @@ impl<O> Indexer<O> {
 
     /// Gives the position of the first one, and the panics on stored objects.
     fn add_functions(&self, added: Vec<Arc<IndexFunction<O>>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
-        self.in_turn(|functions| self.add_in_turn(functions, added))
+        self.in_turn(|turn| self.add_in_turn(&mut turn.functions, added))
     }
 
     fn add_in_turn(
@@ -214,20 +220,20 @@ impl<O> Indexer<O> {
     }
 
     /// Waits for the writers' turn.
-    fn in_turn<R>(&self, write: impl FnOnce(&mut Vec<Arc<IndexFunction<O>>>) -> R) -> R {
+    fn in_turn<R>(&self, write: impl FnOnce(&mut Turn<O>) -> R) -> R {
         let turn = self.turn.lock();
-        let Ok(mut functions) = turn.try_borrow_mut() else {
+        let Ok(mut turn) = turn.try_borrow_mut() else {
             panic!("an index function must not write to the cache that it indexes")
         };
-        write(&mut functions)
+        write(&mut turn)
     }
 
-    fn apply_in_turn(&self, functions: &[Arc<IndexFunction<O>>], batch: WriteBatch<O>) -> Applied<O> {
-        let mut computed = Computed::new(batch.upserts(), functions);
-        let index_panics = std::mem::take(&mut computed.panics);
+    fn apply_in_turn(&self, turn: &mut Turn<O>, batch: WriteBatch<O>) -> Applied<O> {
+        let Turn { functions, computed } = turn;
+        computed.fill(batch.upserts(), functions);
         let WriteBatch { writes, version } = batch;
-        let replacements = self.change(writes.len(), computed.len(), |table| table.apply(writes, &computed, version));
-        Applied { replacements, index_panics }
+        let replacements = self.change(writes.len(), computed.len(), |table| table.apply(writes, computed, version));
+        Applied { replacements, index_panics: std::mem::take(&mut computed.panics) }
     }
 
     /// Changes the state, in the caller's turn, so that readers see it from one moment to the next. What a change replaces
@@ -255,10 +261,10 @@ impl<O> Indexer<O> {
 #[cfg(test)]
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
-        self.in_turn(|functions| {
+        self.in_turn(|turn| {
             let table = self.shared.table.read();
             table.check_invariants();
-            for (position, function) in functions.iter().enumerate() {
+            for (position, function) in turn.functions.iter().enumerate() {
                 assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
             }
         });
@@ -286,7 +292,7 @@ impl<O> IndexerBuilder<O> {
         let mut table = Table::default();
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
         let shared = Arc::new(Shared { table: RwLock::new(Arc::new(table)), resource: self.resource });
-        Indexer { shared, turn: ReentrantMutex::new(RefCell::new(functions)) }
+        Indexer { shared, turn: ReentrantMutex::new(RefCell::new(Turn { functions, computed: Computed::default() })) }
     }
 }
 
