@@ -10,6 +10,7 @@ use kube::core::TypeMeta;
 use super::DecodeError;
 use super::Identity;
 use super::Uid;
+use super::raw::served_as;
 use crate::Key;
 use crate::ResourceVersion;
 
@@ -61,7 +62,7 @@ impl<O> Cached<O> {
     where
         O: kube::Resource<DynamicType = ()>,
     {
-        Ok(Self::with_types(Identity::of(&object)?, Arc::new(TypeMeta::resource::<O>()), object))
+        Ok(Self::with_types(Identity::of(&object)?, Arc::new(served_as::<O>()), object))
     }
 
     /// Key, uid and version together.

@@ -38,6 +38,9 @@ use crate::Key;
 /// ```
 pub struct Scanner {
     types: Arc<TypeMeta>,
+    /// The members that are filled in where the object has no type: made once, written for every item of a list.
+    api_version: String,
+    kind: String,
     keep_managed_fields: bool,
     /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
     compact: String,
@@ -57,15 +60,22 @@ impl Scanner {
 
     /// Accepts objects of this apiVersion and kind; if both are empty, objects of any.
     pub fn new(types: TypeMeta) -> Self {
-        Self { types: Arc::new(types), keep_managed_fields: false, compact: String::new() }
+        let member = |name: &str, value: &str| match value {
+            "" => String::new(),
+            value => format!("\"{name}\":{},", serde_json::Value::from(value)),
+        };
+        Self {
+            api_version: member("apiVersion", &types.api_version),
+            kind: member("kind", &types.kind),
+            types: Arc::new(types),
+            keep_managed_fields: false,
+            compact: String::new(),
+        }
     }
 
     /// Accepts objects of a kind that is known at compile time; `PartialObjectMeta` of any kind included.
     pub fn of_kind<K: kube::Resource<DynamicType = ()>>() -> Self {
-        Self::new(match K::metadata_api() {
-            true => TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() },
-            false => TypeMeta::resource::<K>(),
-        })
+        Self::new(served_as::<K>())
     }
 
     /// Keeps `metadata.managedFields`. Default: cut.
@@ -114,18 +124,15 @@ impl Scanner {
 
     /// Writes the type fields that are missing to the front; gives the number of bytes that they take.
     fn fill_in_types(&mut self, found: &scan::Found<'_>) -> usize {
-        let mut front = String::new();
-        for (name, value, is_missing) in [
-            ("apiVersion", &self.types.api_version, found.api_version.is_none()),
-            ("kind", &self.types.kind, found.kind.is_none()),
-        ] {
-            if is_missing && !value.is_empty() {
-                front.push_str(&format!("\"{name}\":{},", serde_json::Value::from(value.as_str())));
-            }
-        }
+        let before = self.compact.len();
         // Something always follows the brace: an object without metadata was refused.
-        self.compact.insert_str(1, &front);
-        front.len()
+        if found.kind.is_none() {
+            self.compact.insert_str(1, &self.kind);
+        }
+        if found.api_version.is_none() {
+            self.compact.insert_str(1, &self.api_version);
+        }
+        self.compact.len() - before
     }
 }
 
@@ -167,6 +174,14 @@ impl<'a> RawObject<'a> {
     pub fn decode<O: Object>(self) -> Result<Arc<Cached<O>>, DecodeError> {
         let object = O::decode(&self)?;
         Ok(Arc::new(Cached::with_types(self.identity, self.types, object)))
+    }
+}
+
+/// The type under which the server sends objects of a kind.
+pub(super) fn served_as<K: kube::Resource<DynamicType = ()>>() -> TypeMeta {
+    match K::metadata_api() {
+        true => TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() },
+        false => TypeMeta::resource::<K>(),
     }
 }
 

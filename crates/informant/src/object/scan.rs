@@ -77,6 +77,7 @@ enum Progress {
 }
 
 /// What is wrong with a field, although it is JSON.
+#[derive(Clone, Copy)]
 enum Trouble {
     Duplicate(&'static str),
     Expected(&'static str, &'static str),
@@ -169,7 +170,7 @@ impl<'a> Fields<'a> {
             Some(b'{') => walk.members(|walk, _| {
                 match walk.peek() {
                     Some(b'"') => walk.string().map(drop)?,
-                    _ => self.refuse(walk, Trouble::Expected(field, "an object of strings"), IN_METADATA + 1)?,
+                    _ => self.refuse(walk, expected, IN_METADATA + 1)?,
                 }
                 Ok(Member::Keep)
             }),

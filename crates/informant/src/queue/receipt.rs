@@ -166,18 +166,17 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         &self.ticket
     }
 
-    pub(super) fn queue(&self) -> &Q {
-        &self.queue
-    }
-
     /// Takes the items out, to make other receipts of them; dropping this one then answers for none of them.
     pub(super) fn take_items(&mut self) -> Vec<Q::Taken> {
         std::mem::take(&mut self.items)
     }
 
     /// A receipt for an item that was taken out of this one.
-    pub(super) fn of_one(&self, queue: Q, item: Q::Taken) -> Self {
-        let ticket = Q::Ticket::default();
+    pub(super) fn of_one(&self, item: Q::Taken) -> Self
+    where
+        Q: Clone,
+    {
+        let (queue, ticket) = (self.queue.clone(), Q::Ticket::default());
         Self { queue, items: vec![item], ticket, version: None, taken_at: self.taken_at, is_answered: false }
     }
 }

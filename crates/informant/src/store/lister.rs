@@ -142,7 +142,7 @@ impl<O> Lister<O> {
 
     /// All values that some object has in an index, each once; none if there is no such index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.read(|table| table.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default())
+        self.read(|table| table.index_values(index))
     }
 
     /// The current state, to be asked as often as needed while the cache goes on.

@@ -92,7 +92,7 @@ impl<O> Snapshot<O> {
 
     /// All values that some object has in an index, each once; none if there was no such index yet.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.table.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
+        self.table.index_values(index)
     }
 }
 

@@ -112,6 +112,11 @@ impl<O> Table<O> {
         keys
     }
 
+    /// All values of an index, each once; none if there is no such index.
+    pub(super) fn index_values(&self, index: &str) -> Vec<Arc<str>> {
+        self.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
+    }
+
     /// The objects of a namespace by its index, or `None` if there is no such index.
     pub(super) fn in_namespace(&self, namespace: &str) -> Option<Vec<Arc<Cached<O>>>> {
         let index = self.index(NAMESPACE_INDEX).ok()?;
@@ -172,18 +177,22 @@ impl<O> Table<O> {
     /// A copy to be changed aside, by so many writes with so many index values: pointers, not objects. If most slots are
     /// empty, it has no empty ones.
     pub(super) fn copy(&self, writes: usize, values: usize) -> Self {
-        if !self.objects.is_sparse() {
-            let end = self.objects.end() + writes;
-            let copy_index = |index: &TableIndex<O>| TableIndex {
-                function: Arc::clone(&index.function),
-                buckets: index.buckets.copy_with_room(end, values),
-            };
-            return Self {
-                objects: self.objects.copy_with_room(writes),
-                indexes: self.indexes.iter().map(copy_index).collect(),
-                version: self.version.clone(),
-            };
+        if self.objects.is_sparse() {
+            return self.moved_together();
         }
+        let end = self.objects.end() + writes;
+        let copy_index = |index: &TableIndex<O>| TableIndex {
+            function: Arc::clone(&index.function),
+            buckets: index.buckets.copy_with_room(end, values),
+        };
+        Self {
+            objects: self.objects.copy_with_room(writes),
+            indexes: self.indexes.iter().map(copy_index).collect(),
+            version: self.version.clone(),
+        }
+    }
+
+    fn moved_together(&self) -> Self {
         let mut copy = Self { version: self.version.clone(), ..Self::default() };
         copy.indexes = self.indexes.iter().map(|index| TableIndex::new(Arc::clone(&index.function))).collect();
         for (old, object) in self.objects.occupied() {

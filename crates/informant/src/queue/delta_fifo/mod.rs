@@ -266,7 +266,7 @@ impl<O> Receipt<DeltaFifo<O>> {
     /// ```
     pub fn split(mut self) -> Vec<Self> {
         let items = self.take_items();
-        items.into_iter().map(|item| self.of_one(self.queue().clone(), item)).collect()
+        items.into_iter().map(|item| self.of_one(item)).collect()
     }
 }
 

@@ -123,7 +123,7 @@ impl<O> State<O> {
         self.initial_left.get_or_insert(0);
         let delta = Delta::Deleted(deleted);
         let version = delta.version().cloned();
-        if exists { self.push_with_version(delta, version) } else { self.notice(version, Initial::No) }
+        if exists { self.push_with_version(delta, version) } else { self.notice(version) }
     }
 
     /// Queues a delete whose final state is unreadable, with the newest state there is.
@@ -137,7 +137,7 @@ impl<O> State<O> {
         self.initial_left.get_or_insert(0);
         match last_known {
             Some(last_known) => self.push_with_version(Delta::Deleted(Deleted::Missed { last_known }), version),
-            None => self.notice(version, Initial::No),
+            None => self.notice(version),
         }
     }
 
@@ -197,7 +197,7 @@ impl<O> State<O> {
 
     /// Tells the consumer a version that came without a change.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
-        self.notice(Some(version), Initial::No);
+        self.notice(Some(version));
     }
 
     pub(super) fn close(&mut self) {
@@ -323,7 +323,7 @@ impl<O> State<O> {
                 waiting.deltas.push(delta);
                 if waiting.hold.initial == Initial::No && hold.initial == Initial::Counted {
                     waiting.hold.initial = Initial::Counted;
-                    self.initial_left = self.initial_left.map(|left| left + 1);
+                    self.count(Initial::Counted);
                 }
             }
             None => self.wait(slot, delta.into(), hold),
@@ -345,12 +345,12 @@ impl<O> State<O> {
         }
     }
 
-    fn notice(&mut self, version: Option<ResourceVersion>, initial: Initial) {
+    fn notice(&mut self, version: Option<ResourceVersion>) {
         match self.notices.last() {
             // A consumer that does not look has one notice to read, not thousands.
             Some(notice) if self.marks.is_newest(notice.mark) => self.marks.renew(version),
             Some(_) | None => {
-                self.notice_at(version, initial);
+                self.notice_at(version, Initial::No);
             }
         }
     }
@@ -365,8 +365,13 @@ impl<O> State<O> {
 
     fn hold(&mut self, hold: Hold) {
         self.marks.hold(hold.mark);
-        if hold.initial == Initial::Counted {
-            self.initial_left = self.initial_left.map(|left| left + 1);
+        self.count(hold.initial);
+    }
+
+    fn count(&mut self, initial: Initial) {
+        match initial {
+            Initial::Counted => self.initial_left = self.initial_left.map(|left| left + 1),
+            Initial::No | Initial::Attempted => {}
         }
     }
 

@@ -94,14 +94,16 @@ impl<O> State<O> {
     /// Queues a delete whose final state is unreadable. With known objects the newest state is looked for; without, whoever
     /// takes it does that.
     pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+        let change = known.map_or(Some(Change::Lost(key.clone())), |known| {
+            let last_known = match self.queued_deltas().filter(|delta| delta.key() == key).last() {
+                Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
+                None => known.get(key),
+            };
+            last_known.map(|last_known| Change::One(Delta::Deleted(Deleted::Missed { last_known })))
+        });
         self.initial_end.get_or_insert(0);
-        let Some(known) = known else { return self.push(Change::Lost(key.clone()), version) };
-        let last_known = match self.newest_queued().get(key) {
-            Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
-            None => known.get(key),
-        };
-        match last_known {
-            Some(last_known) => self.push(Change::One(Delta::Deleted(Deleted::Missed { last_known })), version),
+        match change {
+            Some(change) => self.push(change, version),
             None => version.into_iter().for_each(|version| self.bookmark(version)),
         }
     }
