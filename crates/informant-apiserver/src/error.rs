@@ -1,0 +1,338 @@
+//! Every refusal, and how Kubernetes words it: the code, the reason and the `Status` body.
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::registry::kind::Kind;
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    /// Nothing is served there.
+    #[error("the server could not find the requested resource")]
+    UnknownPath,
+
+    /// There is no such object.
+    #[error("{} \"{name}\" not found", of.resource)]
+    NotFound {
+        /// The kind that was asked for.
+        of: Of,
+        /// Its name.
+        name: String,
+    },
+
+    /// There is such an object already.
+    #[error("{} \"{name}\" already exists", of.resource)]
+    AlreadyExists {
+        /// The kind.
+        of: Of,
+        /// The name that is taken.
+        name: String,
+    },
+
+    /// The object is not in the state that the request relies on.
+    #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", of.resource)]
+    Conflict {
+        /// The kind.
+        of: Of,
+        /// The object.
+        name: String,
+        /// What differs.
+        why: String,
+    },
+
+    /// The content is not acceptable.
+    #[error("{} \"{name}\" is invalid: {}", of.kind, join(causes))]
+    Invalid {
+        /// The kind.
+        of: Of,
+        /// The object, if it has a name.
+        name: String,
+        /// One entry for each field that is wrong.
+        causes: Vec<Cause>,
+    },
+
+    /// The request itself makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+
+    /// The path exists, the verb does not.
+    #[error("the server does not allow this method on the requested resource")]
+    MethodNotAllowed,
+
+    /// No content type that the client accepts.
+    #[error("only the following media types are accepted: application/json")]
+    NotAcceptable,
+
+    /// The body is of a type that the server does not read.
+    #[error("the body of the request was in an unknown format - accepted media types include: application/json")]
+    UnsupportedMediaType,
+
+    /// The body is larger than the server reads.
+    #[error("the request body is larger than {limit} bytes")]
+    TooLarge {
+        /// How much it reads.
+        limit: usize,
+    },
+
+    /// The history that was asked for is gone.
+    #[error("{why}")]
+    Expired {
+        /// What is too old.
+        why: String,
+        /// A token that goes on from the same place at the newest version.
+        continue_anyway: Option<String>,
+    },
+
+    /// The version that was asked for does not exist yet.
+    #[error("Too large resource version: {asked}, current: {current}")]
+    VersionTooLarge {
+        /// What the client wants to see.
+        asked: u64,
+        /// What the server has.
+        current: u64,
+    },
+
+    /// The server's own failure, or a client's mistake that Kubernetes reports like one.
+    #[error("{0}")]
+    Internal(String),
+
+    /// A refusal made on command.
+    #[error("{message}")]
+    Ordered {
+        /// The HTTP code.
+        code: u16,
+        /// The message.
+        message: String,
+        /// The seconds of `Retry-After`.
+        retry_after: Option<u32>,
+    },
+}
+
+/// The kind that an error speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Of {
+    pub(crate) group: String,
+    pub(crate) plural: String,
+    pub(crate) resource: String,
+    pub(crate) kind: String,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub(crate) reason: &'static str,
+    pub(crate) field: &'static str,
+    pub(crate) message: String,
+}
+
+impl Cause {
+    pub(crate) fn required(field: &'static str, why: &str) -> Self {
+        Self { reason: "FieldValueRequired", field, message: format!("Required value: {why}") }
+    }
+
+    pub(crate) fn invalid(field: &'static str, value: &str, why: &str) -> Self {
+        Self { reason: "FieldValueInvalid", field, message: format!("Invalid value: {value}: {why}") }
+    }
+
+    pub(crate) fn forbidden(field: &'static str, why: &str) -> Self {
+        Self { reason: "FieldValueForbidden", field, message: format!("Forbidden: {why}") }
+    }
+}
+
+impl From<&Kind> for Of {
+    fn from(kind: &Kind) -> Self {
+        let in_group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
+        Self {
+            group: kind.group.to_string(),
+            plural: kind.plural.to_string(),
+            resource: kind.resource(),
+            kind: format!("{}{in_group}", kind.kind),
+        }
+    }
+}
+
+impl ApiError {
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::NotFound { of: kind.into(), name: name.into() }
+    }
+
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        Self::AlreadyExists { of: kind.into(), name: name.into() }
+    }
+
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: impl Into<String>) -> Self {
+        Self::Conflict { of: kind.into(), name: name.into(), why: why.into() }
+    }
+
+    pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
+        Self::Invalid { of: kind.into(), name: name.into(), causes: vec![cause] }
+    }
+
+    /// The parameters of a list or watch contradict each other.
+    pub(crate) fn invalid_options(cause: Cause) -> Self {
+        let of = Of {
+            group: "meta.k8s.io".into(),
+            plural: String::new(),
+            resource: String::new(),
+            kind: "ListOptions.meta.k8s.io".into(),
+        };
+        Self::Invalid { of, name: String::new(), causes: vec![cause] }
+    }
+
+    /// A watch starts before everything that the server remembers.
+    pub(crate) fn version_too_old(asked: u64, oldest: u64) -> Self {
+        Self::Expired { why: format!("too old resource version: {asked} ({oldest})"), continue_anyway: None }
+    }
+
+    /// The HTTP code.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::UnknownPath | Self::NotFound { .. } => 404,
+            Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
+            Self::Invalid { .. } => 422,
+            Self::BadRequest(_) => 400,
+            Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::UnsupportedMediaType => 415,
+            Self::TooLarge { .. } => 413,
+            Self::Expired { .. } => 410,
+            Self::VersionTooLarge { .. } => 504,
+            Self::Internal(_) => 500,
+            Self::Ordered { code, .. } => *code,
+        }
+    }
+
+    /// The machine-readable reason; empty where Kubernetes gives none.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::UnknownPath | Self::NotFound { .. } => "NotFound",
+            Self::AlreadyExists { .. } => "AlreadyExists",
+            Self::Conflict { .. } => "Conflict",
+            Self::Invalid { .. } => "Invalid",
+            Self::BadRequest(_) => "BadRequest",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+            Self::TooLarge { .. } => "RequestEntityTooLarge",
+            Self::Expired { .. } => "Expired",
+            Self::VersionTooLarge { .. } => "Timeout",
+            Self::Internal(_) => "",
+            Self::Ordered { code, .. } => usual_reason(*code),
+        }
+    }
+
+    /// The seconds that the client is asked to wait.
+    pub fn retry_after(&self) -> Option<u32> {
+        match self {
+            Self::VersionTooLarge { .. } => Some(1),
+            Self::Ordered { retry_after, .. } => *retry_after,
+            Self::UnknownPath
+            | Self::NotFound { .. }
+            | Self::AlreadyExists { .. }
+            | Self::Conflict { .. }
+            | Self::Invalid { .. }
+            | Self::BadRequest(_)
+            | Self::MethodNotAllowed
+            | Self::NotAcceptable
+            | Self::UnsupportedMediaType
+            | Self::TooLarge { .. }
+            | Self::Expired { .. }
+            | Self::Internal(_) => None,
+        }
+    }
+
+    /// The `Status` object of the answer.
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.to_string(),
+            "code": self.code(),
+        });
+        if !self.reason().is_empty() {
+            status["reason"] = json!(self.reason());
+        }
+        if let Self::Expired { continue_anyway: Some(token), .. } = self {
+            status["metadata"]["continue"] = json!(token);
+        }
+        let mut details = self.details();
+        if let Some(seconds) = self.retry_after() {
+            details.get_or_insert_with(|| json!({}))["retryAfterSeconds"] = json!(seconds);
+        }
+        if let Some(details) = details {
+            status["details"] = details;
+        }
+        status
+    }
+
+    fn details(&self) -> Option<Value> {
+        match self {
+            Self::NotFound { of, name } | Self::AlreadyExists { of, name } | Self::Conflict { of, name, .. } => {
+                Some(named(name, &of.group, &of.plural))
+            }
+            Self::Invalid { of, name, causes } => {
+                let kind = of.kind.split('.').next().unwrap_or_default();
+                let mut details = named(name, &of.group, kind);
+                details["causes"] = causes
+                    .iter()
+                    .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
+                    .collect();
+                Some(details)
+            }
+            Self::VersionTooLarge { .. } => {
+                let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+                Some(json!({"causes": [cause]}))
+            }
+            Self::UnknownPath => Some(json!({})),
+            Self::BadRequest(_)
+            | Self::MethodNotAllowed
+            | Self::NotAcceptable
+            | Self::UnsupportedMediaType
+            | Self::TooLarge { .. }
+            | Self::Expired { .. }
+            | Self::Internal(_)
+            | Self::Ordered { .. } => None,
+        }
+    }
+}
+
+fn named(name: &str, group: &str, kind: &str) -> Value {
+    let mut details = json!({"kind": kind});
+    for (field, value) in [("name", name), ("group", group)] {
+        if !value.is_empty() {
+            details[field] = json!(value);
+        }
+    }
+    details
+}
+
+fn join(causes: &[Cause]) -> String {
+    let texts = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect::<Vec<_>>();
+    if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) }
+}
+
+/// The reason that Kubernetes gives with a code.
+pub(crate) fn usual_reason(code: u16) -> &'static str {
+    match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        409 => "Conflict",
+        410 => "Expired",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "",
+    }
+}

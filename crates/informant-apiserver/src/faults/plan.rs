@@ -1,0 +1,122 @@
+//! Which faults hit a request: the rules, how often each has struck, and chance.
+
+use crate::faults::Fault;
+use crate::faults::On;
+use crate::http::request::Verb;
+
+/// The number of a rule, to remove it or to ask how often it struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuleId(u64);
+
+/// All rules, in the order in which they were made.
+pub(crate) struct Plan {
+    rules: Vec<Rule>,
+    seed: u64,
+    made: u64,
+}
+
+struct Rule {
+    id: RuleId,
+    on: On,
+    fault: Fault,
+    met: usize,
+    struck: usize,
+    /// Each rule has a chance of its own, so that one more rule changes nothing for the others.
+    chance: fastrand::Rng,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { rules: Vec::new(), seed, made: 0 }
+    }
+
+    pub(crate) fn add(&mut self, on: On, fault: Fault) -> RuleId {
+        let id = RuleId(self.made);
+        self.made += 1;
+        let chance = fastrand::Rng::with_seed(self.seed ^ id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.rules.push(Rule { id, on, fault, met: 0, struck: 0, chance });
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: RuleId) {
+        self.rules.retain(|rule| rule.id != id);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    /// How often a rule struck; none if it was removed.
+    pub(crate) fn struck(&self, id: RuleId) -> Option<usize> {
+        self.rules.iter().find(|rule| rule.id == id).map(|rule| rule.struck)
+    }
+
+    /// What happens to a request.
+    pub(crate) fn strike(&mut self, verb: Verb, resource: &str) -> Vec<Fault> {
+        self.rules.iter_mut().filter_map(|rule| rule.strike(verb, resource).then(|| rule.fault.clone())).collect()
+    }
+}
+
+impl Rule {
+    fn strike(&mut self, verb: Verb, resource: &str) -> bool {
+        let plural = resource.split('.').next();
+        let is_meant = |wanted: &String| wanted == resource || Some(wanted.as_str()) == plural;
+        let fits = self.on.verbs.as_ref().is_none_or(|verbs| verbs.contains(&verb))
+            && self.on.resource.as_ref().is_none_or(is_meant);
+        if !fits || self.on.times.is_some_and(|times| self.struck >= times) {
+            return false;
+        }
+        self.met += 1;
+        let strikes = self.met > self.on.skip && self.chance.f64() < self.on.probability;
+        self.struck += usize::from(strikes);
+        strikes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strikes(on: On, requests: &[(Verb, &str)]) -> String {
+        let mut plan = Plan::new(7);
+        plan.add(on, Fault::Refuse);
+        requests.iter().map(|(verb, kind)| if plan.strike(*verb, kind).is_empty() { '.' } else { 'x' }).collect()
+    }
+
+    #[test]
+    fn a_rule_strikes_by_verb_and_kind() {
+        let requests = [
+            (Verb::List, "pods"),
+            (Verb::Watch, "pods"),
+            (Verb::WatchList, "pods"),
+            (Verb::Watch, "deployments.apps"),
+            (Verb::Discover, ""),
+        ];
+
+        assert_eq!(strikes(On::any(), &requests), "xxxxx");
+        assert_eq!(strikes(On::watch(), &requests), ".xxx.");
+        assert_eq!(strikes(On::watch_list(), &requests), "..x..");
+        assert_eq!(strikes(On::any().of("pods"), &requests), "xxx..");
+        assert_eq!(strikes(On::any().of("deployments"), &requests), "...x.");
+        assert_eq!(strikes(On::list().of("deployments.apps"), &requests), ".....");
+    }
+
+    #[test]
+    fn a_rule_counts_the_requests_that_fit() {
+        let requests = [(Verb::List, "pods"); 5];
+
+        assert_eq!(strikes(On::list().once(), &requests), "x....");
+        assert_eq!(strikes(On::list().skip(1).times(2), &requests), ".xx..");
+        assert_eq!(strikes(On::list().skip(3), &requests), "...xx");
+    }
+
+    #[test]
+    fn chance_is_repeated_by_its_seed() {
+        let requests = [(Verb::List, "pods"); 40];
+        let run = strikes(On::any().with_probability(0.5), &requests);
+
+        assert_eq!(run, strikes(On::any().with_probability(0.5), &requests));
+        assert!(run.contains('x') && run.contains('.'));
+        assert_eq!(strikes(On::any().with_probability(0.0), &requests), ".".repeat(40));
+    }
+}

@@ -1,0 +1,297 @@
+//! What each request does: from the request that was understood to the answer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::faults::Fault;
+use crate::faults::wire::error_line;
+use crate::http::answer::Answer;
+use crate::http::negotiate::AnswerTo;
+use crate::http::negotiate::form;
+use crate::http::params::Moment;
+use crate::http::request::ApiRequest;
+use crate::http::request::Document;
+use crate::http::request::Place;
+use crate::http::request::Target;
+use crate::http::request::Verb;
+use crate::list::ListQuery;
+use crate::list::expired_token;
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::rules::Part;
+use crate::objects::rules::Preconditions;
+use crate::registry::Served;
+use crate::registry::discovery;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Scope;
+use crate::select::Selector;
+use crate::server::Shared;
+use crate::watch::Start;
+use crate::watch::Watch;
+use crate::watch::stream::WatchStream;
+use crate::world::Deleted;
+use crate::world::Run;
+
+/// A request with everything that its answer depends on.
+pub(crate) struct Call<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) request: &'a ApiRequest,
+    pub(crate) accept: &'a str,
+    pub(crate) body: Bytes,
+    pub(crate) faults: &'a [Fault],
+}
+
+impl Call<'_> {
+    pub(crate) fn answer(&self) -> Result<Answer, ApiError> {
+        match &self.request.target {
+            Target::Document(document) => self.document(document),
+            Target::Objects(place) => self.objects(place),
+        }
+    }
+
+    fn document(&self, document: &Document) -> Result<Answer, ApiError> {
+        let registry = &self.shared.world.read().registry;
+        let found = match document {
+            Document::Healthy => return Ok(Answer::document(200, Bytes::from_static(b"ok"))),
+            Document::Version => Some(discovery::version()),
+            Document::CoreVersions => Some(discovery::core_versions()),
+            Document::Groups => Some(discovery::groups(registry)),
+            Document::Group(group) => discovery::group(registry, group),
+            Document::Resources { group, version } => discovery::resources(registry, group, version),
+        };
+        found.map(|document| Answer::json(200, &document)).ok_or(ApiError::UnknownPath)
+    }
+
+    fn objects(&self, place: &Place) -> Result<Answer, ApiError> {
+        let served = self.served(place)?;
+        match self.request.verb {
+            Verb::Get => self.get(place, &served),
+            Verb::List => self.list(place, &served),
+            Verb::Watch | Verb::WatchList => self.watch(place, &served),
+            Verb::Create => self.create(place, &served),
+            Verb::Update => self.update(place, &served),
+            Verb::Delete => self.delete(place, &served),
+            Verb::DeleteCollection => self.delete_collection(place, &served),
+            Verb::Discover => Err(ApiError::UnknownPath),
+        }
+    }
+
+    /// The kind at this place, if the path suits its scope.
+    fn served(&self, place: &Place) -> Result<Served, ApiError> {
+        let world = self.shared.world.read();
+        let served = world.registry.at(&place.group, &place.version, &place.plural).ok_or(ApiError::UnknownPath)?;
+        let in_namespace = !place.namespace.is_empty();
+        // A namespaced kind can be listed and watched across namespaces, nothing else.
+        let across = matches!(self.request.verb, Verb::List | Verb::Watch | Verb::WatchList);
+        let suits = match served.kind.scope {
+            Scope::Cluster => !in_namespace,
+            Scope::Namespaced => in_namespace || across,
+        };
+        let has_part = !place.is_status || served.kind.has_status;
+        match (suits, has_part) {
+            (true, true) => Ok(served.clone()),
+            (false, true) if !in_namespace && place.name.is_empty() => Err(ApiError::MethodNotAllowed),
+            (_, _) => Err(ApiError::UnknownPath),
+        }
+    }
+
+    fn get(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let asked = self.request.params.version()?;
+        let world = self.shared.world.read();
+        let current = world.storage.version();
+        if let Some(asked) = asked.filter(|asked| *asked > current) {
+            return Err(ApiError::VersionTooLarge { asked, current });
+        }
+        let key = Key::new(&place.namespace, &place.name);
+        let fresh = self.request.params.resource_version.is_empty();
+        match self.lag() {
+            0 => Ok(Answer::object(200, world.get(served, &key)?, form)),
+            _ if fresh => Ok(Answer::object(200, world.get(served, &key)?, form)),
+            lag => {
+                let collection = world.storage.collection(served.collection).ok_or(ApiError::UnknownPath)?;
+                let then = current.saturating_sub(lag).max(collection.forgotten());
+                let mut state = collection.objects_at(then, None).map_err(|_| ApiError::UnknownPath)?;
+                let found = state.find(|(found, _)| **found == key);
+                let (_, object) = found.ok_or_else(|| ApiError::not_found(&served.kind, &place.name))?;
+                Ok(Answer::object(200, object, form))
+            }
+        }
+    }
+
+    fn list(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::List)?;
+        let params = &self.request.params;
+        let moment = params.moment()?;
+        if let (Moment::Continue(token), true) = (&moment, self.faults.contains(&Fault::ExpireToken)) {
+            return Err(expired_token(token));
+        }
+        // The cache that serves "any" version knows no pages.
+        let limit = if moment == Moment::Any && self.shared.settings.watch_cache { 0 } else { params.limit };
+        let query = ListQuery { moment, selector: self.selector(place)?, limit, lag: self.lag() };
+        let mut page = query.run(&self.shared.world.read().storage, served.collection)?;
+        if let Some(next) = &mut page.next {
+            next.number = self.shared.tokens.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        Ok(Answer::list(&served.kind, page, form))
+    }
+
+    fn watch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let params = &self.request.params;
+        let mut start = params.start()?;
+        let selector = self.selector(place)?;
+        if self.request.verb == Verb::WatchList {
+            if self.faults.contains(&Fault::WatchListRefused) {
+                let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                return Err(ApiError::invalid_options(Cause::forbidden("sendInitialEvents", why)));
+            }
+            if self.faults.contains(&Fault::WatchListFails) {
+                let message = "Internal error occurred: RequestWatchProgress is disabled".into();
+                let error = ApiError::Ordered { code: 500, message, retry_after: None };
+                return Ok(Answer::watch(stream::iter([Ok(error_line(&error))])));
+            }
+        }
+        if let Start::State { marked, .. } = &mut start {
+            *marked &= params.allow_bookmarks && !self.faults.contains(&Fault::WatchListNeverEnds);
+        }
+
+        let opened = self
+            .shared
+            .open_watch(|world| Watch::open(&world.storage, served.collection, start, selector, form, self.lag()));
+        match opened {
+            Ok(watch) => {
+                let wants_bookmarks = params.allow_bookmarks && !self.faults.contains(&Fault::NoBookmarks);
+                let bookmarks = wants_bookmarks.then_some(self.shared.settings.bookmark_interval);
+                let timeout = match params.timeout_seconds {
+                    Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+                    _ => self.shared.random_timeout(),
+                };
+                Ok(Answer::watch(WatchStream::new(self.shared.clone(), watch, bookmarks, timeout).into_stream()))
+            }
+            // What is wrong with the version is said inside of the stream.
+            Err(error @ (ApiError::Expired { .. } | ApiError::VersionTooLarge { .. })) => {
+                Ok(Answer::watch(stream::iter([Ok(error_line(&error))])))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let object = Object::read(&served.kind, &self.body)?;
+        let created =
+            self.shared.change(|world, now| world.create(served, &place.namespace, object, now, self.run()))?;
+        Ok(Answer::object(201, &created, form))
+    }
+
+    fn update(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let object = Object::read(&served.kind, &self.body)?;
+        if object.text("name") != place.name {
+            return Err(ApiError::BadRequest(format!(
+                "the name of the object ({}) does not match the name on the URL ({})",
+                object.text("name"),
+                place.name
+            )));
+        }
+        let key = Key::new(&place.namespace, &place.name);
+        let part = if place.is_status { Part::Status } else { Part::Main };
+        let updated = self.shared.change(|world, _| world.update(served, key, object, part, self.run()))?;
+        Ok(Answer::object(200, &updated, form))
+    }
+
+    fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let options = DeleteOptions::read(&self.body)?;
+        let run = if options.is_dry() { Run::Dry } else { self.run() };
+        let key = Key::new(&place.namespace, &place.name);
+        let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
+        Ok(match deleted {
+            Deleted::Waits(object) => Answer::object(200, &object, form),
+            Deleted::Gone(object) => Answer::json(200, &success(&served.kind, object.decode())),
+        })
+    }
+
+    fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::List)?;
+        let options = DeleteOptions::read(&self.body)?;
+        let run = if options.is_dry() { Run::Dry } else { self.run() };
+        let params = &self.request.params;
+        let query =
+            ListQuery { moment: params.moment()?, selector: self.selector(place)?, limit: params.limit, lag: 0 };
+        let page = self
+            .shared
+            .change(|world, now| world.delete_collection(served, &query, &options.preconditions(), now, run))?;
+        Ok(Answer::list(&served.kind, page, form))
+    }
+
+    fn selector(&self, place: &Place) -> Result<Selector, ApiError> {
+        let params = &self.request.params;
+        Selector::new(&place.namespace, &params.label_selector, &params.field_selector)
+    }
+
+    fn run(&self) -> Run {
+        if self.request.params.dry_run { Run::Dry } else { Run::Real }
+    }
+
+    fn lag(&self) -> u64 {
+        let lag = |fault: &Fault| if let Fault::Stale { versions } = fault { *versions } else { 0 };
+        self.faults.iter().map(lag).max().unwrap_or(0)
+    }
+}
+
+/// What may come in the body of a delete.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DeleteOptions {
+    preconditions: Option<SentPreconditions>,
+    dry_run: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SentPreconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    fn read(body: &[u8]) -> Result<Self, ApiError> {
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_slice(body)
+            .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))
+    }
+
+    fn is_dry(&self) -> bool {
+        self.dry_run.as_ref().is_some_and(|stages| stages.iter().any(|stage| stage == "All"))
+    }
+
+    fn preconditions(&self) -> Preconditions {
+        let sent = self.preconditions.as_ref();
+        Preconditions {
+            uid: sent.and_then(|sent| sent.uid.clone()),
+            version: sent.and_then(|sent| sent.resource_version.clone()),
+        }
+    }
+}
+
+/// What a delete that is done is answered with.
+fn success(kind: &Kind, object: Object) -> Value {
+    let mut details = json!({"name": object.text("name"), "kind": kind.plural, "uid": object.text("uid")});
+    if !kind.group.is_empty() {
+        details["group"] = json!(kind.group);
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}

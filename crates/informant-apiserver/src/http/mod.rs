@@ -1,0 +1,15 @@
+//! The API as HTTP: requests in, answers out.
+//!
+//! - **In:** requests, from a socket ([`listener`]) or in-process ([`service`]).
+//! - **Out:** answers whose bodies are streams.
+//! - **Knows nothing of:** the rules of objects, the history.
+
+mod answer;
+mod handle;
+pub(crate) mod listener;
+mod negotiate;
+pub(crate) mod params;
+pub(crate) mod request;
+pub(crate) mod service;
+
+pub use answer::ResponseBody;

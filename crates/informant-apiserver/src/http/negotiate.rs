@@ -1,0 +1,71 @@
+//! Which form of objects a client wants, by its `Accept` header.
+
+use crate::error::ApiError;
+use crate::objects::encoded::Form;
+
+/// What the answer will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerTo {
+    /// A get, a watch, a write: objects by themselves.
+    One,
+    /// A list.
+    List,
+}
+
+/// The first form of those that the client accepts that we can give.
+pub(crate) fn form(accept: &str, answer: AnswerTo) -> Result<Form, ApiError> {
+    if accept.trim().is_empty() {
+        return Ok(Form::Full);
+    }
+    accept.split(',').find_map(|clause| form_of(clause, answer)).ok_or(ApiError::NotAcceptable)
+}
+
+fn form_of(clause: &str, answer: AnswerTo) -> Option<Form> {
+    let mut parts = clause.split(';').map(str::trim);
+    if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
+        return None;
+    }
+    let (mut kind, mut group, mut version) = ("", "", "");
+    for part in parts {
+        match part.split_once('=') {
+            Some(("as", value)) => kind = value,
+            Some(("g", value)) => group = value,
+            Some(("v", value)) => version = value,
+            // Weights and charsets: what comes first is taken, and JSON is UTF-8.
+            _ => {}
+        }
+    }
+    let metadata = match answer {
+        AnswerTo::One => "PartialObjectMetadata",
+        AnswerTo::List => "PartialObjectMetadataList",
+    };
+    match kind {
+        "" => Some(Form::Full),
+        kind if kind == metadata && group == "meta.k8s.io" && version == "v1" => Some(Form::Metadata),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_form_that_can_be_given_is_taken() {
+        let one = |accept: &str| form(accept, AnswerTo::One).ok();
+        let list = |accept: &str| form(accept, AnswerTo::List).ok();
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+        assert_eq!(one(""), Some(Form::Full));
+        assert_eq!(one("*/*"), Some(Form::Full));
+        assert_eq!(one(metadata), Some(Form::Metadata));
+        assert_eq!(list(metadata), None);
+        assert_eq!(list("application/json; as=PartialObjectMetadataList; g=meta.k8s.io; v=v1"), Some(Form::Metadata));
+        assert_eq!(one(&format!("{metadata},application/json")), Some(Form::Metadata));
+        assert_eq!(one(&format!("{table},application/json")), Some(Form::Full));
+        assert_eq!(one("application/vnd.kubernetes.protobuf, application/json;q=0.9"), Some(Form::Full));
+        assert_eq!(one("application/vnd.kubernetes.protobuf"), None);
+        assert_eq!(one("text/html"), None);
+    }
+}

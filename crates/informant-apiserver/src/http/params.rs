@@ -1,0 +1,233 @@
+//! The query of a request, read as Kubernetes reads it, and which combinations make sense.
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::storage::token::Token;
+use crate::watch::Start;
+
+/// The parameters that lists, watches and writes know. All others are ignored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Params {
+    pub(crate) resource_version: String,
+    resource_version_match: String,
+    /// 0 for no limit.
+    pub(crate) limit: u64,
+    pub(crate) continue_token: String,
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    pub(crate) watch: bool,
+    send_initial_events: Option<bool>,
+    pub(crate) allow_bookmarks: bool,
+    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) dry_run: bool,
+}
+
+/// Which state a list shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The newest.
+    Newest,
+    /// Whatever is at hand.
+    Any,
+    /// At least as new as this version.
+    NotOlderThan(u64),
+    /// Exactly this version.
+    Exactly(u64),
+    /// The rest of a list that was begun.
+    Continue(Token),
+}
+
+impl Params {
+    pub(crate) fn read(query: &str) -> Result<Self, ApiError> {
+        let mut params = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "resourceVersion" => params.resource_version = value.into_owned(),
+                "resourceVersionMatch" => params.resource_version_match = value.into_owned(),
+                "limit" => params.limit = number(&name, &value)?.unwrap_or(0),
+                "continue" => params.continue_token = value.into_owned(),
+                "labelSelector" => params.label_selector = value.into_owned(),
+                "fieldSelector" => params.field_selector = value.into_owned(),
+                "watch" => params.watch = is_true(&value),
+                "sendInitialEvents" => params.send_initial_events = Some(is_true(&value)),
+                "allowWatchBookmarks" => params.allow_bookmarks = is_true(&value),
+                "timeoutSeconds" => params.timeout_seconds = number(&name, &value)?,
+                "dryRun" => params.dry_run = dry_run(&value)?,
+                _ => {}
+            }
+        }
+        Ok(params)
+    }
+
+    pub(crate) fn wants_initial_events(&self) -> bool {
+        self.send_initial_events == Some(true)
+    }
+
+    /// The version that was asked for; none for "" and "0".
+    pub(crate) fn version(&self) -> Result<Option<u64>, ApiError> {
+        match self.resource_version.as_str() {
+            "" | "0" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| {
+                ApiError::BadRequest(format!("resourceVersion: Invalid value: \"{text}\": it must be a whole number"))
+            }),
+        }
+    }
+
+    /// What a list is to show.
+    pub(crate) fn moment(&self) -> Result<Moment, ApiError> {
+        self.check_match_of_list()?;
+        if !self.continue_token.is_empty() {
+            if self.version()?.is_some() {
+                let why = "specifying resource version is not allowed when using continue";
+                return Err(ApiError::BadRequest(why.into()));
+            }
+            let token = Token::decode(&self.continue_token);
+            let bad = || ApiError::BadRequest("continue key is not valid: it was not issued by this server".into());
+            return token.map(Moment::Continue).ok_or_else(bad);
+        }
+        let legacy_exact = self.limit > 0 && self.resource_version_match.is_empty();
+        Ok(match self.version()? {
+            None if self.resource_version == "0" => Moment::Any,
+            None => Moment::Newest,
+            Some(version) if self.resource_version_match == "Exact" || legacy_exact => Moment::Exactly(version),
+            Some(version) => Moment::NotOlderThan(version),
+        })
+    }
+
+    fn check_match_of_list(&self) -> Result<(), ApiError> {
+        let forbid = |field, why| Err(ApiError::invalid_options(Cause::forbidden(field, why)));
+        if self.send_initial_events.is_some() {
+            return forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+        }
+        let field = "resourceVersionMatch";
+        match self.resource_version_match.as_str() {
+            "" => Ok(()),
+            "Exact" | "NotOlderThan" if self.resource_version.is_empty() => {
+                forbid(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            }
+            "Exact" | "NotOlderThan" if !self.continue_token.is_empty() => {
+                forbid(field, "resourceVersionMatch is forbidden when continue is provided")
+            }
+            "Exact" if self.resource_version == "0" => {
+                forbid(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+            }
+            "Exact" | "NotOlderThan" => Ok(()),
+            other => {
+                let why =
+                    format!("Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\"");
+                let cause = Cause { reason: "FieldValueNotSupported", field, message: why };
+                Err(ApiError::invalid_options(cause))
+            }
+        }
+    }
+
+    /// Where a watch is to start.
+    pub(crate) fn start(&self) -> Result<Start, ApiError> {
+        let field = "resourceVersionMatch";
+        let forbid = |why| Err(ApiError::invalid_options(Cause::forbidden(field, why)));
+        match (self.send_initial_events, self.resource_version_match.as_str()) {
+            (None, "") | (Some(_), "NotOlderThan") => {}
+            (None, _) => {
+                return forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+            }
+            (Some(_), _) => {
+                return forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+        }
+        let version = self.version()?;
+        let fresh = self.resource_version.is_empty();
+        Ok(match (self.send_initial_events, version) {
+            (None, None) => Start::State { at_least: None, fresh, marked: false },
+            (Some(true), at_least) => Start::State { at_least, fresh, marked: true },
+            (Some(false), None) => Start::Now,
+            (None | Some(false), Some(version)) => Start::After(version),
+        })
+    }
+}
+
+/// As Kubernetes reads flags: everything but `false` and `0` is true.
+fn is_true(value: &str) -> bool {
+    !(value == "0" || value.eq_ignore_ascii_case("false"))
+}
+
+fn number(name: &str, value: &str) -> Result<Option<u64>, ApiError> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let bad =
+        || ApiError::BadRequest(format!("{name}: Invalid value: \"{value}\": it must be a whole number of at least 0"));
+    value.parse().map(Some).map_err(|_| bad())
+}
+
+fn dry_run(value: &str) -> Result<bool, ApiError> {
+    match value {
+        "" => Ok(false),
+        "All" => Ok(true),
+        other => {
+            let why = format!("Unsupported value: \"{other}\": supported values: \"All\"");
+            let cause = Cause { reason: "FieldValueNotSupported", field: "dryRun", message: why };
+            Err(ApiError::invalid_options(cause))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(query: &str) -> Result<Moment, u16> {
+        Params::read(query).and_then(|params| params.moment()).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn the_moment_of_a_list_follows_the_table_of_the_documentation() {
+        assert_eq!(moment(""), Ok(Moment::Newest));
+        assert_eq!(moment("limit=5"), Ok(Moment::Newest));
+        assert_eq!(moment("resourceVersion=0"), Ok(Moment::Any));
+        assert_eq!(moment("resourceVersion=0&limit=5"), Ok(Moment::Any));
+        assert_eq!(moment("resourceVersion=7"), Ok(Moment::NotOlderThan(7)));
+        assert_eq!(moment("resourceVersion=7&limit=5"), Ok(Moment::Exactly(7)));
+        assert_eq!(moment("resourceVersion=7&resourceVersionMatch=Exact"), Ok(Moment::Exactly(7)));
+        assert_eq!(moment("resourceVersion=7&resourceVersionMatch=NotOlderThan&limit=5"), Ok(Moment::NotOlderThan(7)));
+        assert_eq!(moment("resourceVersion=0&resourceVersionMatch=NotOlderThan"), Ok(Moment::Any));
+    }
+
+    #[test]
+    fn a_list_whose_parameters_contradict_each_other_is_refused() {
+        let token = Token::new(Some(3), &crate::objects::Key::new("a", "b"), 1);
+
+        assert_eq!(moment(&format!("continue={}", token.encode())), Ok(Moment::Continue(token.clone())));
+        assert_eq!(
+            moment(&format!("continue={}&resourceVersion=0", token.encode())),
+            Ok(Moment::Continue(token.clone()))
+        );
+        assert_eq!(moment(&format!("continue={}&resourceVersion=7", token.encode())), Err(400));
+        assert_eq!(moment("continue=nonsense"), Err(400));
+        assert_eq!(moment("resourceVersion=abc"), Err(400));
+        assert_eq!(moment("limit=-1"), Err(400));
+        for query in ["resourceVersionMatch=Exact", "resourceVersionMatch=NotOlderThan"] {
+            assert_eq!(moment(query), Err(422), "{query}");
+        }
+        assert_eq!(moment("resourceVersion=0&resourceVersionMatch=Exact"), Err(422));
+        assert_eq!(moment("resourceVersion=7&resourceVersionMatch=Newest"), Err(422));
+        assert_eq!(moment("sendInitialEvents=true"), Err(422));
+    }
+
+    #[test]
+    fn the_start_of_a_watch_follows_its_version_and_initial_events() {
+        let start = |query: &str| Params::read(query).and_then(|params| params.start()).map_err(|error| error.code());
+        let state = |at_least, fresh, marked| Ok(Start::State { at_least, fresh, marked });
+
+        assert_eq!(start(""), state(None, true, false));
+        assert_eq!(start("resourceVersion=0"), state(None, false, false));
+        assert_eq!(start("resourceVersion=7"), Ok(Start::After(7)));
+        let with = |rest: &str| format!("resourceVersionMatch=NotOlderThan&{rest}");
+        assert_eq!(start(&with("sendInitialEvents=true")), state(None, true, true));
+        assert_eq!(start(&with("sendInitialEvents=1&resourceVersion=7")), state(Some(7), false, true));
+        assert_eq!(start(&with("sendInitialEvents=false")), Ok(Start::Now));
+        assert_eq!(start(&with("sendInitialEvents=false&resourceVersion=7")), Ok(Start::After(7)));
+        assert_eq!(start("sendInitialEvents=true"), Err(422));
+        assert_eq!(start("sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=7"), Err(422));
+        assert_eq!(start("resourceVersion=7&resourceVersionMatch=NotOlderThan"), Err(422));
+    }
+}

@@ -1,0 +1,202 @@
+//! A request as the API understands it: what is to be done, to which kind and object.
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::error::ApiError;
+use crate::http::params::Params;
+
+/// What a request wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// One object.
+    Get,
+    /// Many objects, or a page of them.
+    List,
+    /// Changes, without the initial state on request.
+    Watch,
+    /// Changes after the initial state: a streaming list (`sendInitialEvents`).
+    WatchList,
+    /// A new object.
+    Create,
+    /// A new state of an object or of its status.
+    Update,
+    /// The end of an object.
+    Delete,
+    /// The end of many objects.
+    DeleteCollection,
+    /// Which kinds are there, the version, health.
+    Discover,
+}
+
+/// A request that was understood.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiRequest {
+    pub(crate) verb: Verb,
+    pub(crate) target: Target,
+    pub(crate) params: Params,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Objects(Place),
+    Document(Document),
+}
+
+/// A kind, or one object of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    /// Empty for all namespaces, and for kinds that have none.
+    pub(crate) namespace: String,
+    /// Empty for the whole collection.
+    pub(crate) name: String,
+    pub(crate) is_status: bool,
+}
+
+impl Place {
+    /// `pods`, or `deployments.apps`.
+    pub(crate) fn resource(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+}
+
+/// A page that is about the server itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Document {
+    Version,
+    Healthy,
+    CoreVersions,
+    Groups,
+    Group(String),
+    Resources { group: String, version: String },
+}
+
+impl ApiRequest {
+    pub(crate) fn read(method: &Method, uri: &http::Uri) -> Result<Self, ApiError> {
+        let params = Params::read(uri.query().unwrap_or_default())?;
+        let decoded = uri.path().split('/').filter(|part| !part.is_empty());
+        let parts = decoded.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect::<Vec<_>>();
+        let parts = parts.iter().map(String::as_str).collect::<Vec<_>>();
+        let target = Target::read(&parts).ok_or(ApiError::UnknownPath)?;
+        let verb = match &target {
+            Target::Document(_) if method == Method::GET => Verb::Discover,
+            Target::Document(_) => return Err(ApiError::MethodNotAllowed),
+            Target::Objects(place) => verb(method, place, &params).ok_or(ApiError::MethodNotAllowed)?,
+        };
+        Ok(Self { verb, target, params })
+    }
+
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match &self.target {
+            Target::Objects(place) => Some(place),
+            Target::Document(_) => None,
+        }
+    }
+}
+
+fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
+    let whole = place.name.is_empty();
+    match *method {
+        Method::GET if !whole && !params.watch => Some(Verb::Get),
+        Method::GET if !whole => None,
+        Method::GET if params.watch && params.wants_initial_events() => Some(Verb::WatchList),
+        Method::GET if params.watch => Some(Verb::Watch),
+        Method::GET => Some(Verb::List),
+        Method::POST if whole => Some(Verb::Create),
+        Method::PUT if !whole => Some(Verb::Update),
+        Method::DELETE if whole => Some(Verb::DeleteCollection),
+        Method::DELETE if !place.is_status => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+impl Target {
+    fn read(parts: &[&str]) -> Option<Self> {
+        let document = |document| Some(Self::Document(document));
+        match *parts {
+            ["version"] => document(Document::Version),
+            ["healthz" | "livez" | "readyz"] => document(Document::Healthy),
+            ["api"] => document(Document::CoreVersions),
+            ["apis"] => document(Document::Groups),
+            ["apis", group] => document(Document::Group(group.into())),
+            ["api", version] => document(Document::Resources { group: String::new(), version: version.into() }),
+            ["apis", group, version] => document(Document::Resources { group: group.into(), version: version.into() }),
+            ["api", version, ref rest @ ..] => Place::read("", version, rest).map(Self::Objects),
+            ["apis", group, version, ref rest @ ..] => Place::read(group, version, rest).map(Self::Objects),
+            _ => None,
+        }
+    }
+}
+
+impl Place {
+    fn read(group: &str, version: &str, parts: &[&str]) -> Option<Self> {
+        let place = |namespace: &str, plural: &str, name: &str, is_status| {
+            let [group, version, plural, namespace, name] =
+                [group, version, plural, namespace, name].map(str::to_owned);
+            Some(Self { group, version, plural, namespace, name, is_status })
+        };
+        match *parts {
+            // Namespaces are objects themselves.
+            ["namespaces"] => place("", "namespaces", "", false),
+            ["namespaces", name] => place("", "namespaces", name, false),
+            ["namespaces", name, "status"] => place("", "namespaces", name, true),
+            ["namespaces", namespace, plural] => place(namespace, plural, "", false),
+            ["namespaces", namespace, plural, name] => place(namespace, plural, name, false),
+            ["namespaces", namespace, plural, name, "status"] => place(namespace, plural, name, true),
+            [plural] => place("", plural, "", false),
+            [plural, name] => place("", plural, name, false),
+            [plural, name, "status"] => place("", plural, name, true),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: Method, uri: &str) -> Result<(Verb, String), u16> {
+        let request = ApiRequest::read(&method, &uri.parse().unwrap()).map_err(|error| error.code())?;
+        let place = request.place().cloned().unwrap_or_default();
+        let status = if place.is_status { "/status" } else { "" };
+        Ok((request.verb, format!("{}|{}|{}{status}", place.resource(), place.namespace, place.name)))
+    }
+
+    #[test]
+    fn paths_say_kind_namespace_and_name() {
+        let get = |uri| read(Method::GET, uri);
+        let is = |verb, place: &str| Ok((verb, place.to_owned()));
+
+        assert_eq!(get("/api/v1/pods"), is(Verb::List, "pods||"));
+        assert_eq!(get("/api/v1/namespaces/shop/pods"), is(Verb::List, "pods|shop|"));
+        assert_eq!(get("/api/v1/namespaces/shop/pods/web"), is(Verb::Get, "pods|shop|web"));
+        assert_eq!(get("/api/v1/namespaces/shop/pods/web/status"), is(Verb::Get, "pods|shop|web/status"));
+        assert_eq!(get("/api/v1/namespaces/shop"), is(Verb::Get, "namespaces||shop"));
+        assert_eq!(get("/api/v1/namespaces/shop/status"), is(Verb::Get, "namespaces||shop/status"));
+        assert_eq!(get("/api/v1/namespaces?watch=true"), is(Verb::Watch, "namespaces||"));
+        assert_eq!(get("/apis/apps/v1/deployments?watch=0"), is(Verb::List, "deployments.apps||"));
+        assert_eq!(
+            get("/apis/apps/v1/deployments?watch=1&sendInitialEvents=true"),
+            is(Verb::WatchList, "deployments.apps||")
+        );
+        assert_eq!(
+            get("/apis/rbac.authorization.k8s.io/v1/clusterroles/a%3Ab"),
+            is(Verb::Get, "clusterroles.rbac.authorization.k8s.io||a:b")
+        );
+    }
+
+    #[test]
+    fn what_no_path_or_verb_means_is_refused() {
+        assert_eq!(read(Method::GET, "/"), Err(404));
+        assert_eq!(read(Method::GET, "/api/v1/namespaces/a/pods/b/exec"), Err(404));
+        assert_eq!(read(Method::POST, "/api"), Err(405));
+        assert_eq!(read(Method::POST, "/api/v1/namespaces/a/pods/b"), Err(405));
+        assert_eq!(read(Method::PUT, "/api/v1/namespaces/a/pods"), Err(405));
+        assert_eq!(read(Method::PATCH, "/api/v1/namespaces/a/pods/b"), Err(405));
+        assert_eq!(read(Method::DELETE, "/api/v1/namespaces/a/pods/b/status"), Err(405));
+    }
+}

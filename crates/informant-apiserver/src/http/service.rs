@@ -1,0 +1,170 @@
+//! The in-process way in: a `tower` service, for `kube::Client::new` and for the socket.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::task::Poll;
+
+use bytes::Buf;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::HeaderMap;
+use http::HeaderValue;
+use http::Request;
+use http::Response;
+use http::header;
+use http_body_util::BodyExt;
+use http_body_util::LengthLimitError;
+use http_body_util::Limited;
+use tower_service::Service;
+use tracing::debug;
+
+use crate::error::ApiError;
+use crate::faults::Fault;
+use crate::faults::Gzip;
+use crate::faults::body::FaultyBody;
+use crate::faults::wire::Wire;
+use crate::http::ResponseBody;
+use crate::http::answer::Answer;
+use crate::http::handle::Call;
+use crate::http::request::ApiRequest;
+use crate::log::Requested;
+use crate::server::Shared;
+
+/// The server as a function from requests to answers.
+///
+/// Made by [`ApiServer::service`](crate::ApiServer::service). It needs no socket, no thread and no task, so it also works
+/// while tokio's clock is paused.
+#[derive(Clone)]
+pub struct ApiService {
+    shared: Arc<Shared>,
+}
+
+/// The largest body of a request that is read, as in Kubernetes.
+const LARGEST_BODY: usize = 3 * 1024 * 1024;
+
+impl ApiService {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> io::Result<Response<ResponseBody>>
+    where
+        B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let (parts, body) = request.into_parts();
+        let read = match ApiRequest::read(&parts.method, &parts.uri) {
+            Ok(read) => read,
+            Err(error) => return Ok(Answer::from(error).into_response()),
+        };
+        let accept = text(&parts.headers, &header::ACCEPT);
+        let accept_encoding = text(&parts.headers, &header::ACCEPT_ENCODING);
+        let logged = Requested::new(self.shared.age(), &read, accept, accept_encoding);
+        debug!(request = %logged, kind = logged.resource, "request");
+        let faults = self.shared.strike(logged);
+
+        // First what prevents an answer.
+        for fault in &faults {
+            match fault {
+                Fault::Delay(time) => tokio::time::sleep(*time).await,
+                Fault::Hang => match std::future::pending::<Infallible>().await {},
+                Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                _ => {}
+            }
+        }
+        let mut answer = match ordered(&faults) {
+            Some(error) => Answer::from(error),
+            None => self.carry_out(&read, &parts.headers, accept, body, &faults).await.unwrap_or_else(Answer::from),
+        };
+
+        // Then what happens to its bytes.
+        let unzipped = |fault: &Fault| *fault == Fault::Gzip(Gzip::IfAccepted) && !accept_encoding.contains("gzip");
+        let faults = faults.into_iter().filter(|fault| !unzipped(fault)).collect::<Vec<_>>();
+        let wire = Wire::new(&faults, answer.shape());
+        let (is_zipped, is_garbage) = (wire.is_zipped(), wire.is_garbage());
+        if !wire.is_empty() {
+            answer = answer.map_stream(|stream| FaultyBody::new(stream, wire).boxed());
+        }
+        let mut response = answer.into_response();
+        if is_zipped {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        if is_garbage {
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html"));
+        }
+        Ok(response)
+    }
+
+    async fn carry_out<B>(
+        &self,
+        request: &ApiRequest,
+        headers: &HeaderMap,
+        accept: &str,
+        body: B,
+        faults: &[Fault],
+    ) -> Result<Answer, ApiError>
+    where
+        B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let body = read_body(headers, body).await?;
+        Call { shared: &self.shared, request, accept, body, faults }.answer()
+    }
+}
+
+async fn read_body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let read = Limited::new(std::pin::pin!(body), LARGEST_BODY).collect().await;
+    let body = read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            ApiError::TooLarge { limit: LARGEST_BODY }
+        } else {
+            ApiError::BadRequest(format!("the body of the request could not be read: {error}"))
+        }
+    })?;
+    let content_type = text(headers, &header::CONTENT_TYPE);
+    let is_json = content_type.split(';').next().is_some_and(|kind| ["", "application/json"].contains(&kind.trim()));
+    if is_json || body.is_empty() { Ok(body) } else { Err(ApiError::UnsupportedMediaType) }
+}
+
+/// The error that is given in place of an answer.
+fn ordered(faults: &[Fault]) -> Option<ApiError> {
+    faults.iter().find_map(|fault| match fault {
+        Fault::Status { code, retry_after } => {
+            let message = format!("an error with code {code}, on command");
+            Some(ApiError::Ordered { code: *code, message, retry_after: *retry_after })
+        }
+        _ => None,
+    })
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: http_body::Body<Data: Buf + Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    type Response = Response<ResponseBody>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Response<ResponseBody>>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.clone().answer(request))
+    }
+}
+
+impl std::fmt::Debug for ApiService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiService").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! Lists: which objects stand on a page, at which version, and where the next page begins.
+//!
+//! - **In:** the moment that a client asks for, a selector, a limit.
+//! - **Out:** a page, or the error that Kubernetes would give.
+//! - **Knows nothing of:** HTTP, encoding.
+
+use std::sync::Arc;
+
+use crate::error::ApiError;
+use crate::http::params::Moment;
+use crate::objects::encoded::Encoded;
+use crate::select::Selector;
+use crate::storage::CollectionId;
+use crate::storage::Storage;
+use crate::storage::token::Token;
+
+/// What a list asks for.
+pub(crate) struct ListQuery {
+    pub(crate) moment: Moment,
+    pub(crate) selector: Selector,
+    /// 0 for no limit.
+    pub(crate) limit: u64,
+    /// How many versions old a read may be, unless it asks for the newest state.
+    pub(crate) lag: u64,
+}
+
+/// A part of a list, or all of it.
+pub(crate) struct Page {
+    pub(crate) version: u64,
+    pub(crate) objects: Vec<Arc<Encoded>>,
+    pub(crate) next: Option<Token>,
+    /// How many objects follow, if that is known.
+    pub(crate) remaining: Option<usize>,
+}
+
+impl ListQuery {
+    pub(crate) fn run(&self, storage: &Storage, id: CollectionId) -> Result<Page, ApiError> {
+        let collection = storage.collection(id).ok_or(ApiError::UnknownPath)?;
+        let newest = storage.version();
+        let oldest = storage.oldest(collection);
+        let at_hand = newest.saturating_sub(self.lag).max(oldest.min(newest));
+        let too_large = |asked| ApiError::VersionTooLarge { asked, current: at_hand };
+
+        let (version, behind) = match &self.moment {
+            Moment::Newest => (newest, None),
+            Moment::Any => (at_hand, None),
+            Moment::NotOlderThan(asked) if *asked > at_hand => return Err(too_large(*asked)),
+            Moment::NotOlderThan(_) => (at_hand, None),
+            Moment::Exactly(asked) if *asked > at_hand => return Err(too_large(*asked)),
+            Moment::Exactly(asked) => (*asked, None),
+            Moment::Continue(token) => (token.version.unwrap_or(newest), Some(token.behind())),
+        };
+        if version < oldest {
+            return Err(self.expired(version, oldest));
+        }
+        // A token of a time that was undone by a restore.
+        if version > newest {
+            return Err(self.expired(version, newest));
+        }
+
+        let objects = collection.objects_at(version, behind.as_ref()).map_err(|_| self.expired(version, oldest))?;
+        let mut wanted = objects.filter(|(key, object)| self.selector.matches(key, object)).peekable();
+        let limit = if self.limit == 0 { usize::MAX } else { usize::try_from(self.limit).unwrap_or(usize::MAX) };
+        let mut page = Page { version, objects: Vec::new(), next: None, remaining: None };
+        let mut last = None;
+        while page.objects.len() < limit
+            && let Some((key, object)) = wanted.next()
+        {
+            page.objects.push(object.clone());
+            last = Some(key);
+        }
+        if let (Some(last), Some(_)) = (last, wanted.peek()) {
+            page.next = Some(Token::new(Some(version), last, 0));
+            page.remaining = (!self.selector.looks_inside()).then(|| wanted.count());
+        }
+        Ok(page)
+    }
+
+    fn expired(&self, version: u64, oldest: u64) -> ApiError {
+        match &self.moment {
+            Moment::Continue(token) => expired_token(token),
+            Moment::Newest | Moment::Any | Moment::NotOlderThan(_) | Moment::Exactly(_) => ApiError::Expired {
+                why: format!("The resourceVersion for the provided list is too old: {version} ({oldest})"),
+                continue_anyway: None,
+            },
+        }
+    }
+}
+
+/// The answer to a token whose version is forgotten, with one that goes on regardless.
+pub(crate) fn expired_token(token: &Token) -> ApiError {
+    ApiError::Expired {
+        why:
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+              without the continue parameter, or use the continue token in this response to retrieve the remainder of \
+              the results. Continuing with the provided token results in an inconsistent list - objects that were \
+              created, modified, or deleted between the time the first chunk was returned and now may show up in the \
+              list."
+                .into(),
+        continue_anyway: Some(Token::new(None, &token.behind(), token.number).encode()),
+    }
+}

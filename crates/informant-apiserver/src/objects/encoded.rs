@@ -1,0 +1,127 @@
+//! An object as bytes, written once: as the watch event that brought it, of which the object itself is a part.
+//!
+//! - **In:** an [`Object`] and the change that it comes with.
+//! - **Out:** the same bytes for every list, get and watch; slices and other event types without encoding again.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::objects::Object;
+use crate::registry::kind::Kind;
+
+/// What happened to an object, in the words of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// How a client wants to see objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Whole.
+    Full,
+    /// `PartialObjectMetadata`.
+    Metadata,
+}
+
+/// One state of an object.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    change: Change,
+    /// The whole line of a watch: `{"type":"ADDED","object":{…}}` and a line feed.
+    line: Bytes,
+    /// Where the value of `metadata` begins and ends in the line.
+    metadata: (u32, u32),
+    /// The same line with metadata only, if somebody has asked for it.
+    metadata_line: OnceLock<Bytes>,
+}
+
+/// What stands before the metadata of a `PartialObjectMetadata`.
+pub(crate) const METADATA_HEAD: &str = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+
+impl Encoded {
+    pub(crate) fn new(kind: &Kind, change: Change, object: &Object) -> Self {
+        let mut line = Vec::with_capacity(512);
+        line.extend_from_slice(line_head(change).as_bytes());
+        line.extend_from_slice(br#"{"kind":"#);
+        write(&mut line, &Value::from(&*kind.kind));
+        line.extend_from_slice(br#","apiVersion":"#);
+        write(&mut line, &Value::from(kind.api_version()));
+        line.extend_from_slice(br#","metadata":"#);
+        let begin = position(&line);
+        write(&mut line, &object.metadata);
+        let end = position(&line);
+        for (field, value) in &object.rest {
+            line.push(b',');
+            write(&mut line, field);
+            line.push(b':');
+            write(&mut line, value);
+        }
+        line.extend_from_slice(b"}}\n");
+        line.shrink_to_fit();
+        Self { change, line: line.into(), metadata: (begin, end), metadata_line: OnceLock::new() }
+    }
+
+    /// The object itself.
+    pub(crate) fn object(&self) -> Bytes {
+        self.line.slice(line_head(self.change).len()..self.line.len() - LINE_TAIL.len())
+    }
+
+    /// The value of `metadata`.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        &self.line[self.metadata.0 as usize..self.metadata.1 as usize]
+    }
+
+    /// Everything from `"metadata":` on, without kind, apiVersion and the opening brace: list items of built-in kinds.
+    pub(crate) fn untyped(&self) -> &[u8] {
+        &self.line[self.metadata.0 as usize - r#""metadata":"#.len()..self.line.len() - LINE_TAIL.len()]
+    }
+
+    /// The line of a watch that tells of this state as that change.
+    pub(crate) fn line(&self, change: Change, form: Form) -> Bytes {
+        match form {
+            Form::Full if change == self.change => self.line.clone(),
+            Form::Full => [line_head(change).as_bytes(), &self.object(), LINE_TAIL].concat().into(),
+            Form::Metadata if change == self.change => {
+                self.metadata_line.get_or_init(|| self.line_of_metadata(change)).clone()
+            }
+            Form::Metadata => self.line_of_metadata(change),
+        }
+    }
+
+    fn line_of_metadata(&self, change: Change) -> Bytes {
+        let parts = [line_head(change).as_bytes(), METADATA_HEAD.as_bytes(), self.metadata(), b"}", LINE_TAIL];
+        parts.concat().into()
+    }
+
+    /// The object, to be read or changed.
+    pub(crate) fn decode(&self) -> Object {
+        // What was written from JSON can be read as JSON.
+        serde_json::from_slice(&self.object()).map(Object::from_value).unwrap_or_default()
+    }
+}
+
+const LINE_TAIL: &[u8] = b"}\n";
+
+fn line_head(change: Change) -> &'static str {
+    match change {
+        Change::Added => r#"{"type":"ADDED","object":"#,
+        Change::Modified => r#"{"type":"MODIFIED","object":"#,
+        Change::Deleted => r#"{"type":"DELETED","object":"#,
+    }
+}
+
+fn position(line: &[u8]) -> u32 {
+    // A request's body is at most some megabytes.
+    u32::try_from(line.len()).unwrap_or(u32::MAX)
+}
+
+/// Writes a value that always can be written: JSON to memory.
+fn write(line: &mut Vec<u8>, value: &impl serde::Serialize) {
+    let written = serde_json::to_writer(line, value);
+    debug_assert!(written.is_ok(), "JSON values can be written");
+}

@@ -1,0 +1,91 @@
+//! The rules of objects: what create, update and delete make of them.
+//!
+//! - **In:** what a client sent, the state that is stored, the time, a fresh uid.
+//! - **Out:** the state to store, or the error that Kubernetes would give.
+//! - **Knows nothing of:** versions of the whole server, other objects, HTTP.
+
+pub(crate) mod encoded;
+mod key;
+pub(crate) mod rules;
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::registry::kind::Kind;
+
+pub(crate) use key::Key;
+
+/// An object that is being worked on. Its type is that of the collection it belongs to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Object {
+    pub(crate) metadata: Map<String, Value>,
+    /// All other fields; `spec` and `status`, mostly.
+    pub(crate) rest: Map<String, Value>,
+}
+
+impl Object {
+    /// Reads what a client sent.
+    pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
+        let value: Value = serde_json::from_slice(body)
+            .map_err(|error| ApiError::BadRequest(format!("the object provided is not valid JSON: {error}")))?;
+        Self::check(kind, value)
+    }
+
+    /// Takes a value that is said to be of this kind.
+    pub(crate) fn check(kind: &Kind, value: Value) -> Result<Self, ApiError> {
+        let Value::Object(fields) = &value else {
+            return Err(ApiError::BadRequest("the object provided is not a JSON object".into()));
+        };
+        for (field, expected) in [("kind", kind.kind.to_string()), ("apiVersion", kind.api_version())] {
+            match fields.get(field) {
+                None => {}
+                Some(Value::String(given)) if given.is_empty() || *given == expected => {}
+                Some(given) => {
+                    return Err(ApiError::BadRequest(format!(
+                        "the {field} in the data ({given}) does not match the expected {field} ({expected})"
+                    )));
+                }
+            }
+        }
+        if !matches!(fields.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
+            return Err(ApiError::BadRequest("metadata is not a JSON object".into()));
+        }
+        let object = Self::from_value(value);
+        for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
+            if !matches!(object.metadata.get(field), None | Some(Value::Null | Value::String(_))) {
+                return Err(ApiError::BadRequest(format!("metadata.{field} is not a string")));
+            }
+        }
+        Ok(object)
+    }
+
+    pub(crate) fn from_value(value: Value) -> Self {
+        let Value::Object(mut rest) = value else { return Self::default() };
+        rest.remove("kind");
+        rest.remove("apiVersion");
+        let metadata = match rest.remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => Map::new(),
+        };
+        Self { metadata, rest }
+    }
+
+    /// A text of the metadata; empty if it is not there.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.metadata.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) {
+        self.metadata.insert(field.into(), value.into());
+    }
+
+    pub(crate) fn finalizers(&self) -> Vec<&str> {
+        let list = self.metadata.get("finalizers").and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    pub(crate) fn is_being_deleted(&self) -> bool {
+        self.metadata.get("deletionTimestamp").is_some_and(|time| !time.is_null())
+    }
+}

@@ -1,0 +1,311 @@
+//! What create, update and delete make of an object.
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Names;
+use crate::registry::kind::Origin;
+use crate::registry::kind::Scope;
+
+/// Which part of an object an update is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status, if the kind has that as a subresource.
+    Main,
+    /// The status alone.
+    Status,
+}
+
+/// What a new object gets from the server.
+pub(crate) struct Birth<'a> {
+    pub(crate) uid: String,
+    pub(crate) now: &'a str,
+    /// What `generateName` is completed with.
+    pub(crate) suffix: String,
+}
+
+/// What an update comes to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Updated {
+    /// Nothing changes, so nobody is told.
+    Same,
+    Changed(Object),
+    /// The last finalizer of an object that waited for it is gone.
+    Gone(Object),
+}
+
+/// What a delete comes to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Deletion {
+    /// It is being deleted already.
+    Same,
+    /// It waits for its finalizers.
+    Marked(Object),
+    Gone(Object),
+}
+
+/// What must be true of an object for a delete to happen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Preconditions {
+    pub(crate) uid: Option<String>,
+    pub(crate) version: Option<String>,
+}
+
+/// The longest name that can be made from `generateName`, without the random part.
+const LONGEST_GENERATED_BASE: usize = 58;
+
+/// Whether a created or seeded object starts with what it brings of its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// A client: the status comes through its subresource.
+    Client,
+    /// The test that set the server up.
+    Owner,
+}
+
+/// A new object in this namespace (empty for cluster-scoped kinds).
+pub(crate) fn create(
+    kind: &Kind,
+    namespace: &str,
+    mut object: Object,
+    birth: Birth<'_>,
+    trust: Trust,
+) -> Result<(Key, Object), ApiError> {
+    if object.text("name").is_empty() {
+        let base = object.text("generateName");
+        if base.is_empty() {
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            return Err(ApiError::invalid(kind, "", cause));
+        }
+        let cut = base.char_indices().nth(LONGEST_GENERATED_BASE).map_or(base.len(), |(position, _)| position);
+        let name = format!("{}{}", &base[..cut], birth.suffix);
+        object.set("name", name);
+    }
+    let name = object.text("name").to_owned();
+    check_name(kind, &name)?;
+    settle_namespace(
+        kind,
+        namespace,
+        &mut object,
+        "the namespace of the provided object does not match the namespace sent on the request",
+    )?;
+    if !object.text("resourceVersion").is_empty() {
+        return Err(ApiError::Internal("resourceVersion should not be set on objects to be created".into()));
+    }
+
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        object.metadata.remove(field);
+    }
+    object.set("uid", birth.uid);
+    object.set("creationTimestamp", birth.now);
+    if kind.has_generation {
+        object.set("generation", 1);
+    }
+    if kind.has_status && trust == Trust::Client {
+        object.rest.remove("status");
+    }
+    Ok((Key::new(namespace, &name), object))
+}
+
+/// What becomes of the stored object if a client sends the new one.
+pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part: Part) -> Result<Updated, ApiError> {
+    let complaint = format!(
+        "the namespace of the object ({}) does not match the namespace on the request ({})",
+        new.text("namespace"),
+        key.namespace()
+    );
+    settle_namespace(kind, key.namespace(), &mut new, &complaint)?;
+    check_state(kind, key, old, &new)?;
+
+    // What was sent of the other part does not count.
+    let next = match part {
+        Part::Main => {
+            let mut next = with_kept_metadata(old, new);
+            if kind.has_status {
+                copy_field(&old.rest, &mut next.rest, "status");
+            }
+            next
+        }
+        Part::Status => {
+            let mut next = old.clone();
+            copy_field(&new.rest, &mut next.rest, "status");
+            next
+        }
+    };
+    settle(kind, old, next)
+}
+
+/// What becomes of the stored object if its owner puts another in its place, status included.
+pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Result<Updated, ApiError> {
+    new.metadata.remove("resourceVersion");
+    new.metadata.remove("uid");
+    settle_namespace(kind, key.namespace(), &mut new, "the namespace of the object does not match")?;
+    settle(kind, old, with_kept_metadata(old, new))
+}
+
+/// What becomes of the stored object if a client deletes it.
+pub(crate) fn delete(
+    kind: &Kind,
+    key: &Key,
+    old: &Object,
+    preconditions: &Preconditions,
+    now: &str,
+) -> Result<Deletion, ApiError> {
+    let checks = [
+        (&preconditions.uid, "uid", "UID", "The object might have been deleted and then recreated"),
+        (&preconditions.version, "resourceVersion", "ResourceVersion", "The object might have been modified"),
+    ];
+    for (wanted, field, word, hint) in checks {
+        let has = old.text(field);
+        if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != has) {
+            let why = format!(
+                "the {word} in the precondition ({wanted}) does not match the {word} in record ({has}). {hint}"
+            );
+            return Err(ApiError::conflict(kind, key.name(), why));
+        }
+    }
+    if old.finalizers().is_empty() {
+        return Ok(Deletion::Gone(old.clone()));
+    }
+    if old.is_being_deleted() {
+        return Ok(Deletion::Same);
+    }
+    let mut marked = old.clone();
+    marked.set("deletionTimestamp", now);
+    marked.set("deletionGracePeriodSeconds", 0);
+    raise_generation(&mut marked);
+    Ok(Deletion::Marked(marked))
+}
+
+/// The client's object must be of the same life as the stored one, and of the version it says.
+fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(), ApiError> {
+    if !new.text("uid").is_empty() && new.text("uid") != old.text("uid") {
+        let why = format!(
+            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            new.text("uid"),
+            old.text("uid")
+        );
+        return Err(ApiError::conflict(kind, key.name(), why));
+    }
+    match new.text("resourceVersion") {
+        "" if kind.origin == Origin::Custom => {
+            let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+            Err(ApiError::invalid(kind, key.name(), cause))
+        }
+        "" => Ok(()),
+        version if version == old.text("resourceVersion") => Ok(()),
+        _ => Err(ApiError::conflict(
+            kind,
+            key.name(),
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )),
+    }
+}
+
+/// The new object, with all that a client cannot change taken from the old one.
+fn with_kept_metadata(old: &Object, mut new: Object) -> Object {
+    let kept = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "selfLink",
+    ];
+    for field in kept {
+        copy_field(&old.metadata, &mut new.metadata, field);
+    }
+    new
+}
+
+/// Finalizers, generation, and whether anything changes at all.
+fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiError> {
+    if old.is_being_deleted() {
+        let before = old.finalizers();
+        let fresh = next.finalizers().into_iter().filter(|one| !before.contains(one)).collect::<Vec<_>>();
+        if !fresh.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {fresh:?}"
+            );
+            return Err(ApiError::invalid(kind, old.text("name"), Cause::forbidden("metadata.finalizers", &why)));
+        }
+        if next.finalizers().is_empty() {
+            return Ok(Updated::Gone(next));
+        }
+    }
+    if next == *old {
+        return Ok(Updated::Same);
+    }
+    if differs_in_spec(kind, old, &next) {
+        raise_generation(&mut next);
+    }
+    Ok(Updated::Changed(next))
+}
+
+fn differs_in_spec(kind: &Kind, old: &Object, new: &Object) -> bool {
+    let counts = |(field, _): &(&String, &Value)| !(kind.has_status && *field == "status");
+    !old.rest.iter().filter(counts).eq(new.rest.iter().filter(counts))
+}
+
+fn raise_generation(object: &mut Object) {
+    if let Some(generation) = object.metadata.get("generation").and_then(Value::as_u64) {
+        object.set("generation", generation + 1);
+    }
+}
+
+/// The field of `to` becomes that of `from`, also if that is none.
+fn copy_field(from: &Map<String, Value>, to: &mut Map<String, Value>, field: &str) {
+    match from.get(field) {
+        Some(value) => to.insert(field.into(), value.clone()),
+        None => to.remove(field),
+    };
+}
+
+/// The object is in the namespace of the request, or says nothing of it.
+fn settle_namespace(kind: &Kind, namespace: &str, object: &mut Object, complaint: &str) -> Result<(), ApiError> {
+    match kind.scope {
+        Scope::Cluster => {
+            object.metadata.remove("namespace");
+        }
+        Scope::Namespaced => {
+            if !object.text("namespace").is_empty() && object.text("namespace") != namespace {
+                return Err(ApiError::BadRequest(complaint.into()));
+            }
+            object.set("namespace", namespace);
+        }
+    }
+    Ok(())
+}
+
+fn check_name(kind: &Kind, name: &str) -> Result<(), ApiError> {
+    let part_is_good = |part: &str| {
+        let good = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
+        !part.is_empty() && part.bytes().all(good) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    let (good, why) = match kind.names {
+        Names::Subdomain => (
+            name.len() <= 253 && name.split('.').all(part_is_good),
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+             and must start and end with an alphanumeric character",
+        ),
+        Names::Label => (
+            name.len() <= 63 && part_is_good(name),
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+             and must start and end with an alphanumeric character",
+        ),
+        Names::PathSegment => (
+            !["", ".", ".."].contains(&name) && !name.contains(['/', '%']),
+            "may not be '.', '..' or contain '/' or '%'",
+        ),
+    };
+    if good {
+        return Ok(());
+    }
+    Err(ApiError::invalid(kind, name, Cause::invalid("metadata.name", &format!("{name:?}"), why)))
+}

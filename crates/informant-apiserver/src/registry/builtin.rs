@@ -1,0 +1,103 @@
+//! The usual built-in kinds, as Kubernetes serves them.
+
+use std::borrow::Cow;
+
+use crate::registry::kind::Kind;
+use crate::registry::kind::Names;
+use crate::registry::kind::Origin;
+use crate::registry::kind::Scope;
+
+/// All built-in kinds that the server knows.
+pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
+    TABLE.lines().filter(|line| !line.trim().is_empty()).map(read)
+}
+
+/// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation.
+const TABLE: &str = "
+    v1                              Namespace                       namespaces                       ns          s
+    v1                              Node                            nodes                            no          s
+    v1                              Pod                             pods                             po          nsg
+    v1                              Service                         services                         svc         ns
+    v1                              ConfigMap                       configmaps                       cm          n
+    v1                              Secret                          secrets                          -           n
+    v1                              ServiceAccount                  serviceaccounts                  sa          n
+    v1                              Endpoints                       endpoints                        ep          n
+    v1                              Event                           events                           ev          n
+    v1                              LimitRange                      limitranges                      limits      n
+    v1                              PersistentVolume                persistentvolumes                pv          s
+    v1                              PersistentVolumeClaim           persistentvolumeclaims           pvc         ns
+    v1                              PodTemplate                     podtemplates                     -           ng
+    v1                              ReplicationController           replicationcontrollers           rc          nsg
+    v1                              ResourceQuota                   resourcequotas                   quota       ns
+    apps/v1                         ControllerRevision              controllerrevisions              -           n
+    apps/v1                         DaemonSet                       daemonsets                       ds          nsg
+    apps/v1                         Deployment                      deployments                      deploy      nsg
+    apps/v1                         ReplicaSet                      replicasets                      rs          nsg
+    apps/v1                         StatefulSet                     statefulsets                     sts         nsg
+    autoscaling/v2                  HorizontalPodAutoscaler         horizontalpodautoscalers         hpa         ns
+    batch/v1                        CronJob                         cronjobs                         cj          nsg
+    batch/v1                        Job                             jobs                             -           nsg
+    certificates.k8s.io/v1          CertificateSigningRequest       certificatesigningrequests       csr         s
+    coordination.k8s.io/v1          Lease                           leases                           -           n
+    discovery.k8s.io/v1             EndpointSlice                   endpointslices                   -           ng
+    events.k8s.io/v1                Event                           events                           ev          n
+    flowcontrol.apiserver.k8s.io/v1 FlowSchema                      flowschemas                      -           sg
+    flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration      prioritylevelconfigurations      -           sg
+    networking.k8s.io/v1            Ingress                         ingresses                        ing         nsg
+    networking.k8s.io/v1            IngressClass                    ingressclasses                   -           g
+    networking.k8s.io/v1            NetworkPolicy                   networkpolicies                  netpol      ng
+    node.k8s.io/v1                  RuntimeClass                    runtimeclasses                   -           -
+    policy/v1                       PodDisruptionBudget             poddisruptionbudgets             pdb         nsg
+    rbac.authorization.k8s.io/v1    ClusterRole                     clusterroles                     -           -
+    rbac.authorization.k8s.io/v1    ClusterRoleBinding              clusterrolebindings              -           -
+    rbac.authorization.k8s.io/v1    Role                            roles                            -           n
+    rbac.authorization.k8s.io/v1    RoleBinding                     rolebindings                     -           n
+    scheduling.k8s.io/v1            PriorityClass                   priorityclasses                  pc          g
+    storage.k8s.io/v1               CSIDriver                       csidrivers                       -           -
+    storage.k8s.io/v1               CSINode                         csinodes                         -           -
+    storage.k8s.io/v1               CSIStorageCapacity              csistoragecapacities             -           n
+    storage.k8s.io/v1               StorageClass                    storageclasses                   sc          -
+    storage.k8s.io/v1               VolumeAttachment                volumeattachments                -           s
+    admissionregistration.k8s.io/v1 MutatingWebhookConfiguration    mutatingwebhookconfigurations    -           g
+    admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration  validatingwebhookconfigurations  -           g
+    apiextensions.k8s.io/v1         CustomResourceDefinition        customresourcedefinitions        crd,crds    sg
+";
+
+fn read(line: &'static str) -> Kind {
+    let mut words = line.split_whitespace();
+    let mut word = || words.next().unwrap_or("-");
+    let (group, version) = word().rsplit_once('/').unwrap_or(("", "v1"));
+    let (kind, plural, short, marks) = (word(), word(), word(), word());
+    let names = match (group, plural) {
+        ("rbac.authorization.k8s.io", _) => Names::PathSegment,
+        ("", "namespaces" | "services") => Names::Label,
+        (_, _) => Names::Subdomain,
+    };
+    Kind {
+        group: Cow::Borrowed(group),
+        version: Cow::Borrowed(version),
+        kind: Cow::Borrowed(kind),
+        plural: Cow::Borrowed(plural),
+        short_names: short.split(',').filter(|name| *name != "-").map(Cow::Borrowed).collect(),
+        scope: if marks.contains('n') { Scope::Namespaced } else { Scope::Cluster },
+        origin: Origin::BuiltIn,
+        names,
+        has_status: marks.contains('s'),
+        has_generation: marks.contains('g'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_whole() {
+        for line in TABLE.lines().filter(|line| !line.trim().is_empty()) {
+            let words = line.split_whitespace().collect::<Vec<_>>();
+
+            assert_eq!(words.len(), 5, "{line}");
+            assert!(words[4].chars().all(|mark| "nsg-".contains(mark)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the server must know of one kind to serve it: names, scope and a few habits.
+
+use std::borrow::Cow;
+
+/// One kind of objects and where the API serves it.
+///
+/// ```
+/// use informant_apiserver::Kind;
+///
+/// let widgets = Kind::new("example.com", "v1", "Widget", "widgets").with_status().short_names(["wd"]);
+///
+/// assert_eq!(widgets.resource(), "widgets.example.com");
+/// assert_eq!(widgets.api_version(), "example.com/v1");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub(crate) group: Cow<'static, str>,
+    pub(crate) version: Cow<'static, str>,
+    pub(crate) kind: Cow<'static, str>,
+    pub(crate) plural: Cow<'static, str>,
+    pub(crate) short_names: Vec<Cow<'static, str>>,
+    pub(crate) scope: Scope,
+    pub(crate) origin: Origin,
+    pub(crate) names: Names,
+    pub(crate) has_status: bool,
+    pub(crate) has_generation: bool,
+}
+
+/// Whether objects of a kind live in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Each object belongs to a namespace.
+    Namespaced,
+    /// Objects belong to the whole cluster.
+    Cluster,
+}
+
+/// Built-in kinds and custom ones behave differently in places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// List items carry no type; an update may leave out the version.
+    BuiltIn,
+    /// List items carry their type; an update must name the version that it replaces.
+    Custom,
+}
+
+/// Which names are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Lower-case letters, digits, `-`; parts joined by `.`.
+    Subdomain,
+    /// The same without `.`.
+    Label,
+    /// Anything that can stand in a path.
+    PathSegment,
+}
+
+impl Kind {
+    /// A custom kind, namespaced, without status subresource and short names. The core group is `""`.
+    pub fn new(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        kind: impl Into<Cow<'static, str>>,
+        plural: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            short_names: Vec::new(),
+            scope: Scope::Namespaced,
+            origin: Origin::Custom,
+            names: Names::Subdomain,
+            has_status: false,
+            has_generation: true,
+        }
+    }
+
+    /// Objects belong to the cluster. Default: to a namespace.
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.scope = Scope::Cluster;
+        self
+    }
+
+    /// `status` is written through its subresource alone. Default: it is a field like any other.
+    #[must_use]
+    pub fn with_status(mut self) -> Self {
+        self.has_status = true;
+        self
+    }
+
+    /// Short names for discovery, such as `po` for pods. Default: none.
+    #[must_use]
+    pub fn short_names<N: Into<Cow<'static, str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.short_names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// `group/version`, or the version alone in the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The name that tells this kind from all others: `pods`, `deployments.apps`.
+    pub fn resource(&self) -> String {
+        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// The API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The kind itself, such as `Pod`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The kind in paths, such as `pods`.
+    pub fn plural(&self) -> &str {
+        &self.plural
+    }
+
+    /// Namespaced or not.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Whether a user who says `name` means this kind: `pods`, `deployments.apps` or `deployments`.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        match name.split_once('.') {
+            None => name == self.plural,
+            Some((plural, group)) => plural == self.plural && group == self.group,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Which kinds are served, under which names.
+//!
+//! - **In:** kinds from the table of built-in ones and from users, at any time.
+//! - **Out:** the kind that a path or a user means, with the number of its collection; discovery documents.
+//! - **Knows nothing of:** objects, versions, HTTP.
+
+mod builtin;
+pub(crate) mod discovery;
+pub(crate) mod kind;
+
+use std::sync::Arc;
+
+use crate::registry::kind::Kind;
+use crate::storage::CollectionId;
+
+/// The kinds that are served now.
+#[derive(Default)]
+pub(crate) struct Registry {
+    /// In order of registration. No two have the same resource name.
+    served: Vec<Served>,
+}
+
+/// A kind and where its objects are.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) collection: CollectionId,
+}
+
+impl Registry {
+    pub(crate) fn builtin_kinds() -> impl Iterator<Item = Kind> {
+        builtin::kinds()
+    }
+
+    pub(crate) fn add(&mut self, kind: Kind, collection: CollectionId) {
+        self.served.push(Served { kind: Arc::new(kind), collection });
+    }
+
+    /// The kind that a user means: `pods`, `deployments.apps`, or `deployments` if that is the first of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Served> {
+        self.served.iter().find(|served| served.kind.is_called(name))
+    }
+
+    /// The kind with exactly this place in the API.
+    pub(crate) fn at(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
+        self.served
+            .iter()
+            .find(|served| served.kind.group == group && served.kind.version == version && served.kind.plural == plural)
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Served> {
+        let position = self.served.iter().position(|served| served.kind.is_called(name))?;
+        Some(self.served.remove(position))
+    }
+
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.served.iter().map(|served| &*served.kind)
+    }
+}

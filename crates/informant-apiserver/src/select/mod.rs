@@ -1,0 +1,65 @@
+//! Which objects a client wants: by label, by field.
+//!
+//! - **In:** the texts of `labelSelector` and `fieldSelector`.
+//! - **Out:** whether a state of an object matches.
+//! - **Knows nothing of:** requests, versions.
+
+mod fields;
+mod labels;
+
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::objects::Key;
+use crate::objects::encoded::Encoded;
+
+use fields::FieldRequirement;
+use labels::LabelRequirement;
+
+/// Everything that must be true of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selector {
+    /// The namespace; empty for all.
+    pub(crate) namespace: String,
+    labels: Vec<LabelRequirement>,
+    fields: Vec<FieldRequirement>,
+}
+
+impl Selector {
+    pub(crate) fn new(namespace: &str, labels: &str, fields: &str) -> Result<Self, ApiError> {
+        let labels = labels::parse(labels).map_err(ApiError::BadRequest)?;
+        let fields = fields::parse(fields).map_err(ApiError::BadRequest)?;
+        Ok(Self { namespace: namespace.into(), labels, fields })
+    }
+
+    /// Whether the content of an object matters, or its namespace alone.
+    pub(crate) fn looks_inside(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, key: &Key, object: &Encoded) -> bool {
+        key.is_in(&self.namespace) && self.labels_match(object) && self.fields_match(key, object)
+    }
+
+    fn labels_match(&self, object: &Encoded) -> bool {
+        if self.labels.is_empty() {
+            return true;
+        }
+        let labels = labels::of(object.metadata());
+        self.labels.iter().all(|requirement| requirement.matches(&labels))
+    }
+
+    fn fields_match(&self, key: &Key, object: &Encoded) -> bool {
+        // Name and namespace are the most frequent, and need no decoding.
+        let mut decoded = None;
+        self.fields.iter().all(|requirement| match requirement.path() {
+            "metadata.name" => requirement.matches(Some(key.name())),
+            "metadata.namespace" => requirement.matches(Some(key.namespace())),
+            _ => {
+                let value =
+                    decoded.get_or_insert_with(|| serde_json::from_slice(&object.object()).unwrap_or(Value::Null));
+                requirement.matches(fields::scalar_at(value, requirement.path()).as_deref())
+            }
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The objects of one kind and the changes it remembers.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::encoded::Change;
+use crate::objects::encoded::Encoded;
+use crate::registry::kind::Kind;
+
+/// The objects of one kind.
+pub(crate) struct Collection {
+    kind: Kind,
+    objects: BTreeMap<Key, Arc<Encoded>>,
+    /// The last changes, in the order of their versions: all after `forgotten`.
+    history: VecDeque<Event>,
+    forgotten: u64,
+    ended: bool,
+    /// How many watches read the history.
+    pub(crate) watchers: usize,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) version: u64,
+    pub(crate) key: Key,
+    pub(crate) change: Change,
+    /// The new state; of a deleted object the last one, under the version of its end.
+    pub(crate) object: Arc<Encoded>,
+    /// The state before.
+    pub(crate) previous: Option<Arc<Encoded>>,
+}
+
+/// The changes that were asked for are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten;
+
+impl Collection {
+    pub(crate) fn new(kind: Kind, version: u64) -> Self {
+        let (objects, history) = (BTreeMap::new(), VecDeque::new());
+        Self { kind, objects, history, forgotten: version, ended: false, watchers: 0 }
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Encoded>> {
+        self.objects.get(key)
+    }
+
+    pub(crate) fn all(&self) -> &BTreeMap<Key, Arc<Encoded>> {
+        &self.objects
+    }
+
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&Key, &Arc<Encoded>)> {
+        self.objects.iter()
+    }
+
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    pub(super) fn write(
+        &mut self,
+        version: u64,
+        key: Key,
+        change: Change,
+        mut object: Object,
+        remember: usize,
+    ) -> Arc<Encoded> {
+        object.set("resourceVersion", version.to_string());
+        let object = Arc::new(Encoded::new(&self.kind, change, &object));
+        let previous = match change {
+            Change::Added | Change::Modified => self.objects.insert(key.clone(), object.clone()),
+            Change::Deleted => self.objects.remove(&key),
+        };
+        self.history.push_back(Event { version, key, change, object: object.clone(), previous });
+        while self.history.len() > remember {
+            if let Some(oldest) = self.history.pop_front() {
+                self.forgotten = oldest.version;
+            }
+        }
+        object
+    }
+
+    /// All changes after this version.
+    pub(crate) fn changes_after(&self, version: u64) -> Result<impl DoubleEndedIterator<Item = &Event>, Forgotten> {
+        if version < self.forgotten {
+            return Err(Forgotten);
+        }
+        let begin = self.history.partition_point(|event| event.version <= version);
+        Ok(self.history.range(begin..))
+    }
+
+    /// The objects as they were at this version, in order, from behind a key on.
+    pub(crate) fn objects_at(
+        &self,
+        version: u64,
+        behind: Option<&Key>,
+    ) -> Result<impl Iterator<Item = (&Key, &Arc<Encoded>)>, Forgotten> {
+        // Undoing the changes backwards leaves, for each object that changed since, the state it had.
+        let mut undone = BTreeMap::new();
+        for event in self.changes_after(version)?.rev() {
+            undone.insert(&event.key, event.previous.as_ref());
+        }
+        let from = (behind.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let changed = undone.clone();
+        let mut same = self.objects.range::<Key, _>(from).filter(move |(key, _)| !changed.contains_key(key)).peekable();
+        let mut restored = undone
+            .into_iter()
+            .filter(move |(key, _)| behind.is_none_or(|behind| *key > behind))
+            .filter_map(|(key, object)| Some((key, object?)))
+            .peekable();
+        Ok(std::iter::from_fn(move || match (same.peek(), restored.peek()) {
+            (Some((left, _)), Some((right, _))) if left < right => same.next(),
+            (_, Some(_)) => restored.next(),
+            (_, None) => same.next(),
+        }))
+    }
+
+    pub(super) fn restore(&mut self, objects: BTreeMap<Key, Arc<Encoded>>, version: u64) {
+        self.objects = objects;
+        self.history.clear();
+        self.forgotten = version;
+    }
+}

@@ -1,0 +1,146 @@
+//! All objects, by kind, with one version for the whole server and a bounded memory of what changed.
+//!
+//! - **In:** objects that the rules have settled.
+//! - **Out:** the state now or at a remembered version, and the changes after a version.
+//! - **Knows nothing of:** requests, selectors, watchers' streams, clocks.
+
+mod collection;
+pub(crate) mod token;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::encoded::Change;
+use crate::objects::encoded::Encoded;
+use crate::registry::kind::Kind;
+
+pub(crate) use collection::Collection;
+pub(crate) use collection::Event;
+
+/// The number of a collection. A kind that is removed and registered again gets another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CollectionId(u32);
+
+/// The objects of all kinds.
+pub(crate) struct Storage {
+    /// The version of the last change; the first is above 1, since 0 means "any" and 1 is that of the empty server.
+    version: u64,
+    /// No list or watch may begin before this version any more.
+    compacted: u64,
+    /// How many changes each collection remembers.
+    history: usize,
+    collections: HashMap<CollectionId, Collection>,
+    next_collection: u32,
+    /// Rises when the server goes back in time; watches of an earlier age end.
+    age: u32,
+}
+
+/// The state of all objects at one moment, for [`ApiServer::restore`](crate::ApiServer::restore).
+#[derive(Clone)]
+pub struct Backup {
+    version: u64,
+    objects: HashMap<CollectionId, std::collections::BTreeMap<Key, Arc<Encoded>>>,
+}
+
+impl Backup {
+    /// The server's version at that moment.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl std::fmt::Debug for Backup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backup").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl Storage {
+    pub(crate) fn new(history: usize) -> Self {
+        Self { version: 1, compacted: 0, history, collections: HashMap::new(), next_collection: 0, age: 0 }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn age(&self) -> u32 {
+        self.age
+    }
+
+    pub(crate) fn add_collection(&mut self, kind: Kind) -> CollectionId {
+        let id = CollectionId(self.next_collection);
+        self.next_collection += 1;
+        self.collections.insert(id, Collection::new(kind, self.version));
+        id
+    }
+
+    pub(crate) fn collection(&self, id: CollectionId) -> Option<&Collection> {
+        self.collections.get(&id)
+    }
+
+    /// Deletes all objects of a collection and ends it: watches hear of the deletes and end, then it is forgotten.
+    pub(crate) fn end_collection(&mut self, id: CollectionId) {
+        let Some(collection) = self.collections.get_mut(&id) else { return };
+        let all = collection.objects().map(|(key, object)| (key.clone(), object.decode())).collect::<Vec<_>>();
+        for (key, object) in all {
+            self.version += 1;
+            collection.write(self.version, key, Change::Deleted, object, usize::MAX);
+        }
+        collection.end();
+        self.forget_if_unused(id);
+    }
+
+    /// Stores a new state of an object, or its end, under the next version.
+    pub(crate) fn write(&mut self, id: CollectionId, key: Key, change: Change, object: Object) -> Option<Arc<Encoded>> {
+        let collection = self.collections.get_mut(&id)?;
+        self.version += 1;
+        Some(collection.write(self.version, key, change, object, self.history))
+    }
+
+    /// The oldest version that a list or watch of this collection may begin with.
+    pub(crate) fn oldest(&self, collection: &Collection) -> u64 {
+        collection.forgotten().max(self.compacted)
+    }
+
+    /// From now on nothing older than the present can be asked for. Watches that are open go on.
+    pub(crate) fn compact(&mut self) {
+        self.compacted = self.version;
+    }
+
+    pub(crate) fn backup(&self) -> Backup {
+        let objects = self.collections.iter().map(|(id, collection)| (*id, collection.all().clone())).collect();
+        Backup { version: self.version, objects }
+    }
+
+    /// Goes to the state of the backup, its version included, and forgets all history.
+    pub(crate) fn restore(&mut self, backup: &Backup) {
+        self.version = backup.version;
+        self.compacted = self.compacted.min(backup.version);
+        self.age += 1;
+        for (id, collection) in &mut self.collections {
+            collection.restore(backup.objects.get(id).cloned().unwrap_or_default(), backup.version);
+        }
+    }
+
+    pub(crate) fn watcher_came(&mut self, id: CollectionId) {
+        if let Some(collection) = self.collections.get_mut(&id) {
+            collection.watchers += 1;
+        }
+    }
+
+    pub(crate) fn watcher_left(&mut self, id: CollectionId) {
+        if let Some(collection) = self.collections.get_mut(&id) {
+            collection.watchers -= 1;
+            self.forget_if_unused(id);
+        }
+    }
+
+    fn forget_if_unused(&mut self, id: CollectionId) {
+        if self.collections.get(&id).is_some_and(|collection| collection.has_ended() && collection.watchers == 0) {
+            self.collections.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The whole server without HTTP, locks, waiting and clocks: kinds, objects, and what requests do to them.
+//!
+//! - **In:** one operation at a time, with the time it happens at.
+//! - **Out:** the state to answer with, or the error that Kubernetes would give.
+
+use std::sync::Arc;
+
+use crate::error::ApiError;
+use crate::list::ListQuery;
+use crate::list::Page;
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::encoded::Change;
+use crate::objects::encoded::Encoded;
+use crate::objects::rules;
+use crate::objects::rules::Birth;
+use crate::objects::rules::Deletion;
+use crate::objects::rules::Part;
+use crate::objects::rules::Preconditions;
+use crate::objects::rules::Trust;
+use crate::objects::rules::Updated;
+use crate::registry::Registry;
+use crate::registry::Served;
+use crate::registry::kind::Kind;
+use crate::storage::Storage;
+
+/// Everything that is true of the server at one moment.
+pub(crate) struct World {
+    pub(crate) registry: Registry,
+    pub(crate) storage: Storage,
+    /// Where uids and generated names come from.
+    chance: fastrand::Rng,
+}
+
+/// Whether an operation is carried out, or only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Run {
+    Real,
+    Dry,
+}
+
+/// What became of a deleted object.
+pub(crate) enum Deleted {
+    /// It waits for its finalizers, in this state.
+    Waits(Arc<Encoded>),
+    /// It is gone; this was its last state.
+    Gone(Arc<Encoded>),
+}
+
+impl World {
+    pub(crate) fn new(history: usize, seed: u64) -> Self {
+        Self { registry: Registry::default(), storage: Storage::new(history), chance: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// Serves a kind, in place of the one with the same name if there is one.
+    pub(crate) fn add_kind(&mut self, kind: Kind) {
+        self.remove_kind(&kind.resource());
+        let collection = self.storage.add_collection(kind.clone());
+        self.registry.add(kind, collection);
+    }
+
+    /// Stops to serve a kind: its objects are deleted and its watches end. Says whether there was one.
+    pub(crate) fn remove_kind(&mut self, name: &str) -> bool {
+        let removed = self.registry.remove(name);
+        if let Some(served) = &removed {
+            self.storage.end_collection(served.collection);
+        }
+        removed.is_some()
+    }
+
+    pub(crate) fn get(&self, served: &Served, key: &Key) -> Result<&Arc<Encoded>, ApiError> {
+        let collection = self.storage.collection(served.collection).ok_or(ApiError::UnknownPath)?;
+        collection.get(key).ok_or_else(|| ApiError::not_found(&served.kind, key.name()))
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        served: &Served,
+        namespace: &str,
+        object: Object,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        self.create_as(served, namespace, object, now, run, Trust::Client)
+    }
+
+    fn create_as(
+        &mut self,
+        served: &Served,
+        namespace: &str,
+        object: Object,
+        now: &str,
+        run: Run,
+        trust: Trust,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let birth = Birth { uid: self.uid(), now, suffix: self.suffix() };
+        let (key, object) = rules::create(&served.kind, namespace, object, birth, trust)?;
+        if self.get(served, &key).is_ok() {
+            return Err(ApiError::already_exists(&served.kind, key.name()));
+        }
+        self.write(served, key, Change::Added, object, run)
+    }
+
+    pub(crate) fn update(
+        &mut self,
+        served: &Served,
+        key: Key,
+        object: Object,
+        part: Part,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let old = self.get(served, &key)?.clone();
+        let updated = rules::update(&served.kind, &key, &old.decode(), object, part)?;
+        self.carry_out(served, key, old, updated, run)
+    }
+
+    /// Creates the object or puts it in the place of the stored one, status included, whatever its version.
+    pub(crate) fn put(&mut self, served: &Served, mut object: Object, now: &str) -> Result<Arc<Encoded>, ApiError> {
+        let namespace = object.text("namespace").to_owned();
+        let key = Key::new(&namespace, object.text("name"));
+        let Ok(old) = self.get(served, &key).cloned() else {
+            object.metadata.remove("resourceVersion");
+            return self.create_as(served, &namespace, object, now, Run::Real, Trust::Owner);
+        };
+        let updated = rules::put(&served.kind, &key, &old.decode(), object)?;
+        self.carry_out(served, key, old, updated, Run::Real)
+    }
+
+    fn carry_out(
+        &mut self,
+        served: &Served,
+        key: Key,
+        old: Arc<Encoded>,
+        updated: Updated,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        match updated {
+            Updated::Same => Ok(old),
+            Updated::Changed(object) => self.write(served, key, Change::Modified, object, run),
+            Updated::Gone(object) => self.write(served, key, Change::Deleted, object, run),
+        }
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        served: &Served,
+        key: Key,
+        preconditions: &Preconditions,
+        now: &str,
+        run: Run,
+    ) -> Result<Deleted, ApiError> {
+        let old = self.get(served, &key)?.clone();
+        match rules::delete(&served.kind, &key, &old.decode(), preconditions, now)? {
+            Deletion::Same => Ok(Deleted::Waits(old)),
+            Deletion::Marked(object) => self.write(served, key, Change::Modified, object, run).map(Deleted::Waits),
+            Deletion::Gone(object) => self.write(served, key, Change::Deleted, object, run).map(Deleted::Gone),
+        }
+    }
+
+    /// Deletes everything that a list would show, and says what that was.
+    pub(crate) fn delete_collection(
+        &mut self,
+        served: &Served,
+        query: &ListQuery,
+        preconditions: &Preconditions,
+        now: &str,
+        run: Run,
+    ) -> Result<Page, ApiError> {
+        let page = query.run(&self.storage, served.collection)?;
+        let mut deleted = Vec::with_capacity(page.objects.len());
+        for object in &page.objects {
+            let old = object.decode();
+            let key = Key::new(old.text("namespace"), old.text("name"));
+            match self.delete(served, key, preconditions, now, run) {
+                Ok(Deleted::Gone(object) | Deleted::Waits(object)) => deleted.push(object),
+                // A page of an older state may name what is gone by now.
+                Err(ApiError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Page { objects: deleted, ..page })
+    }
+
+    fn write(
+        &mut self,
+        served: &Served,
+        key: Key,
+        change: Change,
+        object: Object,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        match run {
+            Run::Real => self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath),
+            Run::Dry => Ok(Arc::new(Encoded::new(&served.kind, change, &object))),
+        }
+    }
+
+    /// A random uid in the usual form, repeatable by the seed.
+    fn uid(&mut self) -> String {
+        let random = self.chance.u128(..);
+        // Version 4, variant 1.
+        let marked = random & !(0xf << 76) & !(0b11 << 62) | (0x4 << 76) | (0b10 << 62);
+        let text = format!("{marked:032x}");
+        [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    }
+
+    /// The random part of a generated name, without letters that make words.
+    fn suffix(&mut self) -> String {
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5).map(|_| char::from(LETTERS[self.chance.usize(..LETTERS.len())])).collect()
+    }
+}

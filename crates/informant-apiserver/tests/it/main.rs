@@ -1,0 +1,3 @@
+//! All integration tests, as one program: linking is what costs.
+
+mod conformance;
