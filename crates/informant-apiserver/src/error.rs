@@ -1,5 +1,7 @@
 //! Every refusal, and how Kubernetes words it: the code, the reason and the `Status` body.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json::json;
 
@@ -86,7 +88,7 @@ pub enum ApiError {
     },
 
     /// The version that was asked for does not exist yet.
-    #[error("Too large resource version: {asked}, current: {current}")]
+    #[error("Timeout: Too large resource version: {asked}, current: {current}")]
     VersionTooLarge {
         /// What the client wants to see.
         asked: u64,
@@ -123,21 +125,26 @@ pub struct Of {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     pub(crate) reason: &'static str,
-    pub(crate) field: &'static str,
+    pub(crate) field: Cow<'static, str>,
     pub(crate) message: String,
 }
 
 impl Cause {
     pub(crate) fn required(field: &'static str, why: &str) -> Self {
-        Self { reason: "FieldValueRequired", field, message: format!("Required value: {why}") }
+        Self { reason: "FieldValueRequired", field: field.into(), message: format!("Required value: {why}") }
     }
 
-    pub(crate) fn invalid(field: &'static str, value: &str, why: &str) -> Self {
-        Self { reason: "FieldValueInvalid", field, message: format!("Invalid value: {value}: {why}") }
+    pub(crate) fn invalid(field: impl Into<Cow<'static, str>>, value: &str, why: &str) -> Self {
+        Self { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {value}: {why}") }
+    }
+
+    pub(crate) fn unsupported(field: &'static str, value: &str, supported: &str) -> Self {
+        let message = format!("Unsupported value: {value}: supported values: {supported}");
+        Self { reason: "FieldValueNotSupported", field: field.into(), message }
     }
 
     pub(crate) fn forbidden(field: &'static str, why: &str) -> Self {
-        Self { reason: "FieldValueForbidden", field, message: format!("Forbidden: {why}") }
+        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
     }
 }
 
@@ -172,11 +179,16 @@ impl ApiError {
 
     /// The parameters of a list or watch contradict each other.
     pub(crate) fn invalid_options(cause: Cause) -> Self {
+        Self::invalid_meta("ListOptions", cause)
+    }
+
+    /// What a client says of the request itself is wrong.
+    pub(crate) fn invalid_meta(kind: &str, cause: Cause) -> Self {
         let of = Of {
             group: "meta.k8s.io".into(),
             plural: String::new(),
             resource: String::new(),
-            kind: "ListOptions.meta.k8s.io".into(),
+            kind: format!("{kind}.meta.k8s.io"),
         };
         Self::Invalid { of, name: String::new(), causes: vec![cause] }
     }
@@ -287,9 +299,8 @@ impl ApiError {
                 let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
                 Some(json!({"causes": [cause]}))
             }
-            Self::UnknownPath => Some(json!({})),
+            Self::UnknownPath | Self::MethodNotAllowed => Some(json!({})),
             Self::BadRequest(_)
-            | Self::MethodNotAllowed
             | Self::NotAcceptable
             | Self::UnsupportedMediaType
             | Self::TooLarge { .. }

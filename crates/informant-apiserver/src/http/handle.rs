@@ -172,10 +172,8 @@ impl Call<'_> {
             Ok(watch) => {
                 let wants_bookmarks = params.allow_bookmarks && !self.faults.contains(&Fault::NoBookmarks);
                 let bookmarks = wants_bookmarks.then_some(self.shared.settings.bookmark_interval);
-                let timeout = match params.timeout_seconds {
-                    Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
-                    _ => self.shared.random_timeout(),
-                };
+                let timeout = params.timeout_seconds.map(Duration::from_secs);
+                let timeout = timeout.unwrap_or_else(|| self.shared.random_timeout());
                 Ok(Answer::watch(WatchStream::new(self.shared.clone(), watch, bookmarks, timeout).into_stream()))
             }
             // What is wrong with the version is said inside of the stream.
@@ -270,12 +268,19 @@ impl DeleteOptions {
         if body.is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_slice(body)
-            .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))
+        let options: Self = serde_json::from_slice(body)
+            .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))?;
+        match &options.dry_run {
+            Some(stages) if stages.iter().any(|stage| stage != "All") => {
+                let cause = Cause::unsupported("dryRun", &format!("{stages:?}"), "\"All\"");
+                Err(ApiError::invalid_meta("DeleteOptions", cause))
+            }
+            None | Some(_) => Ok(options),
+        }
     }
 
     fn is_dry(&self) -> bool {
-        self.dry_run.as_ref().is_some_and(|stages| stages.iter().any(|stage| stage == "All"))
+        self.dry_run.as_ref().is_some_and(|stages| !stages.is_empty())
     }
 
     fn preconditions(&self) -> Preconditions {

@@ -113,10 +113,8 @@ impl Params {
             }
             "Exact" | "NotOlderThan" => Ok(()),
             other => {
-                let why =
-                    format!("Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\"");
-                let cause = Cause { reason: "FieldValueNotSupported", field, message: why };
-                Err(ApiError::invalid_options(cause))
+                let supported = r#""Exact", "NotOlderThan", """#;
+                Err(ApiError::invalid_options(Cause::unsupported(field, &format!("{other:?}"), supported)))
             }
         }
     }
@@ -150,13 +148,11 @@ fn is_true(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
 
+/// A number above 0; all others mean that there is none.
 fn number(name: &str, value: &str) -> Result<Option<u64>, ApiError> {
-    if value.is_empty() {
-        return Ok(None);
-    }
-    let bad =
-        || ApiError::BadRequest(format!("{name}: Invalid value: \"{value}\": it must be a whole number of at least 0"));
-    value.parse().map(Some).map_err(|_| bad())
+    let bad = |_| ApiError::BadRequest(format!("{name}: Invalid value: {value:?}: it must be a whole number"));
+    let number = if value.is_empty() { 0 } else { value.parse::<i64>().map_err(bad)? };
+    Ok(u64::try_from(number).ok().filter(|number| *number > 0))
 }
 
 fn dry_run(value: &str) -> Result<bool, ApiError> {
@@ -164,9 +160,8 @@ fn dry_run(value: &str) -> Result<bool, ApiError> {
         "" => Ok(false),
         "All" => Ok(true),
         other => {
-            let why = format!("Unsupported value: \"{other}\": supported values: \"All\"");
-            let cause = Cause { reason: "FieldValueNotSupported", field: "dryRun", message: why };
-            Err(ApiError::invalid_options(cause))
+            let cause = Cause::unsupported("dryRun", &format!("[{other:?}]"), "\"All\"");
+            Err(ApiError::invalid_meta("WriteOptions", cause))
         }
     }
 }
@@ -183,6 +178,7 @@ mod tests {
     fn the_moment_of_a_list_follows_the_table_of_the_documentation() {
         assert_eq!(moment(""), Ok(Moment::Newest));
         assert_eq!(moment("limit=5"), Ok(Moment::Newest));
+        assert_eq!(moment("limit=-1&resourceVersion=7"), Ok(Moment::NotOlderThan(7)));
         assert_eq!(moment("resourceVersion=0"), Ok(Moment::Any));
         assert_eq!(moment("resourceVersion=0&limit=5"), Ok(Moment::Any));
         assert_eq!(moment("resourceVersion=7"), Ok(Moment::NotOlderThan(7)));
@@ -204,7 +200,7 @@ mod tests {
         assert_eq!(moment(&format!("continue={}&resourceVersion=7", token.encode())), Err(400));
         assert_eq!(moment("continue=nonsense"), Err(400));
         assert_eq!(moment("resourceVersion=abc"), Err(400));
-        assert_eq!(moment("limit=-1"), Err(400));
+        assert_eq!(moment("limit=many"), Err(400));
         for query in ["resourceVersionMatch=Exact", "resourceVersionMatch=NotOlderThan"] {
             assert_eq!(moment(query), Err(422), "{query}");
         }

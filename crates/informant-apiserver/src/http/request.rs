@@ -101,8 +101,8 @@ impl ApiRequest {
 fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
     let whole = place.name.is_empty();
     match *method {
-        Method::GET if !whole && !params.watch => Some(Verb::Get),
-        Method::GET if !whole => None,
+        // A single object cannot be watched this way.
+        Method::GET if !whole => Some(Verb::Get),
         Method::GET if params.watch && params.wants_initial_events() => Some(Verb::WatchList),
         Method::GET if params.watch => Some(Verb::Watch),
         Method::GET => Some(Verb::List),
@@ -174,6 +174,7 @@ mod tests {
         assert_eq!(get("/api/v1/pods"), is(Verb::List, "pods||"));
         assert_eq!(get("/api/v1/namespaces/shop/pods"), is(Verb::List, "pods|shop|"));
         assert_eq!(get("/api/v1/namespaces/shop/pods/web"), is(Verb::Get, "pods|shop|web"));
+        assert_eq!(get("/api/v1/namespaces/shop/pods/web?watch=1"), is(Verb::Get, "pods|shop|web"));
         assert_eq!(get("/api/v1/namespaces/shop/pods/web/status"), is(Verb::Get, "pods|shop|web/status"));
         assert_eq!(get("/api/v1/namespaces/shop"), is(Verb::Get, "namespaces||shop"));
         assert_eq!(get("/api/v1/namespaces/shop/status"), is(Verb::Get, "namespaces||shop/status"));

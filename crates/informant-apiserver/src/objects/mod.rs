@@ -7,6 +7,7 @@
 pub(crate) mod encoded;
 mod key;
 pub(crate) mod rules;
+pub(crate) mod validate;
 
 use serde_json::Map;
 use serde_json::Value;
@@ -29,10 +30,12 @@ impl Object {
     pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| ApiError::BadRequest(format!("the object provided is not valid JSON: {error}")))?;
-        Self::check(kind, value)
+        let object = Self::check(kind, value)?;
+        validate::types(&object.metadata)?;
+        Ok(object)
     }
 
-    /// Takes a value that is said to be of this kind.
+    /// Takes a value that is said to be of this kind. Only what identifies it must be right.
     pub(crate) fn check(kind: &Kind, value: Value) -> Result<Self, ApiError> {
         let Value::Object(fields) = &value else {
             return Err(ApiError::BadRequest("the object provided is not a JSON object".into()));

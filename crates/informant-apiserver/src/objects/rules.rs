@@ -7,8 +7,8 @@ use crate::error::ApiError;
 use crate::error::Cause;
 use crate::objects::Key;
 use crate::objects::Object;
+use crate::objects::validate;
 use crate::registry::kind::Kind;
-use crate::registry::kind::Names;
 use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
 
@@ -87,7 +87,8 @@ pub(crate) fn create(
         object.set("name", name);
     }
     let name = object.text("name").to_owned();
-    check_name(kind, &name)?;
+    validate::name(kind, &name)?;
+    validate::metadata(kind, &object)?;
     settle_namespace(
         kind,
         namespace,
@@ -121,6 +122,7 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
     );
     settle_namespace(kind, key.namespace(), &mut new, &complaint)?;
     check_state(kind, key, old, &new)?;
+    validate::metadata(kind, &new)?;
 
     // What was sent of the other part does not count.
     let next = match part {
@@ -191,6 +193,14 @@ fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(),
             old.text("uid")
         );
         return Err(ApiError::conflict(kind, key.name(), why));
+    }
+    match new.metadata.get("deletionTimestamp") {
+        None | Some(Value::Null) => {}
+        same if same == old.metadata.get("deletionTimestamp") => {}
+        Some(other) => {
+            let cause = Cause::invalid("metadata.deletionTimestamp", &other.to_string(), "field is immutable");
+            return Err(ApiError::invalid(kind, key.name(), cause));
+        }
     }
     match new.text("resourceVersion") {
         "" if kind.origin == Origin::Custom => {
@@ -281,31 +291,4 @@ fn settle_namespace(kind: &Kind, namespace: &str, object: &mut Object, complaint
         }
     }
     Ok(())
-}
-
-fn check_name(kind: &Kind, name: &str) -> Result<(), ApiError> {
-    let part_is_good = |part: &str| {
-        let good = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
-        !part.is_empty() && part.bytes().all(good) && !part.starts_with('-') && !part.ends_with('-')
-    };
-    let (good, why) = match kind.names {
-        Names::Subdomain => (
-            name.len() <= 253 && name.split('.').all(part_is_good),
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-             and must start and end with an alphanumeric character",
-        ),
-        Names::Label => (
-            name.len() <= 63 && part_is_good(name),
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-             and must start and end with an alphanumeric character",
-        ),
-        Names::PathSegment => (
-            !["", ".", ".."].contains(&name) && !name.contains(['/', '%']),
-            "may not be '.', '..' or contain '/' or '%'",
-        ),
-    };
-    if good {
-        return Ok(());
-    }
-    Err(ApiError::invalid(kind, name, Cause::invalid("metadata.name", &format!("{name:?}"), why)))
 }

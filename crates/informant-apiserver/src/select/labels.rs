@@ -5,6 +5,9 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use crate::objects::validate::is_label;
+use crate::objects::validate::is_label_value;
+
 /// The labels of one object.
 pub(crate) type Labels<'a> = HashMap<Cow<'a, str>, Cow<'a, str>>;
 
@@ -105,16 +108,12 @@ impl<'a> Reader<'a> {
 
     fn label(&mut self) -> Result<String, String> {
         let word = self.word();
-        let name = word.rsplit('/').next().unwrap_or_default();
-        if word.matches('/').count() > 1 || word.starts_with('/') || name.is_empty() || !is_value(name) {
-            return Err(self.complain("a label"));
-        }
-        Ok(word.into())
+        if is_label(word) { Ok(word.into()) } else { Err(self.complain("a label")) }
     }
 
     fn value(&mut self) -> Result<String, String> {
         let word = self.word();
-        if is_value(word) { Ok(word.into()) } else { Err(self.complain("a value of a label")) }
+        if is_label_value(word) { Ok(word.into()) } else { Err(self.complain("a value of a label")) }
     }
 
     fn number(&mut self) -> Result<i64, String> {
@@ -161,13 +160,6 @@ impl<'a> Reader<'a> {
     fn complain(&self, wanted: &str) -> String {
         format!("unable to parse requirement: found '{}', expected {wanted} in selector '{}'", self.rest, self.text)
     }
-}
-
-/// Empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
-fn is_value(text: &str) -> bool {
-    let good = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
-    let ends = [text.bytes().next(), text.bytes().last()];
-    text.len() <= 63 && text.bytes().all(good) && ends.iter().flatten().all(u8::is_ascii_alphanumeric)
 }
 
 #[cfg(test)]

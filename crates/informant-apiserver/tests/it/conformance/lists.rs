@@ -120,7 +120,7 @@ conformance! {
         let refused = api.get(&format!("{}?resourceVersion=999999999", api.path("configmaps"))).await;
 
         assert_eq!(refused.failure(), (504, "Timeout"));
-        assert!(refused.text("/message").starts_with("Too large resource version: 999999999, current: "), "{refused:?}");
+        assert!(refused.text("/message").starts_with("Timeout: Too large resource version: 999999999, current: "), "{refused:?}");
         assert_eq!(
             refused.body["details"],
             json!({
@@ -148,6 +148,7 @@ conformance! {
             assert_eq!(refused.failure(), (422, "Invalid"), "{query}");
             assert_eq!(refused.body["details"]["kind"], "ListOptions", "{query}");
         }
+        assert_eq!(api.get(&format!("{path}?limit=-1")).await.code, 200, "no limit");
         for query in ["resourceVersion=abc", "limit=many", "continue=nonsense", &format!("resourceVersion=1&limit=1&continue={token}")] {
             assert_eq!(api.get(&format!("{path}?{query}")).await.failure().0, 400, "{query}");
         }

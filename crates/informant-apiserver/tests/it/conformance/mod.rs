@@ -15,9 +15,11 @@ use std::time::Duration;
 use http::Method;
 use http::Request;
 use http_body_util::BodyExt;
+use hyper_util::rt::TokioExecutor;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Listening;
 use kube::client::Body;
+use kube::client::ConfigExt;
 use serde_json::Value;
 use serde_json::json;
 
@@ -79,8 +81,7 @@ impl Api {
         }
         let server = ApiServer::new();
         let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-        let config = kube::Config::new(listening.url().parse().unwrap());
-        let client = kube::Client::try_from(config).unwrap();
+        let client = plain_client(kube::Config::new(listening.url().parse().unwrap()));
         Self::new(client, Some(listening), Some(server)).await
     }
 
@@ -197,7 +198,18 @@ fn other_server(url: &str) -> kube::Client {
     // A server that is made for a test has a certificate that nobody knows.
     config.accept_invalid_certs = true;
     config.auth_info.token = std::env::var("INFORMANT_CONFORMANCE_TOKEN").ok().map(Into::into);
-    kube::Client::try_from(config).unwrap()
+    plain_client(config)
+}
+
+/// A client that gives each answer as it is; that of `Client::try_from` tries again after some.
+pub fn plain_client(config: kube::Config) -> kube::Client {
+    let connector = config.rustls_https_connector().unwrap();
+    let service = tower::ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().unwrap())
+        .map_err(Box::<dyn std::error::Error + Send + Sync>::from)
+        .service(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector));
+    kube::Client::new(service, "default")
 }
 
 pub fn config_map(name: &str, labels: Value) -> Value {

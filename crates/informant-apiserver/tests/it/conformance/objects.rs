@@ -245,15 +245,48 @@ conformance! {
     async fn what_the_server_owns_cannot_be_changed(api: Api) {
         let created = api.add("a").await;
 
-        let updated = api.change(&api.config_map("a"), |object| {
-            object["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");
-            object["metadata"]["deletionTimestamp"] = json!("2001-01-01T00:00:00Z");
-            object["data"]["colour"] = json!("blue");
-        }).await;
-
+        let updated = api
+            .change(&api.config_map("a"), |object| {
+                object["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");
+                object["data"]["colour"] = json!("blue");
+            })
+            .await;
         assert_eq!(updated.code, 200, "{updated:?}");
         assert_eq!(updated.body["metadata"]["creationTimestamp"], created["metadata"]["creationTimestamp"]);
-        assert_eq!(updated.body["metadata"].get("deletionTimestamp"), None);
+
+        let time = json!("2001-01-01T00:00:00Z");
+        let ended = api.change(&api.config_map("a"), |object| object["metadata"]["deletionTimestamp"] = time).await;
+        assert_eq!(ended.failure(), (422, "Invalid"));
+        assert_eq!(ended.text("/details/causes/0/field"), "metadata.deletionTimestamp");
+    }
+
+    async fn labels_and_finalizers_follow_the_rules(api: Api) {
+        let good = json!({"name": "good", "labels": {"a.b/c_d": "E-f", "x": ""}, "finalizers": ["example.com/hold"]});
+        assert_eq!(api.post(&api.path("configmaps"), &json!({"metadata": good})).await.code, 201);
+
+        for (metadata, field) in [
+            (json!({"labels": {"a b": "c"}}), "metadata.labels"),
+            (json!({"labels": {"/a": "c"}}), "metadata.labels"),
+            (json!({"labels": {"a": "-c"}}), "metadata.labels"),
+            (json!({"labels": {"a": "c".repeat(64)}}), "metadata.labels"),
+            (json!({"finalizers": ["hold"]}), "metadata.finalizers[0]"),
+        ] {
+            let mut object = json!({"metadata": metadata});
+            object["metadata"]["name"] = json!("bad");
+            let refused = api.post(&api.path("configmaps"), &object).await;
+            assert_eq!(refused.failure(), (422, "Invalid"), "{metadata}");
+            assert_eq!(refused.text("/details/causes/0/field"), field, "{metadata}");
+        }
+    }
+
+    async fn a_get_can_ask_for_a_version(api: Api) {
+        let created = api.add("a").await;
+        let path = api.config_map("a");
+
+        assert_eq!(api.get(&format!("{path}?resourceVersion=0")).await.body, created);
+        assert_eq!(api.get(&format!("{path}?resourceVersion={}", version(&created))).await.body, created);
+        assert_eq!(api.get(&format!("{path}?watch=true")).await.body, created);
+        assert_eq!(api.get(&format!("{path}?resourceVersion=999999999")).await.failure(), (504, "Timeout"));
     }
 
     async fn the_generation_counts_changes_of_the_spec(api: Api) {
@@ -383,6 +416,8 @@ conformance! {
         assert_eq!(updated.text("/data/colour"), "blue");
         assert_eq!(api.get(&api.config_map("a")).await.body, created);
         assert_eq!(api.get(&api.config_map("b")).await.code, 404);
+        let some = api.delete_with(&api.config_map("a"), &json!({"dryRun": ["Some"]})).await;
+        assert_eq!((some.failure(), some.text("/details/kind")), ((422, "Invalid"), "DeleteOptions"));
         assert_eq!(api.post(&format!("{}?dryRun=Some", api.path("configmaps")), &config_map("c", json!({}))).await.code, 422);
     }
 

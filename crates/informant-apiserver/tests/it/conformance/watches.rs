@@ -197,10 +197,30 @@ conformance! {
             let refused = api.get(&format!("{}?watch=true&{query}", api.path("configmaps"))).await;
             assert_eq!(refused.failure(), (422, "Invalid"), "{query}");
         }
-        for query in ["resourceVersion=abc", "labelSelector=%2C", "timeoutSeconds=soon"] {
+        for query in ["labelSelector=%2C", "timeoutSeconds=soon"] {
             let refused = api.get(&format!("{}?watch=true&{query}", api.path("configmaps"))).await;
             assert_eq!(refused.failure().0, 400, "{query}");
         }
+        // Kubernetes takes this for its own mistake.
+        let refused = api.get(&format!("{}?watch=true&resourceVersion=abc", api.path("configmaps"))).await;
+        assert!([400, 500].contains(&refused.failure().0), "{refused:?}");
+    }
+
+    async fn a_watch_from_the_future_waits_for_it(api: Api) {
+        let start = version(&api.add("a").await);
+        let path = api.path("configmaps");
+
+        let mut quiet = api.watch(&path, "resourceVersion=999999999&allowWatchBookmarks=true&timeoutSeconds=1").await;
+        api.add("b").await;
+        assert_eq!(quiet.next().await, None);
+
+        let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        let mut state = api.watch(&path, &format!("{query}&resourceVersion=999999999")).await;
+        let error = state.next().await.unwrap();
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(504)));
+        assert_eq!(error["object"]["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+        assert_eq!(state.next().await, None);
+        assert!(start < 999_999_999);
     }
 
     async fn a_watch_of_metadata_alone(api: Api) {

@@ -1,0 +1,109 @@
+//! What must be true of names and metadata that clients send.
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Object;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Names;
+use crate::registry::kind::Origin;
+
+/// The fields of the metadata are of the types that every client expects.
+pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
+    for (field, value) in metadata {
+        let good = match field.as_str() {
+            "name" | "namespace" | "generateName" | "uid" | "resourceVersion" | "selfLink" | "creationTimestamp"
+            | "deletionTimestamp" => value.is_string(),
+            "labels" | "annotations" => value.as_object().is_some_and(|map| map.values().all(Value::is_string)),
+            "finalizers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+            "ownerReferences" | "managedFields" => {
+                value.as_array().is_some_and(|list| list.iter().all(Value::is_object))
+            }
+            "generation" | "deletionGracePeriodSeconds" => value.is_i64(),
+            _ => true,
+        };
+        if !good && !value.is_null() {
+            return Err(ApiError::BadRequest(format!("metadata.{field} is not of the right type: {value}")));
+        }
+    }
+    Ok(())
+}
+
+/// The name is one that the kind allows.
+pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), ApiError> {
+    let (good, why) = match kind.names {
+        Names::Subdomain => (
+            is_subdomain(name),
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+             and must start and end with an alphanumeric character",
+        ),
+        Names::Label => (
+            name.len() <= 63 && is_dns_label(name),
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+             and must start and end with an alphanumeric character",
+        ),
+        Names::PathSegment => (
+            !["", ".", ".."].contains(&name) && !name.contains(['/', '%']),
+            "may not be '.', '..' or contain '/' or '%'",
+        ),
+    };
+    if good {
+        return Ok(());
+    }
+    Err(ApiError::invalid(kind, name, Cause::invalid("metadata.name", &format!("{name:?}"), why)))
+}
+
+/// Labels and finalizers are well-formed.
+pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    let labels = object.metadata.get("labels").and_then(Value::as_object);
+    for (label, value) in labels.into_iter().flatten() {
+        if !is_label(label) {
+            let why = "a label's name must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                       with an alphanumeric character; a DNS subdomain and '/' may stand before it";
+            causes.push(Cause::invalid("metadata.labels", &format!("{label:?}"), why));
+        }
+        if !value.as_str().is_some_and(is_label_value) {
+            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                       and must start and end with an alphanumeric character";
+            causes.push(Cause::invalid("metadata.labels", &value.to_string(), why));
+        }
+    }
+    for (position, finalizer) in object.finalizers().into_iter().enumerate() {
+        // Custom kinds are only warned.
+        let is_known = finalizer.contains('/') || ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
+        if kind.origin == Origin::BuiltIn && !is_known {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            let field = format!("metadata.finalizers[{position}]");
+            causes.push(Cause::invalid(field, &format!("{finalizer:?}"), why));
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Invalid { of: kind.into(), name: object.text("name").into(), causes })
+}
+
+/// A name, or a subdomain, `/` and a name.
+pub(crate) fn is_label(label: &str) -> bool {
+    let (prefix, name) = label.split_once('/').map_or((None, label), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
+/// Empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
+pub(crate) fn is_label_value(value: &str) -> bool {
+    let good = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
+    let ends = [value.bytes().next(), value.bytes().last()];
+    value.len() <= 63 && value.bytes().all(good) && ends.iter().flatten().all(u8::is_ascii_alphanumeric)
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let good = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
+    !text.is_empty() && text.bytes().all(good) && !text.starts_with('-') && !text.ends_with('-')
+}
