@@ -249,6 +249,10 @@ impl ApiServer {
         }
     }
 
+    pub(crate) fn kind(&self, name: &str) -> Result<Kind, ApiError> {
+        self.served(name).map(|served| (*served.kind).clone())
+    }
+
     fn served(&self, kind: &str) -> Result<Served, ApiError> {
         self.shared.world.read().registry.find(kind).cloned().ok_or(ApiError::UnknownPath)
     }

@@ -1,0 +1,183 @@
+//! A load: many realistic objects of a kind, and changes to them at a rate, repeatable by a seed.
+//!
+//! - **In:** how many of what, and how they change.
+//! - **Out:** objects in a server, and one change after the other.
+//! - **Knows nothing of:** HTTP, watchers.
+
+mod changes;
+mod templates;
+
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use crate::ApiServer;
+use crate::error::ApiError;
+use crate::load::changes::Change;
+use crate::load::changes::Changes;
+use crate::load::templates::Template;
+
+/// What is to be made.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use informant_apiserver::{ApiServer, Load};
+///
+/// let server = ApiServer::new();
+/// let mut load = Load::of("pods", 200).namespaces(3).nodes(10).seed(7).fill(&server).await?;
+/// assert_eq!(server.list("pods")?.len(), 200);
+///
+/// load.churn(50.0, 500).await?; // 500 changes, 50 of them a second
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Load {
+    kind: String,
+    objects: usize,
+    namespaces: usize,
+    nodes: usize,
+    seed: u64,
+    mix: Mix,
+}
+
+/// How often each kind of change happens, as weights.
+///
+/// Default: of 20 changes 16 are updates, 2 add an object, 1 deletes one, and 1 deletes one and creates it again. The number
+/// of objects stays within half and twice of what was asked for, whatever the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// A new state of an object.
+    pub update: u32,
+    /// An object that was never there, or not for a while.
+    pub create: u32,
+    /// An object goes.
+    pub delete: u32,
+    /// An object goes and comes back at once, with another uid.
+    pub recreate: u32,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self { update: 16, create: 2, delete: 1, recreate: 1 }
+    }
+}
+
+impl Load {
+    /// So many objects of a kind: realistic ones for `pods` and `nodes`, plain ones for all others.
+    pub fn of(kind: impl Into<String>, objects: usize) -> Self {
+        Self { kind: kind.into(), objects, namespaces: 5, nodes: 100, seed: 0, mix: Mix::default() }
+    }
+
+    /// How many namespaces they are spread over. Default: 5.
+    #[must_use]
+    pub fn namespaces(mut self, namespaces: usize) -> Self {
+        self.namespaces = namespaces.max(1);
+        self
+    }
+
+    /// How many nodes pods are placed on. Default: 100.
+    #[must_use]
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes.max(1);
+        self
+    }
+
+    /// What the changes follow from. Default: 0.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Which changes happen how often.
+    #[must_use]
+    pub fn mix(mut self, mix: Mix) -> Self {
+        self.mix = mix;
+        self
+    }
+
+    /// Creates the objects. Lets others run in between, so that open watches keep up.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not serve the kind.
+    pub async fn fill(&self, server: &ApiServer) -> Result<LoadMaker, ApiError> {
+        let kind = server.kind(&self.kind)?;
+        let template = Template::new(&kind, self.namespaces, self.nodes);
+        let mut maker = LoadMaker {
+            server: server.clone(),
+            kind: kind.resource(),
+            changes: Changes::new(template, self.objects, self.mix, self.seed),
+        };
+        for number in 0..self.objects {
+            maker.server.put(&maker.kind, maker.changes.add(number))?;
+            if number % 64 == 63 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(maker)
+    }
+}
+
+/// Objects that are there, and how they go on.
+#[derive(Debug)]
+pub struct LoadMaker {
+    server: ApiServer,
+    /// The full name of the kind.
+    kind: String,
+    changes: Changes,
+}
+
+impl LoadMaker {
+    /// How many objects there are.
+    pub fn objects(&self) -> usize {
+        self.changes.live()
+    }
+
+    /// Makes one change.
+    ///
+    /// # Errors
+    ///
+    /// If the kind is gone, or somebody else deleted what was to be deleted.
+    pub fn step(&mut self) -> Result<(), ApiError> {
+        match self.changes.next() {
+            Change::Put(object) => self.server.put(&self.kind, object).map(drop),
+            Change::Delete(key) => self.server.delete(&self.kind, &key).map(drop),
+            Change::Replace(key, object) => {
+                self.server.delete(&self.kind, &key)?;
+                self.server.put(&self.kind, object).map(drop)
+            }
+        }
+    }
+
+    /// Makes so many changes, so many a second on tokio's clock. Falls behind rather than making up with a burst.
+    ///
+    /// # Errors
+    ///
+    /// As [`step`](Self::step).
+    ///
+    /// # Panics
+    ///
+    /// If the rate is not above 0.
+    pub async fn churn(&mut self, per_second: f64, changes: u64) -> Result<(), ApiError> {
+        assert!(per_second > 0.0, "a rate is above 0, {per_second} is not");
+        // Ticks are coarse, so that high rates need few wake-ups.
+        let tick = Duration::from_secs_f64((1.0 / per_second).max(0.01));
+        let per_tick = per_second * tick.as_secs_f64();
+        let mut ticks = tokio::time::interval(tick);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut made, mut due) = (0, 0.0);
+        while made < changes {
+            ticks.tick().await;
+            due += per_tick;
+            while due >= 1.0 - 1e-9 && made < changes {
+                self.step()?;
+                due -= 1.0;
+                made += 1;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! What the objects of a load look like.
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::registry::kind::Kind;
+use crate::registry::kind::Scope;
+
+/// Makes the object with a number, in any of its revisions.
+#[derive(Debug)]
+pub(crate) struct Template {
+    model: Model,
+    scope: Scope,
+    plural: String,
+    namespaces: usize,
+    nodes: usize,
+}
+
+#[derive(Debug)]
+enum Model {
+    Pod(Value),
+    Node(Value),
+    Plain,
+}
+
+impl Template {
+    pub(crate) fn new(kind: &Kind, namespaces: usize, nodes: usize) -> Self {
+        let read = |text| serde_json::from_str(text).unwrap_or(Value::Null);
+        let model = match kind.resource().as_str() {
+            "pods" => Model::Pod(read(include_str!("pod.json"))),
+            "nodes" => Model::Node(read(include_str!("node.json"))),
+            _ => Model::Plain,
+        };
+        Self { model, scope: kind.scope, plural: kind.plural.to_string(), namespaces, nodes }
+    }
+
+    /// The key of the object with this number.
+    pub(crate) fn key(&self, number: usize) -> String {
+        match self.scope {
+            Scope::Namespaced => format!("{}/{}", self.namespace(number), self.name(number)),
+            Scope::Cluster => self.name(number),
+        }
+    }
+
+    pub(crate) fn object(&self, number: usize, revision: u64) -> Value {
+        let mut object = match &self.model {
+            Model::Pod(pod) => self.pod(pod.clone(), number, revision),
+            Model::Node(node) => node.clone(),
+            Model::Plain => json!({"data": {"revision": revision.to_string()}}),
+        };
+        object["metadata"]["name"] = json!(self.name(number));
+        object["metadata"]["annotations"]["load.example.com/revision"] = json!(revision.to_string());
+        if self.scope == Scope::Namespaced {
+            object["metadata"]["namespace"] = json!(self.namespace(number));
+        }
+        match &self.model {
+            Model::Node(_) => {
+                object["metadata"]["labels"]["kubernetes.io/hostname"] = json!(self.name(number));
+                object["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(format!("zone-{}", number % 3));
+            }
+            Model::Plain => object["metadata"]["labels"]["app"] = json!(self.app(number)),
+            Model::Pod(_) => {}
+        }
+        object
+    }
+
+    fn pod(&self, mut pod: Value, number: usize, revision: u64) -> Value {
+        let app = self.app(number);
+        pod["metadata"]["labels"]["app"] = json!(app);
+        pod["metadata"]["labels"]["app.kubernetes.io/instance"] = json!(app);
+        pod["metadata"]["ownerReferences"][0]["name"] = json!(format!("{app}-7c9f8d6b5d"));
+        pod["spec"]["nodeName"] = json!(format!("node-{}", number % self.nodes));
+        pod["status"]["containerStatuses"][0]["restartCount"] = json!(revision);
+        pod["status"]["podIP"] = json!(format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255));
+        pod
+    }
+
+    fn name(&self, number: usize) -> String {
+        match &self.model {
+            Model::Pod(_) => format!("{}-7c9f8d6b5d-{number:05}", self.app(number)),
+            Model::Node(_) => format!("node-{number}"),
+            Model::Plain => format!("{}-{number:05}", self.plural),
+        }
+    }
+
+    /// Objects come in groups of ten, as those of a deployment do.
+    fn app(&self, number: usize) -> String {
+        format!("web-{}", number / 10)
+    }
+
+    fn namespace(&self, number: usize) -> String {
+        format!("team-{}", number / 10 % self.namespaces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn objects_are_what_their_key_says() {
+        for kind in Registry::builtin_kinds() {
+            let template = Template::new(&kind, 3, 10);
+            for number in [0, 7, 12_345] {
+                let object = template.object(number, 2);
+                let name = object["metadata"]["name"].as_str().unwrap();
+                let key = match object["metadata"]["namespace"].as_str() {
+                    Some(namespace) if kind.scope == Scope::Namespaced => format!("{namespace}/{name}"),
+                    _ => name.to_owned(),
+                };
+                assert_eq!(key, template.key(number), "{}", kind.resource());
+            }
+        }
+    }
+
+    #[test]
+    fn a_pod_is_as_large_as_a_real_one() {
+        let pods = Registry::builtin_kinds().find(|kind| kind.kind == "Pod").unwrap();
+        let pod = Template::new(&pods, 5, 100).object(3, 1);
+
+        assert!((5_000..7_000).contains(&pod.to_string().len()));
+        assert_eq!(pod["spec"]["nodeName"], "node-3");
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 1);
+    }
+}
