@@ -16,28 +16,28 @@ pub enum ApiError {
     UnknownPath,
 
     /// There is no such object.
-    #[error("{} \"{name}\" not found", of.resource)]
+    #[error("{} \"{name}\" not found", kind.resource())]
     NotFound {
-        /// The kind that was asked for.
-        of: Of,
+        /// The kind.
+        kind: Box<Kind>,
         /// Its name.
         name: String,
     },
 
     /// There is such an object already.
-    #[error("{} \"{name}\" already exists", of.resource)]
+    #[error("{} \"{name}\" already exists", kind.resource())]
     AlreadyExists {
         /// The kind.
-        of: Of,
+        kind: Box<Kind>,
         /// The name that is taken.
         name: String,
     },
 
     /// The object is not in the state that the request relies on.
-    #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", of.resource)]
+    #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource())]
     Conflict {
         /// The kind.
-        of: Of,
+        kind: Box<Kind>,
         /// The object.
         name: String,
         /// What differs.
@@ -45,10 +45,10 @@ pub enum ApiError {
     },
 
     /// The content is not acceptable.
-    #[error("{} \"{name}\" is invalid: {}", of.kind, join(causes))]
+    #[error("{} \"{name}\" is invalid: {}", qualified(kind), join(causes))]
     Invalid {
         /// The kind.
-        of: Of,
+        kind: Box<Kind>,
         /// The object, if it has a name.
         name: String,
         /// One entry for each field that is wrong.
@@ -112,21 +112,15 @@ pub enum ApiError {
     },
 }
 
-/// The kind that an error speaks of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Of {
-    pub(crate) group: String,
-    pub(crate) plural: String,
-    pub(crate) resource: String,
-    pub(crate) kind: String,
-}
-
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    pub(crate) reason: &'static str,
-    pub(crate) field: Cow<'static, str>,
-    pub(crate) message: String,
+    /// Machine-readable: `FieldValueInvalid`, `FieldValueRequired` and so on.
+    pub reason: &'static str,
+    /// The path of the field, such as `metadata.name`.
+    pub field: Cow<'static, str>,
+    /// For humans.
+    pub message: String,
 }
 
 impl Cause {
@@ -148,33 +142,21 @@ impl Cause {
     }
 }
 
-impl From<&Kind> for Of {
-    fn from(kind: &Kind) -> Self {
-        let in_group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
-        Self {
-            group: kind.group.to_string(),
-            plural: kind.plural.to_string(),
-            resource: kind.resource(),
-            kind: format!("{}{in_group}", kind.kind),
-        }
-    }
-}
-
 impl ApiError {
     pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
-        Self::NotFound { of: kind.into(), name: name.into() }
+        Self::NotFound { kind: kind.clone().into(), name: name.into() }
     }
 
     pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
-        Self::AlreadyExists { of: kind.into(), name: name.into() }
+        Self::AlreadyExists { kind: kind.clone().into(), name: name.into() }
     }
 
     pub(crate) fn conflict(kind: &Kind, name: &str, why: impl Into<String>) -> Self {
-        Self::Conflict { of: kind.into(), name: name.into(), why: why.into() }
+        Self::Conflict { kind: kind.clone().into(), name: name.into(), why: why.into() }
     }
 
     pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
-        Self::Invalid { of: kind.into(), name: name.into(), causes: vec![cause] }
+        Self::Invalid { kind: kind.clone().into(), name: name.into(), causes: vec![cause] }
     }
 
     /// The parameters of a list or watch contradict each other.
@@ -184,13 +166,8 @@ impl ApiError {
 
     /// What a client says of the request itself is wrong.
     pub(crate) fn invalid_meta(kind: &str, cause: Cause) -> Self {
-        let of = Of {
-            group: "meta.k8s.io".into(),
-            plural: String::new(),
-            resource: String::new(),
-            kind: format!("{kind}.meta.k8s.io"),
-        };
-        Self::Invalid { of, name: String::new(), causes: vec![cause] }
+        let kind = Kind::new("meta.k8s.io", "v1", kind.to_owned(), "");
+        Self::Invalid { kind: kind.into(), name: String::new(), causes: vec![cause] }
     }
 
     /// A watch starts before everything that the server remembers.
@@ -283,12 +260,11 @@ impl ApiError {
 
     fn details(&self) -> Option<Value> {
         match self {
-            Self::NotFound { of, name } | Self::AlreadyExists { of, name } | Self::Conflict { of, name, .. } => {
-                Some(named(name, &of.group, &of.plural))
+            Self::NotFound { kind, name } | Self::AlreadyExists { kind, name } | Self::Conflict { kind, name, .. } => {
+                Some(named(name, &kind.group, &kind.plural))
             }
-            Self::Invalid { of, name, causes } => {
-                let kind = of.kind.split('.').next().unwrap_or_default();
-                let mut details = named(name, &of.group, kind);
+            Self::Invalid { kind, name, causes } => {
+                let mut details = named(name, &kind.group, &kind.kind);
                 details["causes"] = causes
                     .iter()
                     .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
@@ -319,6 +295,11 @@ fn named(name: &str, group: &str, kind: &str) -> Value {
         }
     }
     details
+}
+
+/// `ConfigMap`, or `Deployment.apps`.
+fn qualified(kind: &Kind) -> String {
+    if kind.group.is_empty() { kind.kind.to_string() } else { format!("{}.{}", kind.kind, kind.group) }
 }
 
 fn join(causes: &[Cause]) -> String {

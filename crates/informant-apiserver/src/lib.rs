@@ -15,6 +15,7 @@ mod watch;
 mod world;
 
 pub use crate::error::ApiError;
+pub use crate::error::Cause;
 pub use crate::faults::After;
 pub use crate::faults::Ending;
 pub use crate::faults::Fault;

@@ -31,6 +31,7 @@ use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
 use crate::storage::Backup;
+use crate::storage::Collection;
 use crate::storage::CollectionId;
 use crate::watch::Watch;
 use crate::world::Deleted;
@@ -157,8 +158,7 @@ impl ApiServer {
     pub fn list(&self, kind: &str) -> Result<Vec<Value>, ApiError> {
         let served = self.served(kind)?;
         let world = self.shared.world.read();
-        let objects =
-            world.storage.collection(served.collection).into_iter().flat_map(|collection| collection.objects());
+        let objects = world.storage.collection(served.collection).into_iter().flat_map(Collection::objects);
         Ok(objects.map(|(_, object)| read(&object.object())).collect())
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct FaultyBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     NotYet,
+    Broken,
     Closed,
     Silent,
 }
@@ -46,6 +47,10 @@ impl Stream for FaultyBody {
             match this.end {
                 End::NotYet => {}
                 End::Closed => return Poll::Ready(None),
+                End::Broken => {
+                    this.end = End::Closed;
+                    return Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionReset))));
+                }
                 End::Silent => return Poll::Pending,
             }
             match this.ready.pop_front() {
@@ -61,9 +66,11 @@ impl Stream for FaultyBody {
                     match stop {
                         Stop::Close => this.end = End::Closed,
                         Stop::Silence => this.end = End::Silent,
+                        // What was said before is sent before the connection breaks.
                         Stop::Reset => {
-                            this.end = End::Closed;
-                            return Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionReset))));
+                            this.end = End::Broken;
+                            context.waker().wake_by_ref();
+                            return Poll::Pending;
                         }
                     }
                     continue;

@@ -1,10 +1,12 @@
 //! Misbehaviour on command.
 //!
 //! - **In:** rules, from tests: [`On`] says when, [`Fault`] what.
-//! - **Out:** for each request, what is done to it ([`plan`]); to the bytes of its answer, in [`wire`].
+//! - **Out:** for each request which faults strike it ([`plan`]), what they do to it ([`orders`]) and to the bytes of its
+//!   answer ([`wire`]).
 //! - **Knows nothing of:** objects, storage.
 
 pub(crate) mod body;
+pub(crate) mod orders;
 pub(crate) mod plan;
 pub(crate) mod wire;
 

@@ -12,7 +12,8 @@ use serde_json::json;
 
 use crate::error::ApiError;
 use crate::error::Cause;
-use crate::faults::Fault;
+use crate::faults::orders::Orders;
+use crate::faults::orders::WatchList;
 use crate::faults::wire::error_line;
 use crate::http::answer::Answer;
 use crate::http::negotiate::AnswerTo;
@@ -47,7 +48,7 @@ pub(crate) struct Call<'a> {
     pub(crate) request: &'a ApiRequest,
     pub(crate) accept: &'a str,
     pub(crate) body: Bytes,
-    pub(crate) faults: &'a [Fault],
+    pub(crate) orders: &'a Orders,
 }
 
 impl Call<'_> {
@@ -114,30 +115,27 @@ impl Call<'_> {
         }
         let key = Key::new(&place.namespace, &place.name);
         let fresh = self.request.params.resource_version.is_empty();
-        match self.lag() {
-            0 => Ok(Answer::object(200, world.get(served, &key)?, form)),
-            _ if fresh => Ok(Answer::object(200, world.get(served, &key)?, form)),
-            lag => {
-                let collection = world.storage.collection(served.collection).ok_or(ApiError::UnknownPath)?;
-                let then = current.saturating_sub(lag).max(collection.forgotten());
-                let mut state = collection.objects_at(then, None).map_err(|_| ApiError::UnknownPath)?;
-                let found = state.find(|(found, _)| **found == key);
-                let (_, object) = found.ok_or_else(|| ApiError::not_found(&served.kind, &place.name))?;
-                Ok(Answer::object(200, object, form))
-            }
+        if fresh || self.orders.lag == 0 {
+            return Ok(Answer::object(200, world.get(served, &key)?, form));
         }
+        let collection = world.storage.collection(served.collection).ok_or(ApiError::UnknownPath)?;
+        let then = current.saturating_sub(self.orders.lag).max(collection.forgotten());
+        let mut state = collection.objects_at(then, None).map_err(|_| ApiError::UnknownPath)?;
+        let found = state.find(|(found, _)| **found == key);
+        let (_, object) = found.ok_or_else(|| ApiError::not_found(&served.kind, &place.name))?;
+        Ok(Answer::object(200, object, form))
     }
 
     fn list(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::List)?;
         let params = &self.request.params;
         let moment = params.moment()?;
-        if let (Moment::Continue(token), true) = (&moment, self.faults.contains(&Fault::ExpireToken)) {
+        if let (Moment::Continue(token), true) = (&moment, self.orders.expire_token) {
             return Err(expired_token(token));
         }
         // The cache that serves "any" version knows no pages.
         let limit = if moment == Moment::Any && self.shared.settings.watch_cache { 0 } else { params.limit };
-        let query = ListQuery { moment, selector: self.selector(place)?, limit, lag: self.lag() };
+        let query = ListQuery { moment, selector: self.selector(place)?, limit, lag: self.orders.lag };
         let mut page = query.run(&self.shared.world.read().storage, served.collection)?;
         if let Some(next) = &mut page.next {
             next.number = self.shared.tokens.fetch_add(1, Ordering::Relaxed) + 1;
@@ -150,27 +148,30 @@ impl Call<'_> {
         let params = &self.request.params;
         let mut start = params.start()?;
         let selector = self.selector(place)?;
-        if self.request.verb == Verb::WatchList {
-            if self.faults.contains(&Fault::WatchListRefused) {
-                let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-                return Err(ApiError::invalid_options(Cause::forbidden("sendInitialEvents", why)));
-            }
-            if self.faults.contains(&Fault::WatchListFails) {
-                let message = "Internal error occurred: RequestWatchProgress is disabled".into();
-                let error = ApiError::Ordered { code: 500, message, retry_after: None };
-                return Ok(Answer::watch(stream::iter([Ok(error_line(&error))])));
+        if let Start::State { marked: true, .. } = start {
+            match self.orders.watch_list {
+                WatchList::Served | WatchList::NeverEnds => {}
+                WatchList::Refused => {
+                    let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                    return Err(ApiError::invalid_options(Cause::forbidden("sendInitialEvents", why)));
+                }
+                WatchList::Fails => {
+                    let message = "Internal error occurred: RequestWatchProgress is disabled".into();
+                    let error = ApiError::Ordered { code: 500, message, retry_after: None };
+                    return Ok(Answer::watch(stream::iter([Ok(error_line(&error))])));
+                }
             }
         }
         if let Start::State { marked, .. } = &mut start {
-            *marked &= params.allow_bookmarks && !self.faults.contains(&Fault::WatchListNeverEnds);
+            *marked &= params.allow_bookmarks && self.orders.watch_list != WatchList::NeverEnds;
         }
 
         let opened = self
             .shared
-            .open_watch(|world| Watch::open(&world.storage, served.collection, start, selector, form, self.lag()));
+            .open_watch(|world| Watch::open(&world.storage, served.collection, start, selector, form, self.orders.lag));
         match opened {
             Ok(watch) => {
-                let wants_bookmarks = params.allow_bookmarks && !self.faults.contains(&Fault::NoBookmarks);
+                let wants_bookmarks = params.allow_bookmarks && !self.orders.no_bookmarks;
                 let bookmarks = wants_bookmarks.then_some(self.shared.settings.bookmark_interval);
                 let timeout = params.timeout_seconds.map(Duration::from_secs);
                 let timeout = timeout.unwrap_or_else(|| self.shared.random_timeout());
@@ -216,7 +217,7 @@ impl Call<'_> {
         let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
         Ok(match deleted {
             Deleted::Waits(object) => Answer::object(200, &object, form),
-            Deleted::Gone(object) => Answer::json(200, &success(&served.kind, object.decode())),
+            Deleted::Gone(object) => Answer::json(200, &success(&served.kind, &object.decode())),
         })
     }
 
@@ -240,11 +241,6 @@ impl Call<'_> {
 
     fn run(&self) -> Run {
         if self.request.params.dry_run { Run::Dry } else { Run::Real }
-    }
-
-    fn lag(&self) -> u64 {
-        let lag = |fault: &Fault| if let Fault::Stale { versions } = fault { *versions } else { 0 };
-        self.faults.iter().map(lag).max().unwrap_or(0)
     }
 }
 
@@ -293,7 +289,7 @@ impl DeleteOptions {
 }
 
 /// What a delete that is done is answered with.
-fn success(kind: &Kind, object: Object) -> Value {
+fn success(kind: &Kind, object: &Object) -> Value {
     let mut details = json!({"name": object.text("name"), "kind": kind.plural, "uid": object.text("uid")});
     if !kind.group.is_empty() {
         details["group"] = json!(kind.group);

@@ -159,8 +159,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn read(method: Method, uri: &str) -> Result<(Verb, String), u16> {
-        let request = ApiRequest::read(&method, &uri.parse().unwrap()).map_err(|error| error.code())?;
+    fn read(method: &Method, uri: &str) -> Result<(Verb, String), u16> {
+        let request = ApiRequest::read(method, &uri.parse().unwrap()).map_err(|error| error.code())?;
         let place = request.place().cloned().unwrap_or_default();
         let status = if place.is_status { "/status" } else { "" };
         Ok((request.verb, format!("{}|{}|{}{status}", place.resource(), place.namespace, place.name)))
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn paths_say_kind_namespace_and_name() {
-        let get = |uri| read(Method::GET, uri);
+        let get = |uri| read(&Method::GET, uri);
         let is = |verb, place: &str| Ok((verb, place.to_owned()));
 
         assert_eq!(get("/api/v1/pods"), is(Verb::List, "pods||"));
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn what_no_path_or_verb_means_is_refused() {
-        assert_eq!(read(Method::GET, "/"), Err(404));
-        assert_eq!(read(Method::GET, "/api/v1/namespaces/a/pods/b/exec"), Err(404));
-        assert_eq!(read(Method::POST, "/api"), Err(405));
-        assert_eq!(read(Method::POST, "/api/v1/namespaces/a/pods/b"), Err(405));
-        assert_eq!(read(Method::PUT, "/api/v1/namespaces/a/pods"), Err(405));
-        assert_eq!(read(Method::PATCH, "/api/v1/namespaces/a/pods/b"), Err(405));
-        assert_eq!(read(Method::DELETE, "/api/v1/namespaces/a/pods/b/status"), Err(405));
+        assert_eq!(read(&Method::GET, "/"), Err(404));
+        assert_eq!(read(&Method::GET, "/api/v1/namespaces/a/pods/b/exec"), Err(404));
+        assert_eq!(read(&Method::POST, "/api"), Err(405));
+        assert_eq!(read(&Method::POST, "/api/v1/namespaces/a/pods/b"), Err(405));
+        assert_eq!(read(&Method::PUT, "/api/v1/namespaces/a/pods"), Err(405));
+        assert_eq!(read(&Method::PATCH, "/api/v1/namespaces/a/pods/b"), Err(405));
+        assert_eq!(read(&Method::DELETE, "/api/v1/namespaces/a/pods/b/status"), Err(405));
     }
 }

@@ -26,6 +26,7 @@ use crate::error::ApiError;
 use crate::faults::Fault;
 use crate::faults::Gzip;
 use crate::faults::body::FaultyBody;
+use crate::faults::orders::Orders;
 use crate::faults::wire::Wire;
 use crate::http::ResponseBody;
 use crate::http::answer::Answer;
@@ -67,18 +68,21 @@ impl ApiService {
         let faults = self.shared.strike(logged);
 
         // First what prevents an answer.
-        for fault in &faults {
-            match fault {
-                Fault::Delay(time) => tokio::time::sleep(*time).await,
-                Fault::Hang => match std::future::pending::<Infallible>().await {},
-                Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
-                _ => {}
-            }
+        let mut orders = Orders::new(&faults);
+        if !orders.delay.is_zero() {
+            tokio::time::sleep(orders.delay).await;
         }
-        let mut answer = match ordered(&faults) {
-            Some(error) => Answer::from(error),
-            None => self.carry_out(&read, &parts.headers, accept, body, &faults).await.unwrap_or_else(Answer::from),
+        if orders.hang {
+            match std::future::pending::<Infallible>().await {}
+        }
+        if orders.refuse {
+            return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+        }
+        let answer = match orders.error.take() {
+            Some(error) => Err(error),
+            None => self.carry_out(&read, &parts.headers, accept, body, &orders).await,
         };
+        let mut answer = answer.unwrap_or_else(Answer::from);
 
         // Then what happens to its bytes.
         let unzipped = |fault: &Fault| *fault == Fault::Gzip(Gzip::IfAccepted) && !accept_encoding.contains("gzip");
@@ -104,13 +108,13 @@ impl ApiService {
         headers: &HeaderMap,
         accept: &str,
         body: B,
-        faults: &[Fault],
+        orders: &Orders,
     ) -> Result<Answer, ApiError>
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let body = read_body(headers, body).await?;
-        Call { shared: &self.shared, request, accept, body, faults }.answer()
+        Call { shared: &self.shared, request, accept, body, orders }.answer()
     }
 }
 
@@ -129,17 +133,6 @@ where
     let content_type = text(headers, &header::CONTENT_TYPE);
     let is_json = content_type.split(';').next().is_some_and(|kind| ["", "application/json"].contains(&kind.trim()));
     if is_json || body.is_empty() { Ok(body) } else { Err(ApiError::UnsupportedMediaType) }
-}
-
-/// The error that is given in place of an answer.
-fn ordered(faults: &[Fault]) -> Option<ApiError> {
-    faults.iter().find_map(|fault| match fault {
-        Fault::Status { code, retry_after } => {
-            let message = format!("an error with code {code}, on command");
-            Some(ApiError::Ordered { code: *code, message, retry_after: *retry_after })
-        }
-        _ => None,
-    })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {

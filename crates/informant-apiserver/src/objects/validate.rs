@@ -83,7 +83,7 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(ApiError::Invalid { of: kind.into(), name: object.text("name").into(), causes })
+    Err(ApiError::Invalid { kind: kind.clone().into(), name: object.text("name").into(), causes })
 }
 
 /// A name, or a subdomain, `/` and a name.

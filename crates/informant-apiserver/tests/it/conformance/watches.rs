@@ -227,7 +227,7 @@ conformance! {
         api.add_labelled("a", json!({"ours": ""})).await;
         let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         let query = "labelSelector=ours&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-        let mut watch = api.watch_as(&api.path("configmaps"), query, accept).await;
+        let mut watch = api.watch_with(&api.path("configmaps"), query, &[("accept", accept)]).await;
 
         let mut events = vec![watch.next().await.unwrap(), watch.next().await.unwrap()];
         api.change(&api.config_map("a"), |object| object["data"]["colour"] = json!("blue")).await;

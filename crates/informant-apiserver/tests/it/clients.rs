@@ -1,0 +1,238 @@
+//! The clients that our users have: `kube::Api` and `kube::runtime::watcher`.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use futures_util::Stream;
+use futures_util::StreamExt;
+use futures_util::TryStreamExt;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::Kind;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::Client;
+use kube::ResourceExt;
+use kube::api::DeleteParams;
+use kube::api::ListParams;
+use kube::api::ObjectMeta;
+use kube::api::PartialObjectMeta;
+use kube::api::PostParams;
+use kube::api::WatchEvent;
+use kube::api::WatchParams;
+use kube::core::DynamicObject;
+use kube::core::GroupVersionKind;
+use kube::discovery;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher;
+use kube::runtime::watcher::Event;
+use serde_json::json;
+
+/// Makes two tests of one: in-process, and through a socket.
+macro_rules! both_ways {
+    ($($name:ident)*) => {
+        $(mod $name {
+            use super::*;
+
+            #[tokio::test]
+            async fn in_process() {
+                let server = ApiServer::new();
+                super::$name(Client::new(server.service(), "default"), server).await;
+            }
+
+            #[tokio::test]
+            async fn through_a_socket() {
+                let server = ApiServer::new();
+                let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+                let client = Client::try_from(kube::Config::new(listening.url().parse().unwrap())).unwrap();
+                super::$name(client, server).await;
+                listening.stop().await;
+            }
+        })*
+    };
+}
+
+both_ways! {
+    an_api_creates_reads_updates_and_deletes
+    an_api_lists_pages_and_metadata
+    an_api_watches
+    discovery_finds_a_custom_kind
+    a_watcher_that_lists_follows
+    a_watcher_that_streams_follows
+    a_watcher_recovers_from_faults
+}
+
+fn config_map(name: &str, colour: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([("colour".into(), colour.into())])),
+        ..ConfigMap::default()
+    }
+}
+
+async fn an_api_creates_reads_updates_and_deletes(client: Client, _: ApiServer) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "shop");
+    let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "web"}]}});
+    let post = PostParams::default();
+
+    let created = pods.create(&post, &serde_json::from_value(pod).unwrap()).await.unwrap();
+    assert_eq!((created.namespace().as_deref(), created.metadata.generation), (Some("shop"), Some(1)));
+    let mut changed = pods.get("web").await.unwrap();
+    assert_eq!(changed, created);
+    changed.labels_mut().insert("tier".into(), "front".into());
+    let replaced = pods.replace("web", &post, &changed).await.unwrap();
+    assert_eq!(replaced.labels()["tier"], "front");
+    let stale = pods.replace("web", &post, &created).await.unwrap_err();
+    assert!(matches!(stale, kube::Error::Api(status) if status.is_conflict()));
+    let mut running = replaced;
+    running.status.get_or_insert_default().phase = Some("Running".into());
+    let running = pods.replace_status("web", &post, &running).await.unwrap();
+    assert_eq!(pods.get_status("web").await.unwrap().status, running.status);
+
+    let deleted = pods.delete("web", &DeleteParams::default()).await.unwrap();
+    assert!(deleted.right().unwrap().is_success());
+    assert!(pods.get_opt("web").await.unwrap().is_none());
+    let namespaces: Api<Namespace> = Api::all(client);
+    namespaces.create(&post, &serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap()).await.unwrap();
+    assert_eq!(namespaces.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+async fn an_api_lists_pages_and_metadata(client: Client, server: ApiServer) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
+    for number in 0..10 {
+        let mut map = config_map(&format!("map-{number}"), "red");
+        map.labels_mut().insert("even".into(), (number % 2 == 0).to_string());
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+
+    let mut names = Vec::new();
+    let mut params = ListParams::default().limit(3);
+    loop {
+        let page = maps.list(&params).await.unwrap();
+        names.extend(page.items.iter().map(ResourceExt::name_any));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => break,
+        }
+    }
+    assert_eq!(names, (0..10).map(|number| format!("map-{number}")).collect::<Vec<_>>());
+    assert_eq!(maps.list(&ListParams::default().labels("even=true")).await.unwrap().items.len(), 5);
+    let metadata = maps.list_metadata(&ListParams::default().labels("even=true")).await.unwrap();
+    assert_eq!(metadata.items[1].name_any(), "map-2");
+    assert_eq!(maps.get_metadata("map-3").await.unwrap().labels()["even"], "false");
+    let deleted = maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("even=true")).await;
+    assert_eq!(deleted.unwrap().left().unwrap().items.len(), 5);
+    assert_eq!(server.list("configmaps").unwrap().len(), 5);
+}
+
+async fn an_api_watches(client: Client, _: ApiServer) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
+    let post = PostParams::default();
+    let version = maps.create(&post, &config_map("a", "red")).await.unwrap().resource_version().unwrap();
+    let params = WatchParams::default();
+    let mut whole = pin!(maps.watch(&params, &version).await.unwrap());
+    let mut partial = pin!(maps.watch_metadata(&params, &version).await.unwrap());
+
+    maps.create(&post, &config_map("b", "red")).await.unwrap();
+    maps.replace("b", &post, &config_map("b", "blue")).await.unwrap();
+    maps.delete("b", &DeleteParams::default()).await.unwrap();
+
+    assert!(matches!(whole.try_next().await.unwrap(), Some(WatchEvent::Added(map)) if map.name_any() == "b"));
+    assert!(matches!(whole.try_next().await.unwrap(), Some(WatchEvent::Modified(map))
+        if map.data.as_ref().unwrap()["colour"] == "blue"));
+    assert!(matches!(whole.try_next().await.unwrap(), Some(WatchEvent::Deleted(_))));
+    let first: Option<WatchEvent<PartialObjectMeta<ConfigMap>>> = partial.try_next().await.unwrap();
+    assert!(matches!(first, Some(WatchEvent::Added(map)) if map.name_any() == "b"));
+}
+
+async fn discovery_finds_a_custom_kind(client: Client, server: ApiServer) {
+    server.register(Kind::new("example.com", "v1", "Widget", "widgets").cluster_scoped());
+
+    let gvk = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    let (resource, capabilities) = discovery::pinned_kind(&client, &gvk).await.unwrap();
+    assert_eq!((&*resource.plural, capabilities.scope), ("widgets", discovery::Scope::Cluster));
+    let widgets: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let widget = DynamicObject::new("x", &resource).data(json!({"spec": {"size": 3}}));
+    widgets.create(&PostParams::default(), &widget).await.unwrap();
+    assert_eq!(widgets.get("x").await.unwrap().data["spec"]["size"], 3);
+
+    let all = discovery::Discovery::new(client.clone()).run().await.unwrap();
+    assert!(all.get("apps").is_some() && all.get("example.com").is_some());
+    assert!(client.apiserver_version().await.unwrap().git_version.starts_with('v'));
+}
+
+/// What a watcher says, shortened, up to the first event that is wanted.
+async fn until(
+    events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
+    wanted: &str,
+) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let event = match events.next().await.expect("a watcher does not end") {
+            Ok(Event::Init) => "init".into(),
+            Ok(Event::InitApply(map)) => format!("init {}", map.name_any()),
+            Ok(Event::InitDone) => "done".into(),
+            Ok(Event::Apply(map)) => format!("apply {}", map.name_any()),
+            Ok(Event::Delete(map)) => format!("delete {}", map.name_any()),
+            Err(_) => "error".into(),
+        };
+        seen.push(event);
+        if seen.last().is_some_and(|last| last == wanted) {
+            return seen;
+        }
+    }
+}
+
+async fn follow(client: Client, server: &ApiServer, config: watcher::Config) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
+    let post = PostParams::default();
+    for name in ["a", "b"] {
+        maps.create(&post, &config_map(name, "red")).await.unwrap();
+    }
+    let mut events = pin!(watcher(maps.clone(), config).default_backoff());
+
+    assert_eq!(until(&mut events, "done").await, ["init", "init a", "init b", "done"]);
+    maps.create(&post, &config_map("c", "red")).await.unwrap();
+    maps.replace("a", &post, &config_map("a", "blue")).await.unwrap();
+    maps.delete("b", &DeleteParams::default()).await.unwrap();
+    assert_eq!(until(&mut events, "delete b").await, ["apply c", "apply a", "delete b"]);
+    assert_eq!(server.open_watches("configmaps"), 1);
+}
+
+async fn a_watcher_that_lists_follows(client: Client, server: ApiServer) {
+    follow(client, &server, watcher::Config::default()).await;
+
+    assert_eq!(server.requests_for("configmaps")[2], "L(\"\", 500)");
+}
+
+async fn a_watcher_that_streams_follows(client: Client, server: ApiServer) {
+    follow(client, &server, watcher::Config::default().streaming_lists()).await;
+
+    assert!(server.requests_for("configmaps")[2].starts_with("WL("), "{:?}", server.requests_for("configmaps"));
+}
+
+async fn a_watcher_recovers_from_faults(client: Client, server: ApiServer) {
+    let put = |name: &str| {
+        let object = json!({"metadata": {"namespace": "shop", "name": name}});
+        server.put("configmaps", object).unwrap();
+    };
+    put("a");
+    server.inject(On::list().once(), Fault::status(500));
+    server.inject(On::watch().once(), Fault::cut_after_events(1));
+    server.inject(On::watch().skip(1).once(), Fault::ErrorEvent { code: 410, after: 0 });
+    let maps: Api<ConfigMap> = Api::all(client);
+    let mut events = pin!(watcher(maps, watcher::Config::default()).default_backoff());
+
+    let seen = until(&mut events, "done").await;
+    assert!(seen.ends_with(&["init".into(), "init a".into(), "done".into()]), "{seen:?}");
+    put("b");
+    until(&mut events, "apply b").await;
+    // The watch is cut, the next is told that its version is too old, so everything is listed again.
+    let relisted = until(&mut events, "done").await;
+    assert!(relisted.ends_with(&["init a".into(), "init b".into(), "done".into()]), "{relisted:?}");
+    put("c");
+    until(&mut events, "apply c").await;
+}

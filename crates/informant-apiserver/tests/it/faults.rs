@@ -1,0 +1,512 @@
+//! Every fault, as a client sees it: in-process, and through a socket.
+
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use http::Method;
+use informant_apiserver::After;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Ending;
+use informant_apiserver::Fault;
+use informant_apiserver::Gzip;
+use informant_apiserver::On;
+use serde_json::Value;
+use serde_json::json;
+use std::io::Read;
+
+use crate::support::Lines;
+use crate::support::Web;
+use crate::support::short;
+
+const PATH: &str = "/api/v1/namespaces/shop/configmaps";
+
+/// Makes two tests of one: in-process, and through a socket.
+macro_rules! both_ways {
+    ($($name:ident)*) => {
+        $(mod $name {
+            use super::*;
+
+            #[tokio::test]
+            async fn in_process() {
+                let server = ApiServer::new();
+                super::$name(Web::in_process(&server), server).await;
+            }
+
+            #[tokio::test]
+            async fn through_a_socket() {
+                let server = ApiServer::new();
+                let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+                super::$name(Web::at(&listening.url()), server).await;
+                listening.stop().await;
+            }
+        })*
+    };
+}
+
+both_ways! {
+    a_refused_request_gets_no_answer
+    a_request_that_hangs_gets_no_answer_and_no_end
+    a_delayed_answer_comes_later
+    an_error_of_any_code_is_answered_and_nothing_is_done
+    an_error_event_ends_a_watch
+    a_watch_is_cut_after_events
+    a_stream_is_cut_after_bytes
+    a_watch_is_cut_in_the_middle_of_a_line
+    a_list_is_cut
+    a_frozen_watch_says_nothing_more_and_does_not_end
+    every_byte_travels_alone
+    a_line_travels_in_pieces
+    lines_travel_together
+    a_watch_is_compressed_event_by_event
+    a_compressed_watch_is_for_those_who_accept_it
+    garbage_comes_in_place_of_an_answer
+    a_truncated_answer_ends_cleanly
+    an_answer_is_of_the_wrong_kind
+    one_item_does_not_decode
+    a_streaming_list_is_refused
+    a_streaming_list_fails_inside_of_its_stream
+    a_streaming_list_never_marks_its_end
+    a_continue_token_expires
+    a_replica_lags_behind
+    faults_add_up
+}
+
+/// Three objects: a, b and c.
+fn seed(server: &ApiServer) -> u64 {
+    let start = server.version();
+    for name in ["a", "b", "c"] {
+        put(server, name, "red");
+    }
+    start
+}
+
+fn put(server: &ApiServer, name: &str, colour: &str) {
+    let object = json!({"metadata": {"namespace": "shop", "name": name}, "data": {"colour": colour}});
+    server.put("configmaps", object).unwrap();
+}
+
+/// All whole lines of a stream, and whether it ended as if it were complete.
+async fn drain(lines: &mut Lines) -> (Vec<String>, bool) {
+    let mut seen = Vec::new();
+    loop {
+        match lines.try_next().await {
+            Ok(Some(event)) => seen.push(short(&event)),
+            Ok(None) => return (seen, true),
+            Err(_) => return (seen, false),
+        }
+    }
+}
+
+/// Shows that nothing comes. That it could come later is what no test can rule out.
+async fn assert_silent(lines: &mut Lines) {
+    let next = tokio::time::timeout(Duration::from_millis(50), lines.try_next()).await;
+    assert!(next.is_err(), "{next:?}");
+}
+
+async fn a_refused_request_gets_no_answer(web: Web, server: ApiServer) {
+    server.inject(On::list().times(1), Fault::Refuse);
+
+    assert!(web.try_get(PATH).await.is_err());
+    assert_eq!(web.get(PATH).await.code, 200);
+}
+
+async fn a_request_that_hangs_gets_no_answer_and_no_end(web: Web, server: ApiServer) {
+    server.inject(On::list().once(), Fault::Hang);
+
+    let hangs = tokio::time::timeout(Duration::from_millis(50), web.try_get(PATH)).await;
+
+    assert!(hangs.is_err(), "{hangs:?}");
+    assert_eq!(web.get(PATH).await.code, 200);
+}
+
+async fn a_delayed_answer_comes_later(web: Web, server: ApiServer) {
+    server.inject(On::list().once(), Fault::Delay(Duration::from_millis(30)));
+    let start = tokio::time::Instant::now();
+
+    assert_eq!(web.get(PATH).await.code, 200);
+
+    assert!(start.elapsed() >= Duration::from_millis(30));
+}
+
+async fn an_error_of_any_code_is_answered_and_nothing_is_done(web: Web, server: ApiServer) {
+    let reasons = [
+        (401, "Unauthorized"),
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (410, "Expired"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+    ];
+    for (code, reason) in reasons {
+        server.inject(On::writes().once(), Fault::status(code));
+        let refused = web.post(PATH, &json!({"metadata": {"name": "a"}})).await;
+
+        assert_eq!(refused.failure(), (code, reason));
+        assert_eq!(refused.headers.get("retry-after"), None);
+    }
+    assert_eq!(server.list("configmaps").unwrap(), Vec::<Value>::new());
+
+    server.inject(On::any().once(), Fault::too_many_requests(Duration::from_secs(7)));
+    let throttled = web.get(&format!("{PATH}?watch=true")).await;
+    assert_eq!(throttled.failure(), (429, "TooManyRequests"));
+    assert_eq!(throttled.headers["retry-after"], "7");
+    assert_eq!(throttled.body["details"]["retryAfterSeconds"], 7);
+}
+
+async fn an_error_event_ends_a_watch(web: Web, server: ApiServer) {
+    let start = seed(&server);
+    for (code, after) in [(410, 0), (500, 2), (429, 1)] {
+        server.inject(On::watch().once(), Fault::ErrorEvent { code, after });
+        let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+
+        for _ in 0..after {
+            assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+        }
+        let error = watch.next().await.unwrap();
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(code)));
+        assert_eq!(error["object"]["kind"], "Status");
+        assert_eq!(watch.next().await, None);
+    }
+}
+
+async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
+    let start = seed(&server);
+    for (events, ending) in [(0, Ending::Close), (2, Ending::Close), (0, Ending::Reset), (2, Ending::Reset)] {
+        server.inject(On::watch().once(), Fault::Cut { after: After::Events(events), ending });
+        let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+
+        let (seen, is_complete) = drain(&mut watch).await;
+
+        assert_eq!(seen, ["ADDED a", "ADDED b"][..events]);
+        assert_eq!(is_complete, ending == Ending::Close);
+    }
+    // The watch goes when its stream is cut.
+    assert_eq!(server.open_watches("configmaps"), 0);
+}
+
+async fn a_stream_is_cut_after_bytes(web: Web, server: ApiServer) {
+    let start = seed(&server);
+    for bytes in [0, 1, 40, 500] {
+        server.inject(On::watch().once(), Fault::Cut { after: After::Bytes(bytes), ending: Ending::Close });
+        let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+
+        let mut read = 0;
+        while let Some(piece) = watch.piece().await {
+            read += piece.unwrap().len();
+        }
+        assert_eq!(read, bytes);
+    }
+}
+
+async fn a_watch_is_cut_in_the_middle_of_a_line(web: Web, server: ApiServer) {
+    let start = seed(&server);
+    for ending in [Ending::Close, Ending::Reset] {
+        server.inject(On::watch().once(), Fault::Cut { after: After::HalfLine(1), ending });
+        let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+
+        let (seen, is_complete) = drain(&mut watch).await;
+
+        assert_eq!((seen, is_complete), (vec!["ADDED a".to_owned()], ending == Ending::Close));
+        assert!(watch.unfinished().starts_with(br#"{"type":"ADDED","object":{"kind":"ConfigMap""#));
+    }
+}
+
+async fn a_list_is_cut(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::list().once(), Fault::Cut { after: After::Bytes(100), ending: Ending::Reset });
+
+    assert!(web.try_get(PATH).await.is_err());
+    assert_eq!(web.get(PATH).await.names(), ["a", "b", "c"]);
+}
+
+async fn a_frozen_watch_says_nothing_more_and_does_not_end(web: Web, server: ApiServer) {
+    let start = seed(&server);
+    server.inject(On::watch().once(), Fault::Freeze { after: 2 });
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=1")).await;
+
+    assert_eq!(watch.take(2).await, ["ADDED a", "ADDED b"]);
+    put(&server, "d", "red");
+
+    assert_silent(&mut watch).await;
+}
+
+async fn every_byte_travels_alone(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::ByteByByte);
+
+    assert_eq!(web.get(PATH).await.names(), ["a", "b", "c"]);
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        let piece = watch.piece().await.unwrap().unwrap();
+        assert_eq!(piece.len(), 1);
+        line.extend_from_slice(&piece);
+    }
+    assert_eq!(short(&serde_json::from_slice(&line).unwrap()), "ADDED a");
+}
+
+async fn a_line_travels_in_pieces(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::watch(), Fault::Split { pieces: 5 });
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    let mut pieces = Vec::new();
+    for _ in 0..5 {
+        pieces.push(watch.piece().await.unwrap().unwrap());
+    }
+
+    assert!(pieces[..4].iter().all(|piece| !piece.contains(&b'\n')));
+    assert_eq!(short(&serde_json::from_slice(&pieces.concat()).unwrap()), "ADDED a");
+    assert_eq!(watch.take(2).await, ["ADDED b", "ADDED c"]);
+}
+
+async fn lines_travel_together(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::watch(), Fault::Pack { lines: 2 });
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    let count = |piece: &[u8]| piece.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 2);
+    assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 1, "the last does not wait for company");
+
+    put(&server, "d", "red");
+    assert_eq!(watch.next_short().await, "ADDED d");
+}
+
+async fn a_watch_is_compressed_event_by_event(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::watch(), Fault::Gzip(Gzip::Always));
+    server.inject(On::watch(), Fault::Cut { after: After::Events(3), ending: Ending::Close });
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    assert_eq!(watch.headers["content-encoding"], "gzip");
+    let mut zipped = Vec::new();
+    while let Some(piece) = watch.piece().await {
+        let piece = piece.unwrap();
+        assert!(piece.starts_with(&[0x1f, 0x8b]), "each event is a member of its own");
+        zipped.extend_from_slice(&piece);
+    }
+
+    let mut text = String::new();
+    MultiGzDecoder::new(&*zipped).read_to_string(&mut text).unwrap();
+    let events = text.lines().map(|line| short(&serde_json::from_str(line).unwrap())).collect::<Vec<_>>();
+    assert_eq!(events, ["ADDED a", "ADDED b", "ADDED c"]);
+}
+
+async fn a_compressed_watch_is_for_those_who_accept_it(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::watch(), Fault::Gzip(Gzip::IfAccepted));
+
+    let plain = web.watch_with(PATH, "resourceVersion=0", &[("accept-encoding", "identity")]).await;
+    let zipped = web.watch_with(PATH, "resourceVersion=0", &[("accept-encoding", "gzip, br")]).await;
+
+    assert_eq!(plain.headers.get("content-encoding"), None);
+    assert_eq!(zipped.headers["content-encoding"], "gzip");
+}
+
+async fn garbage_comes_in_place_of_an_answer(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::Garbage);
+
+    let list = web.get(PATH).await;
+    assert_eq!((list.code, &list.headers["content-type"]), (200, &"text/html".parse().unwrap()));
+    assert!(list.body.as_str().unwrap().starts_with("<html>"));
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    assert!(watch.next().await.unwrap().as_str().unwrap().starts_with("<html>"));
+    assert_eq!(watch.next_short().await, "ADDED a");
+}
+
+async fn a_truncated_answer_ends_cleanly(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::Truncate);
+
+    let list = web.get(PATH).await;
+    assert!(list.body.as_str().unwrap().starts_with(r#"{"kind":"ConfigMapList""#), "what is left is no JSON");
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    assert_eq!(drain(&mut watch).await, (vec![], true));
+    assert!(watch.unfinished().starts_with(br#"{"type":"ADDED""#));
+}
+
+async fn an_answer_is_of_the_wrong_kind(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::WrongKind);
+
+    let list = web.get(PATH).await;
+    assert_eq!((list.text("/kind"), list.text("/items/0/kind")), ("WrongList", "Wrong"));
+    assert_eq!(list.names(), ["a", "b", "c"]);
+    assert_eq!(web.get(&format!("{PATH}/a")).await.text("/kind"), "Wrong");
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ADDED"), &json!("Wrong")));
+}
+
+async fn one_item_does_not_decode(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::BadItem { field: "metadata.labels".into() });
+    server.inject(On::any(), Fault::BadItem { field: "data".into() });
+
+    let list = web.get(PATH).await;
+    let bad = |item: &Value| (item["metadata"]["labels"] == false, item["data"] == false);
+    let items = list.body["items"].as_array().unwrap().iter().map(bad).collect::<Vec<_>>();
+    assert_eq!(items, [(true, true), (false, false), (false, false)]);
+    assert_eq!(list.names(), ["a", "b", "c"], "it can still be identified");
+
+    let mut watch = web.watch(PATH, "resourceVersion=0").await;
+    assert_eq!(bad(&watch.next().await.unwrap()["object"]), (true, true));
+    assert_eq!(bad(&watch.next().await.unwrap()["object"]), (false, false));
+}
+
+const STREAMING: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+
+async fn a_streaming_list_is_refused(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::WatchListRefused);
+
+    let refused = web.get(&format!("{PATH}?watch=true&{STREAMING}")).await;
+    assert_eq!(refused.failure(), (422, "Invalid"));
+    assert_eq!(refused.text("/details/causes/0/field"), "sendInitialEvents");
+
+    let mut plain = web.watch(PATH, "resourceVersion=0").await;
+    assert_eq!(plain.next_short().await, "ADDED a", "other watches work");
+}
+
+async fn a_streaming_list_fails_inside_of_its_stream(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::WatchListFails);
+
+    let mut watch = web.watch(PATH, STREAMING).await;
+    let error = watch.next().await.unwrap();
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(500)));
+    assert_eq!(watch.next().await, None);
+
+    let mut plain = web.watch(PATH, "resourceVersion=0").await;
+    assert_eq!(plain.next_short().await, "ADDED a", "other watches work");
+}
+
+async fn a_streaming_list_never_marks_its_end(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::any(), Fault::WatchListNeverEnds);
+
+    let mut watch = web.watch(PATH, STREAMING).await;
+    assert_eq!(watch.take(3).await, ["ADDED a", "ADDED b", "ADDED c"]);
+    assert_silent(&mut watch).await;
+    put(&server, "d", "red");
+    assert_eq!(watch.next_short().await, "ADDED d");
+}
+
+async fn a_continue_token_expires(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::list().skip(1).once(), Fault::ExpireToken);
+
+    let first = web.get(&format!("{PATH}?limit=1")).await;
+    let token = first.text("/metadata/continue");
+    let expired = web.get(&format!("{PATH}?limit=1&continue={token}")).await;
+
+    assert_eq!(expired.failure(), (410, "Expired"));
+    let rest = web.get(&format!("{PATH}?limit=5&continue={}", expired.text("/metadata/continue"))).await;
+    assert_eq!(rest.names(), ["b", "c"], "the token of the error goes on with what is there");
+}
+
+async fn a_replica_lags_behind(web: Web, server: ApiServer) {
+    seed(&server);
+    let now = server.version();
+    let rule = server.inject(On::any(), Fault::Stale { versions: 2 });
+
+    let any = web.get(&format!("{PATH}?resourceVersion=0")).await;
+    assert_eq!((any.names(), any.version()), (vec!["a"], now - 2));
+    let newest = web.get(PATH).await;
+    assert_eq!(
+        (newest.names(), newest.version()),
+        (vec!["a", "b", "c"], now),
+        "a read of the newest state is not stale"
+    );
+    assert_eq!(web.get(&format!("{PATH}?resourceVersion={now}")).await.failure(), (504, "Timeout"));
+    assert_eq!(web.get(&format!("{PATH}/c?resourceVersion=0")).await.code, 404);
+    assert_eq!(web.get(&format!("{PATH}/c")).await.code, 200);
+
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", now - 2)).await;
+    put(&server, "d", "red");
+    assert_eq!(watch.next_short().await, "ADDED b", "what is told lags as well");
+    assert_silent(&mut watch).await;
+    server.remove_fault(rule);
+    assert_eq!(web.get(&format!("{PATH}?resourceVersion=0")).await.names().len(), 4);
+}
+
+async fn faults_add_up(web: Web, server: ApiServer) {
+    let start = seed(&server);
+    server.inject(On::watch(), Fault::Delay(Duration::from_millis(10)));
+    server.inject(On::watch(), Fault::Split { pieces: 3 });
+    server.inject(On::watch(), Fault::Cut { after: After::Events(2), ending: Ending::Close });
+    server.inject(On::watch(), Fault::BadItem { field: "data".into() });
+
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+    assert!(!watch.piece().await.unwrap().unwrap().contains(&b'\n'));
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+
+    assert_eq!(watch.next().await.unwrap()["object"]["data"], false);
+    assert_eq!(drain(&mut watch).await, (vec!["ADDED b".to_owned()], true));
+    assert_eq!(web.send(Method::GET, PATH, None, &[]).await.names().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_stop_on_command() {
+    let server = ApiServer::new();
+    seed(&server);
+    server.inject(On::watch(), Fault::NoBookmarks);
+    let mut watch = Web::in_process(&server).watch(PATH, &format!("{STREAMING}&timeoutSeconds=600")).await;
+
+    let (seen, _) = drain(&mut watch).await;
+
+    assert_eq!(seen, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK -"], "the end of the state is still marked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_request_outlasts_every_patience() {
+    let server = ApiServer::new();
+    server.inject(On::any(), Fault::Hang);
+
+    let hangs = tokio::time::timeout(Duration::from_secs(1_000_000), Web::in_process(&server).try_get(PATH)).await;
+
+    assert!(hangs.is_err());
+}
+
+#[tokio::test]
+async fn chance_is_repeated_by_the_seed_of_the_server() {
+    let run = async |seed| {
+        let server = ApiServer::builder().seed(seed).build();
+        server.inject(On::list().with_probability(0.5), Fault::status(500));
+        let web = Web::in_process(&server);
+        let mut codes = Vec::new();
+        for _ in 0..40 {
+            codes.push(web.get(PATH).await.code);
+        }
+        codes
+    };
+
+    let first = run(7).await;
+    assert_eq!(first, run(7).await);
+    assert_ne!(first, run(8).await);
+    assert!(first.contains(&200) && first.contains(&500));
+}
+
+#[tokio::test]
+async fn faults_are_counted_removed_and_healed() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+    let first = server.inject(On::list().of("configmaps"), Fault::status(500));
+    let second = server.inject(On::list().of("configmaps"), Fault::status(503));
+
+    assert_eq!(web.get(PATH).await.code, 500, "the first rule counts");
+    assert_eq!((server.struck(first), server.struck(second)), (Some(1), Some(1)));
+    server.remove_fault(first);
+    assert_eq!(web.get(PATH).await.code, 503);
+    assert_eq!((server.struck(first), server.struck(second)), (None, Some(2)));
+    server.heal();
+    assert_eq!(web.get(PATH).await.code, 200);
+    assert_eq!(server.requests()[1].faults, [Fault::status(503)]);
+}

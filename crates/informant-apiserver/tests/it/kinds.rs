@@ -1,0 +1,160 @@
+//! Kinds that come and go while the server runs.
+
+use informant_apiserver::ApiServer;
+use informant_apiserver::Kind;
+use informant_apiserver::Scope;
+use serde_json::json;
+
+use crate::support::Web;
+
+const PATH: &str = "/apis/example.com/v1/namespaces/shop/widgets";
+
+fn widgets() -> Kind {
+    Kind::new("example.com", "v1", "Widget", "widgets").with_status().short_names(["wd"])
+}
+
+fn widget(name: &str) -> serde_json::Value {
+    json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"size": 1}})
+}
+
+#[tokio::test]
+async fn a_registered_kind_is_served_and_discovered() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+    assert_eq!(web.get(PATH).await.failure(), (404, "NotFound"));
+
+    server.register(widgets());
+
+    assert_eq!(web.post(PATH, &widget("a")).await.code, 201);
+    let list = web.get(PATH).await;
+    assert_eq!((list.text("/kind"), list.text("/apiVersion")), ("WidgetList", "example.com/v1"));
+    assert_eq!(list.text("/items/0/kind"), "Widget", "items of custom kinds carry their type");
+    assert_eq!(list.text("/items/0/apiVersion"), "example.com/v1");
+    let resources = web.get("/apis/example.com/v1").await;
+    assert_eq!(resources.text("/resources/0/name"), "widgets");
+    assert_eq!(resources.text("/resources/0/shortNames/0"), "wd");
+    assert_eq!(resources.text("/resources/1/name"), "widgets/status");
+    assert_eq!(web.get("/apis/example.com").await.text("/preferredVersion/groupVersion"), "example.com/v1");
+}
+
+#[tokio::test]
+async fn a_custom_kind_wants_to_know_which_version_an_update_replaces() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let web = Web::in_process(&server);
+    let created = web.post(PATH, &widget("a")).await;
+
+    let blind = web.put(&format!("{PATH}/a"), &widget("a")).await;
+    assert_eq!(blind.failure(), (422, "Invalid"));
+    assert_eq!(blind.text("/details/causes/0/field"), "metadata.resourceVersion");
+
+    let mut changed = created.body;
+    changed["spec"]["size"] = json!(2);
+    changed["status"] = json!({"ready": true});
+    let updated = web.put(&format!("{PATH}/a"), &changed).await;
+    assert_eq!((updated.code, &updated.body["metadata"]["generation"]), (200, &json!(2)));
+    assert_eq!(updated.body.get("status"), None);
+    changed["metadata"] = updated.body["metadata"].clone();
+    let status = web.put(&format!("{PATH}/a/status"), &changed).await;
+    assert_eq!(status.body["status"], json!({"ready": true}));
+    assert_eq!(status.body["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn a_removed_kind_ends_its_objects_its_watches_and_its_paths() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let web = Web::in_process(&server);
+    for name in ["a", "b"] {
+        server.put("widgets.example.com", widget(name)).unwrap();
+    }
+    let version = server.version();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={version}")).await;
+    let mut selected = web.watch(PATH, "fieldSelector=metadata.name%3Db").await;
+    assert_eq!(selected.next_short().await, "ADDED b");
+
+    assert!(server.remove_kind("widgets"));
+
+    assert_eq!(watch.take(2).await, ["DELETED a", "DELETED b"]);
+    assert_eq!(watch.next().await, None);
+    assert_eq!(selected.next_short().await, "DELETED b");
+    assert_eq!(selected.next().await, None);
+    assert_eq!(web.get(PATH).await.failure(), (404, "NotFound"));
+    assert_eq!(web.post(PATH, &widget("c")).await.code, 404);
+    assert_eq!(web.get("/apis/example.com/v1").await.code, 404);
+    assert!(!server.remove_kind("widgets"), "it is gone");
+    assert_eq!(server.version(), version + 2, "each end is a change");
+}
+
+#[tokio::test]
+async fn a_kind_that_comes_back_begins_anew() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let web = Web::in_process(&server);
+    server.put("widgets", widget("a")).unwrap();
+    let before = server.version();
+    server.remove_kind("widgets");
+
+    server.register(widgets());
+
+    let list = web.get(PATH).await;
+    assert_eq!(list.names(), Vec::<&str>::new());
+    assert!(list.version() > before);
+    let mut old = web.watch(PATH, &format!("resourceVersion={before}")).await;
+    assert_eq!(old.next().await.unwrap()["object"]["code"], 410, "what happened before is forgotten");
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", list.version())).await;
+    server.put("widgets", widget("b")).unwrap();
+    assert_eq!(watch.next_short().await, "ADDED b");
+}
+
+#[tokio::test]
+async fn kinds_of_the_same_plural_are_told_apart_by_their_group() {
+    let server = ApiServer::new();
+    let event = |name: &str| json!({"metadata": {"namespace": "shop", "name": name}});
+
+    server.put("events", event("core")).unwrap();
+    server.put("events.events.k8s.io", event("grouped")).unwrap();
+
+    assert_eq!(server.list("events").unwrap().len(), 1);
+    assert_eq!(server.get("events", "shop/core").unwrap()["apiVersion"], "v1");
+    assert_eq!(server.get("events.events.k8s.io", "shop/grouped").unwrap()["apiVersion"], "events.k8s.io/v1");
+}
+
+#[tokio::test]
+async fn a_server_can_do_without_built_in_kinds() {
+    let server = ApiServer::builder().without_built_in_kinds().build();
+    server.register(Kind::new("example.com", "v1", "Planet", "planets").cluster_scoped());
+    let web = Web::in_process(&server);
+
+    assert_eq!(web.get("/api/v1/pods").await.code, 404);
+    let kinds = server.kinds();
+    assert_eq!((kinds.len(), kinds[0].scope(), kinds[0].resource()), (1, Scope::Cluster, "planets.example.com".into()));
+    assert_eq!(web.post("/apis/example.com/v1/planets", &json!({"metadata": {"name": "x"}})).await.code, 201);
+    assert_eq!(web.get("/apis").await.body["groups"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_built_in_kinds_have_the_scope_that_they_have_in_kubernetes() {
+    let server = ApiServer::new();
+    let scope = |name: &str| server.kinds().into_iter().find(|kind| kind.resource() == name).unwrap().scope();
+
+    for name in [
+        "pods",
+        "services",
+        "secrets",
+        "deployments.apps",
+        "leases.coordination.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+    ] {
+        assert_eq!(scope(name), Scope::Namespaced, "{name}");
+    }
+    for name in [
+        "nodes",
+        "namespaces",
+        "persistentvolumes",
+        "clusterroles.rbac.authorization.k8s.io",
+        "storageclasses.storage.k8s.io",
+    ] {
+        assert_eq!(scope(name), Scope::Cluster, "{name}");
+    }
+}

@@ -1,0 +1,252 @@
+//! What a test can do to versions and history: compact, bound, restore, and how watches take it.
+
+use std::time::Duration;
+
+use informant_apiserver::ApiServer;
+use serde_json::json;
+
+use crate::support::Web;
+
+const PATH: &str = "/api/v1/namespaces/shop/configmaps";
+
+fn put(server: &ApiServer, name: &str, colour: &str) -> u64 {
+    let object = json!({"metadata": {"namespace": "shop", "name": name}, "data": {"colour": colour}});
+    crate::support::version(&server.put("configmaps", object).unwrap())
+}
+
+fn server_with_three() -> (ApiServer, Web) {
+    let server = ApiServer::new();
+    for name in ["a", "b", "c"] {
+        put(&server, name, "red");
+    }
+    let web = Web::in_process(&server);
+    (server, web)
+}
+
+#[tokio::test]
+async fn a_compacted_version_has_expired_for_lists_and_tokens() {
+    let (server, web) = server_with_three();
+    let then = server.version();
+    let page = web.get(&format!("{PATH}?limit=1")).await;
+    put(&server, "d", "red");
+    server.compact();
+
+    let exact = web.get(&format!("{PATH}?resourceVersion={then}&resourceVersionMatch=Exact")).await;
+    let next = web.get(&format!("{PATH}?limit=1&continue={}", page.text("/metadata/continue"))).await;
+
+    assert_eq!(exact.failure(), (410, "Expired"));
+    assert_eq!(next.failure(), (410, "Expired"));
+    assert_eq!(web.get(&format!("{PATH}?resourceVersion={then}")).await.names(), ["a", "b", "c", "d"], "newer is fine");
+    let rest = web.get(&format!("{PATH}?continue={}", next.text("/metadata/continue"))).await;
+    assert_eq!((rest.names(), rest.version()), (vec!["b", "c", "d"], server.version()));
+}
+
+#[tokio::test]
+async fn compaction_does_not_touch_open_watches() {
+    let (server, web) = server_with_three();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
+
+    put(&server, "d", "red");
+    server.compact();
+    put(&server, "e", "red");
+
+    assert_eq!(watch.take(2).await, ["ADDED d", "ADDED e"]);
+}
+
+#[tokio::test]
+async fn a_watch_can_start_at_the_compacted_version_itself() {
+    let (server, web) = server_with_three();
+    server.compact();
+    let version = server.version();
+    put(&server, "d", "red");
+
+    let mut watch = web.watch(PATH, &format!("resourceVersion={version}")).await;
+    assert_eq!(watch.next_short().await, "ADDED d");
+    let mut older = web.watch(PATH, &format!("resourceVersion={}", version - 1)).await;
+    assert_eq!(older.next().await.unwrap()["object"]["code"], 410);
+}
+
+#[tokio::test]
+async fn history_is_bounded_for_each_kind() {
+    let server = ApiServer::builder().history(3).build();
+    let web = Web::in_process(&server);
+    let versions = ["a", "b", "c", "d", "e"].map(|name| put(&server, name, "red"));
+    server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
+
+    let mut forgotten = web.watch(PATH, &format!("resourceVersion={}", versions[0])).await;
+    let mut remembered = web.watch(PATH, &format!("resourceVersion={}", versions[1])).await;
+
+    assert_eq!(forgotten.next().await.unwrap()["object"]["code"], 410);
+    assert_eq!(remembered.take(3).await, ["ADDED c", "ADDED d", "ADDED e"]);
+}
+
+#[tokio::test]
+async fn a_watch_that_does_not_read_is_cut_off() {
+    let server = ApiServer::builder().history(10).build();
+    let web = Web::in_process(&server);
+    let start = server.version();
+    let mut slow = web.watch(PATH, &format!("resourceVersion={start}")).await;
+    put(&server, "a", "red");
+    assert_eq!(slow.next_short().await, "ADDED a");
+
+    for colour in 0..20 {
+        put(&server, "a", &colour.to_string());
+    }
+
+    assert_eq!(slow.next().await, None, "what it would have to read next is forgotten");
+    assert_eq!(server.open_watches("configmaps"), 0);
+}
+
+#[tokio::test]
+async fn a_watch_that_does_not_read_its_socket_is_cut_off() {
+    let server = ApiServer::builder().history(10).build();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let web = Web::at(&listening.url());
+    let mut slow = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
+
+    // Far more than the buffers of a socket hold.
+    let large = "x".repeat(100_000);
+    for number in 0..500 {
+        put(&server, "a", &format!("{number}{large}"));
+        tokio::task::yield_now().await;
+    }
+
+    let mut seen = 0;
+    while let Some(event) = slow.next().await {
+        assert_ne!(event["type"], "ERROR");
+        seen += 1;
+    }
+    assert!(seen < 500, "it was cut off");
+    listening.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_on_time_also_when_nothing_happens() {
+    let server = ApiServer::builder().bookmarks_every(Duration::from_secs(10)).build();
+    let web = Web::in_process(&server);
+    put(&server, "a", "red");
+    let start = server.version();
+    let began = tokio::time::Instant::now();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&allowWatchBookmarks=true")).await;
+    let mut plain = web.watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=100")).await;
+
+    let idle = watch.next().await.unwrap();
+    assert_eq!((&idle["type"], crate::support::version(&idle["object"])), (&json!("BOOKMARK"), start));
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+    // A change of another kind moves the version of the next one.
+    server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
+    let next = watch.next().await.unwrap();
+    assert_eq!((&next["type"], crate::support::version(&next["object"])), (&json!("BOOKMARK"), start + 1));
+    assert_eq!(began.elapsed(), Duration::from_secs(20));
+
+    assert_eq!(plain.next().await, None, "without being asked for there are none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_a_timeout_ends_within_the_hour() {
+    let (server, web) = server_with_three();
+    let began = tokio::time::Instant::now();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
+
+    // Not `next`, whose patience ends earlier.
+    assert_eq!(watch.try_next().await.unwrap(), None);
+
+    assert!((Duration::from_secs(1800)..=Duration::from_secs(3600)).contains(&began.elapsed()));
+}
+
+#[tokio::test]
+async fn a_restored_backup_brings_back_objects_and_versions() {
+    let (server, web) = server_with_three();
+    let backup = server.backup();
+    let then = server.version();
+    put(&server, "a", "blue");
+    server.delete("configmaps", "shop/b").unwrap();
+    put(&server, "d", "red");
+    let page = web.get(&format!("{PATH}?limit=1")).await;
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
+
+    server.restore(&backup);
+
+    assert!(watch.try_next().await.is_err(), "open watches break");
+    assert_eq!((backup.version(), server.version()), (then, then));
+    let list = web.get(PATH).await;
+    assert_eq!((list.names(), list.version()), (vec!["a", "b", "c"], then));
+    assert_eq!(list.text("/items/0/data/colour"), "red");
+    assert_eq!(put(&server, "x", "red"), then + 1, "versions are given out again");
+    let mut ahead = web.watch(PATH, &format!("resourceVersion={}", then + 2)).await;
+    put(&server, "y", "red");
+    put(&server, "z", "red");
+    assert_eq!(ahead.next_short().await, "ADDED z", "one who is ahead of time misses what happens until then");
+    let token = page.text("/metadata/continue");
+    assert_eq!(web.get(&format!("{PATH}?limit=1&continue={token}")).await.code, 200);
+}
+
+#[tokio::test]
+async fn a_token_of_a_time_that_was_undone_has_expired() {
+    let (server, web) = server_with_three();
+    let backup = server.backup();
+    put(&server, "d", "red");
+    let page = web.get(&format!("{PATH}?limit=1")).await;
+
+    server.restore(&backup);
+
+    let next = web.get(&format!("{PATH}?limit=1&continue={}", page.text("/metadata/continue"))).await;
+    assert_eq!(next.failure(), (410, "Expired"));
+}
+
+#[tokio::test]
+async fn fields_of_any_path_select() {
+    let (server, web) = server_with_three();
+    put(&server, "b", "blue");
+
+    let list = web.get(&format!("{PATH}?fieldSelector=data.colour%3Dblue")).await;
+    assert_eq!(list.names(), ["b"]);
+
+    let start = server.version();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&fieldSelector=data.colour%3Dblue")).await;
+    put(&server, "a", "blue");
+    put(&server, "b", "green");
+    put(&server, "c", "green");
+    server.delete("configmaps", "shop/a").unwrap();
+    assert_eq!(watch.take(3).await, ["ADDED a", "DELETED b", "DELETED a"]);
+}
+
+#[tokio::test]
+async fn a_list_of_any_version_has_pages_only_without_the_watch_cache() {
+    for (watch_cache, expected) in [(true, 3), (false, 1)] {
+        let server = ApiServer::builder().watch_cache(watch_cache).build();
+        for name in ["a", "b", "c"] {
+            put(&server, name, "red");
+        }
+
+        let list = Web::in_process(&server).get(&format!("{PATH}?resourceVersion=0&limit=1")).await;
+
+        assert_eq!(list.names().len(), expected);
+    }
+}
+
+#[tokio::test]
+async fn put_stores_an_object_whole() {
+    let server = ApiServer::new();
+    let pod = json!({
+        "metadata": {"namespace": "shop", "name": "web", "resourceVersion": "77", "labels": 7},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Running"},
+    });
+
+    let first = server.put("pods", pod.clone()).unwrap();
+    let same = server.put("pods", pod.clone()).unwrap();
+    let mut changed = pod;
+    changed["status"]["phase"] = json!("Failed");
+    let second = server.put("pods", changed).unwrap();
+
+    assert_eq!(first["status"]["phase"], "Running");
+    assert_eq!(first["metadata"]["labels"], 7, "also what no client could send");
+    assert_eq!(same, first);
+    assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(second["status"]["phase"], "Failed");
+    assert_eq!(server.get("pods", "shop/web").unwrap(), second);
+    assert_eq!(server.get("pods", "shop/gone").unwrap_err().code(), 404);
+    assert_eq!(server.put("widgets", json!({})).unwrap_err().code(), 404);
+    assert_eq!(server.put("pods", json!({"metadata": {"name": 7}})).unwrap_err().code(), 400);
+}
