@@ -1,4 +1,108 @@
-//! An embedded Kubernetes API server.
+//! A Kubernetes API server in your process, for tests and demos: objects with versions, lists, watches, and faults on
+//! command.
+//!
+//! It speaks the API as kube-apiserver does (the same tests run against both), keeps everything in memory, starts in no
+//! time and needs no cluster, no etcd, no container. No controllers run in it: what you create stays as you created it.
+//!
+//! # An operator under test
+//!
+//! [`ApiServer::service`] is what [`kube::Client::new`](https://docs.rs/kube/latest/kube/struct.Client.html) takes: no
+//! socket, no thread, and it works while tokio's clock is paused.
+//!
+//! ```
+//! # use std::{sync::Arc, time::Duration};
+//! # use futures_util::StreamExt;
+//! # use kube::runtime::{Controller, controller::Action, watcher};
+//! # use kube::{Resource, api::PostParams};
+//! use informant_apiserver::ApiServer;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::{Api, Client, ResourceExt, runtime::wait::await_condition};
+//! use serde_json::json;
+//!
+//! # async fn operator(client: Client) {
+//! #     async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, kube::Error> {
+//! #         let mut map = (*map).clone();
+//! #         map.labels_mut().insert("seen".into(), "true".into());
+//! #         let maps: Api<ConfigMap> = Api::namespaced((*client).clone(), &map.namespace().unwrap());
+//! #         maps.replace(&map.name_any(), &PostParams::default(), &map).await?;
+//! #         Ok(Action::await_change())
+//! #     }
+//! #     let maps: Api<ConfigMap> = Api::all(client.clone());
+//! #     Controller::new(maps, watcher::Config::default())
+//! #         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), Arc::new(client))
+//! #         .for_each(|_| async {})
+//! #         .await;
+//! # }
+//! #
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::new();
+//! let client = Client::new(server.service(), "default");
+//! let operator = tokio::spawn(operator(client.clone())); // yours; this one labels every config map
+//!
+//! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "prices"}}))?;
+//!
+//! let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
+//! let is_labelled = |map: Option<&ConfigMap>| map.is_some_and(|map| map.labels().contains_key("seen"));
+//! await_condition(maps, "prices", is_labelled).await?;
+//! operator.abort();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Trouble
+//!
+//! What does your operator do when the API server is overloaded, when a watch breaks, when history is gone?
+//! [`inject`](ApiServer::inject) a [`Fault`] and see; [`requests`](ApiServer::requests) tells what was asked.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use informant_apiserver::{ApiServer, Fault, On};
+//! # use k8s_openapi::api::core::v1::Pod;
+//! # use kube::{Api, Client, api::ListParams};
+//! let server = ApiServer::new();
+//! server.inject(On::list().of("pods").once(), Fault::status(503));
+//! server.inject(On::watch().with_probability(0.1), Fault::cut_after_events(3));
+//!
+//! let pods: Api<Pod> = Api::all(Client::new(server.service(), "default"));
+//! assert!(pods.list(&ListParams::default()).await.is_err());
+//! assert!(pods.list(&ListParams::default().limit(500)).await.is_ok());
+//! assert_eq!(server.requests_for("pods"), ["L(\"\", no limit)", "L(\"\", 500)"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`compact`](ApiServer::compact) makes old versions and continue tokens expire;
+//! - [`backup`](ApiServer::backup) and [`restore`](ApiServer::restore) go back in time;
+//! - [`remove_kind`](ApiServer::remove_kind) takes a kind away while others watch it.
+//!
+//! # A socket
+//!
+//! Other programs reach the server over HTTP, on loopback addresses alone: it has no access control.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use informant_apiserver::ApiServer;
+//! let server = ApiServer::new();
+//! let listening = server.listen(([127, 0, 0, 1], 0)).await?; // port 0: any that is free
+//! println!("try: curl {}/api/v1/pods?watch=true", listening.url());
+//! listening.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Kinds
+//!
+//! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own. [`Load`] fills the server with
+//! realistic objects and changes them at a rate.
+//!
+//! # What is not there
+//!
+//! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
+//! exist for its objects to; pods end at once, without a grace period; a kind has one version. Patches and custom resource
+//! definitions through the API are still to come.
 
 mod error;
 mod faults;

@@ -31,28 +31,19 @@ use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-/// Makes two tests of one: in-process, and through a socket.
-macro_rules! both_ways {
-    ($($name:ident)*) => {
-        $(mod $name {
-            use super::*;
+use crate::support::both_ways;
 
-            #[tokio::test]
-            async fn in_process() {
-                let server = ApiServer::new();
-                super::$name(Client::new(server.service(), "default"), server).await;
-            }
+async fn in_process(promise: impl AsyncFnOnce(Client, ApiServer)) {
+    let server = ApiServer::new();
+    promise(Client::new(server.service(), "default"), server).await;
+}
 
-            #[tokio::test]
-            async fn through_a_socket() {
-                let server = ApiServer::new();
-                let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-                let client = Client::try_from(kube::Config::new(listening.url().parse().unwrap())).unwrap();
-                super::$name(client, server).await;
-                listening.stop().await;
-            }
-        })*
-    };
+async fn through_a_socket(promise: impl AsyncFnOnce(Client, ApiServer)) {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let client = Client::try_from(kube::Config::new(listening.url().parse().unwrap())).unwrap();
+    promise(client, server).await;
+    listening.stop().await;
 }
 
 both_ways! {

@@ -16,31 +16,21 @@ use std::io::Read;
 
 use crate::support::Lines;
 use crate::support::Web;
+use crate::support::both_ways;
 use crate::support::short;
 
 const PATH: &str = "/api/v1/namespaces/shop/configmaps";
 
-/// Makes two tests of one: in-process, and through a socket.
-macro_rules! both_ways {
-    ($($name:ident)*) => {
-        $(mod $name {
-            use super::*;
+async fn in_process(promise: impl AsyncFnOnce(Web, ApiServer)) {
+    let server = ApiServer::new();
+    promise(Web::in_process(&server), server).await;
+}
 
-            #[tokio::test]
-            async fn in_process() {
-                let server = ApiServer::new();
-                super::$name(Web::in_process(&server), server).await;
-            }
-
-            #[tokio::test]
-            async fn through_a_socket() {
-                let server = ApiServer::new();
-                let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-                super::$name(Web::at(&listening.url()), server).await;
-                listening.stop().await;
-            }
-        })*
-    };
+async fn through_a_socket(promise: impl AsyncFnOnce(Web, ApiServer)) {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    promise(Web::at(&listening.url()), server).await;
+    listening.stop().await;
 }
 
 both_ways! {

@@ -15,6 +15,24 @@ use kube::client::Body;
 use kube::client::ConfigExt;
 use serde_json::Value;
 
+/// Makes two tests of each promise: in-process, and through a socket. The module says how that is done.
+macro_rules! both_ways {
+    ($($name:ident)*) => {
+        $(mod $name {
+            #[tokio::test]
+            async fn in_process() {
+                super::in_process(super::$name).await;
+            }
+
+            #[tokio::test]
+            async fn through_a_socket() {
+                super::through_a_socket(super::$name).await;
+            }
+        })*
+    };
+}
+pub(crate) use both_ways;
+
 /// Somebody who speaks HTTP to a server.
 #[derive(Clone)]
 pub struct Web {
@@ -39,7 +57,7 @@ pub struct Lines {
 }
 
 /// A client that gives each answer as it is; that of `Client::try_from` tries again after some.
-pub fn plain_client(config: kube::Config) -> kube::Client {
+pub fn plain_client(config: &kube::Config) -> kube::Client {
     let connector = config.rustls_https_connector().unwrap();
     let service = tower::ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -59,7 +77,7 @@ impl Web {
     }
 
     pub fn at(url: &str) -> Self {
-        Self::new(plain_client(kube::Config::new(url.parse().unwrap())))
+        Self::new(plain_client(&kube::Config::new(url.parse().unwrap())))
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -13,12 +13,12 @@ use std::ops::Deref;
 
 use http::Method;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Listening;
 use serde_json::Value;
 use serde_json::json;
 
 use crate::support::Answer;
 use crate::support::Web;
+use crate::support::both_ways;
 use crate::support::plain_client;
 use crate::support::version;
 
@@ -26,51 +26,27 @@ use crate::support::version;
 pub struct Api {
     web: Web,
     pub namespace: String,
-    /// Keeps the socket open.
-    _listening: Option<Listening>,
     embedded: Option<ApiServer>,
 }
 
-/// Makes two tests of one: in-process, and through a socket.
-macro_rules! conformance {
-    ($($(#[$doc:meta])* async fn $name:ident($api:ident: Api) $body:block)*) => {
-        $(mod $name {
-            use super::*;
-
-            $(#[$doc])*
-            async fn promise($api: Api) $body
-
-            #[tokio::test]
-            async fn in_process() {
-                promise(Api::in_process().await).await;
-            }
-
-            #[tokio::test]
-            async fn through_a_socket() {
-                promise(Api::through_a_socket().await).await;
-            }
-        })*
-    };
+async fn in_process(promise: impl AsyncFnOnce(Api)) {
+    let server = ApiServer::new();
+    promise(Api::new(Web::in_process(&server), Some(server)).await).await;
 }
-pub(crate) use conformance;
+
+async fn through_a_socket(promise: impl AsyncFnOnce(Api)) {
+    if let Ok(url) = std::env::var("INFORMANT_CONFORMANCE_URL") {
+        return promise(Api::new(other_server(&url), None).await).await;
+    }
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    promise(Api::new(Web::at(&listening.url()), Some(server)).await).await;
+    listening.stop().await;
+}
 
 impl Api {
-    pub async fn in_process() -> Self {
-        let server = ApiServer::new();
-        Self::new(Web::in_process(&server), None, Some(server)).await
-    }
-
-    pub async fn through_a_socket() -> Self {
-        if let Ok(url) = std::env::var("INFORMANT_CONFORMANCE_URL") {
-            return Self::new(other_server(&url), None, None).await;
-        }
-        let server = ApiServer::new();
-        let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-        Self::new(Web::at(&listening.url()), Some(listening), Some(server)).await
-    }
-
-    async fn new(web: Web, listening: Option<Listening>, embedded: Option<ApiServer>) -> Self {
-        let mut api = Self { web, namespace: String::new(), _listening: listening, embedded };
+    async fn new(web: Web, embedded: Option<ApiServer>) -> Self {
+        let mut api = Self { web, namespace: String::new(), embedded };
         let namespace = json!({"metadata": {"generateName": "conformance-"}});
         let created = api.post("/api/v1/namespaces", &namespace).await;
         assert_eq!(created.code, 201, "{created:?}");
@@ -96,7 +72,7 @@ impl Api {
     }
 
     pub async fn add_labelled(&self, name: &str, labels: Value) -> Value {
-        let created = self.post(&self.path("configmaps"), &config_map(name, labels)).await;
+        let created = self.post(&self.path("configmaps"), &config_map(name, &labels)).await;
         assert_eq!(created.code, 201, "{created:?}");
         created.body
     }
@@ -129,10 +105,10 @@ fn other_server(url: &str) -> Web {
     // A server that is made for a test has a certificate that nobody knows.
     config.accept_invalid_certs = true;
     config.auth_info.token = std::env::var("INFORMANT_CONFORMANCE_TOKEN").ok().map(Into::into);
-    Web::new(plain_client(config))
+    Web::new(plain_client(&config))
 }
 
-pub fn config_map(name: &str, labels: Value) -> Value {
+pub fn config_map(name: &str, labels: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
