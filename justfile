@@ -8,7 +8,7 @@ test:
     cargo test --workspace
 
 bench:
-    cargo bench -p informant
+    cargo bench
 
 fmt:
     cargo fmt --all

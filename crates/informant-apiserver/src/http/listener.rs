@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
@@ -106,7 +105,8 @@ async fn serve(connection: TcpStream, service: ApiService) {
     // Events are small and must not wait for company.
     let _ = connection.set_nodelay(true);
     let served = http1::Builder::new()
-        .timer(TokioTimer::new())
+        // A connection may idle as long as its client likes, also while tokio's clock runs ahead.
+        .header_read_timeout(None)
         .serve_connection(TokioIo::new(connection), TowerToHyperService::new(service))
         .await;
     if let Err(error) = served {
