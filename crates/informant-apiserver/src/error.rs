@@ -15,6 +15,10 @@ pub enum ApiError {
     #[error("the server could not find the requested resource")]
     UnknownPath,
 
+    /// A test speaks of a kind that is not served.
+    #[error("no kind with the name {0:?} is served")]
+    UnknownKind(String),
+
     /// There is no such object.
     #[error("{} \"{name}\" not found", kind.resource())]
     NotFound {
@@ -159,6 +163,11 @@ impl ApiError {
         Self::Invalid { kind: kind.clone().into(), name: name.into(), causes: vec![cause] }
     }
 
+    /// A refusal that a test has ordered.
+    pub(crate) fn on_command(code: u16, retry_after: Option<u32>) -> Self {
+        Self::Ordered { code, message: format!("an error with code {code}, on command"), retry_after }
+    }
+
     /// The parameters of a list or watch contradict each other.
     pub(crate) fn invalid_options(cause: Cause) -> Self {
         Self::invalid_meta("ListOptions", cause)
@@ -178,7 +187,7 @@ impl ApiError {
     /// The HTTP code.
     pub fn code(&self) -> u16 {
         match self {
-            Self::UnknownPath | Self::NotFound { .. } => 404,
+            Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => 404,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
             Self::Invalid { .. } => 422,
             Self::BadRequest(_) => 400,
@@ -196,7 +205,7 @@ impl ApiError {
     /// The machine-readable reason; empty where Kubernetes gives none.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::UnknownPath | Self::NotFound { .. } => "NotFound",
+            Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => "NotFound",
             Self::AlreadyExists { .. } => "AlreadyExists",
             Self::Conflict { .. } => "Conflict",
             Self::Invalid { .. } => "Invalid",
@@ -218,6 +227,7 @@ impl ApiError {
             Self::VersionTooLarge { .. } => Some(1),
             Self::Ordered { retry_after, .. } => *retry_after,
             Self::UnknownPath
+            | Self::UnknownKind(_)
             | Self::NotFound { .. }
             | Self::AlreadyExists { .. }
             | Self::Conflict { .. }
@@ -275,7 +285,7 @@ impl ApiError {
                 let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
                 Some(json!({"causes": [cause]}))
             }
-            Self::UnknownPath | Self::MethodNotAllowed => Some(json!({})),
+            Self::UnknownPath | Self::UnknownKind(_) | Self::MethodNotAllowed => Some(json!({})),
             Self::BadRequest(_)
             | Self::NotAcceptable
             | Self::UnsupportedMediaType

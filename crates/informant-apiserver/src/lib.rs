@@ -121,6 +121,7 @@ mod world;
 pub use crate::error::ApiError;
 pub use crate::error::Cause;
 pub use crate::faults::After;
+pub use crate::faults::Canned;
 pub use crate::faults::Ending;
 pub use crate::faults::Fault;
 pub use crate::faults::Gzip;

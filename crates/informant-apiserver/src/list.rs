@@ -7,12 +7,26 @@
 use std::sync::Arc;
 
 use crate::error::ApiError;
-use crate::http::params::Moment;
 use crate::objects::encoded::Encoded;
 use crate::select::Selector;
 use crate::storage::CollectionId;
 use crate::storage::Storage;
 use crate::storage::token::Token;
+
+/// Which state a list shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The newest.
+    Newest,
+    /// Whatever is at hand.
+    Any,
+    /// At least as new as this version.
+    NotOlderThan(u64),
+    /// Exactly this version.
+    Exactly(u64),
+    /// The rest of a list that was begun.
+    Continue(Token),
+}
 
 /// What a list asks for.
 pub(crate) struct ListQuery {
@@ -59,19 +73,22 @@ impl ListQuery {
         }
 
         let objects = collection.objects_at(version, behind.as_ref()).map_err(|_| self.expired(version, oldest))?;
-        let mut wanted = objects.filter(|(key, object)| self.selector.matches(key, object)).peekable();
+        let mut in_scope = objects.filter(|(key, _)| key.is_in(&self.selector.namespace)).peekable();
         let limit = if self.limit == 0 { usize::MAX } else { usize::try_from(self.limit).unwrap_or(usize::MAX) };
         let mut page = Page { version, objects: Vec::new(), next: None, remaining: None };
         let mut last = None;
         while page.objects.len() < limit
-            && let Some((key, object)) = wanted.next()
+            && let Some((key, object)) = in_scope.next()
         {
-            page.objects.push(object.clone());
             last = Some(key);
+            if self.selector.matches(key, object) {
+                page.objects.push(object.clone());
+            }
         }
-        if let (Some(last), Some(_)) = (last, wanted.peek()) {
+        // Whether any of the rest would match is not looked at: the last page may be empty, as in Kubernetes.
+        if let (Some(last), Some(_)) = (last, in_scope.peek()) {
             page.next = Some(Token::new(Some(version), last, 0));
-            page.remaining = (!self.selector.looks_inside()).then(|| wanted.count());
+            page.remaining = (!self.selector.looks_inside()).then(|| in_scope.count());
         }
         Ok(page)
     }

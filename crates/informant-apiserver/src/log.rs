@@ -7,6 +7,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use http::HeaderValue;
+use http::header::ACCEPT;
+use http::header::ACCEPT_ENCODING;
+use http::request::Parts;
+
 use crate::Fault;
 use crate::http::request::ApiRequest;
 use crate::http::request::Verb;
@@ -15,7 +20,8 @@ use crate::storage::token::Token;
 /// One request.
 ///
 /// Its text is short: `L(0, 500)`, `L(10, no limit)`, `L("", 500, C1)` (C1 is the first continue token that the server
-/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(web)` and so on.
+/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(pods)`, `update(web)`, `update(web/status)` and so on; what was not
+/// understood, as it came.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Requested {
@@ -29,8 +35,14 @@ pub struct Requested {
     pub namespace: String,
     /// The object, if it was about one.
     pub name: String,
+    /// Whether it was about the status alone.
+    pub is_status: bool,
+    /// The method and the path with its query, as they came.
+    pub line: String,
     /// `resourceVersion` as it was sent.
     pub resource_version: String,
+    /// `resourceVersionMatch` as it was sent.
+    pub resource_version_match: String,
     /// `limit`; 0 for none.
     pub limit: u64,
     /// The continue token, numbered in the order in which the server gave them out; `C?` if it never did.
@@ -40,7 +52,7 @@ pub struct Requested {
     /// `fieldSelector` as it was sent.
     pub field_selector: String,
     /// `timeoutSeconds`, if it was sent.
-    pub timeout_seconds: Option<u64>,
+    pub timeout_seconds: Option<i64>,
     /// Whether bookmarks were asked for.
     pub bookmarks: bool,
     /// The `Accept` header.
@@ -52,25 +64,30 @@ pub struct Requested {
 }
 
 impl Requested {
-    pub(crate) fn new(at: Duration, request: &ApiRequest, accept: &str, accept_encoding: &str) -> Self {
-        let place = request.place().cloned().unwrap_or_default();
-        let params = &request.params;
+    /// Without a request if it was not understood.
+    pub(crate) fn new(at: Duration, parts: &Parts, request: Option<&ApiRequest>) -> Self {
+        let place = request.and_then(ApiRequest::place).cloned().unwrap_or_default();
+        let params = request.map(|request| request.params.clone()).unwrap_or_default();
         let number = |token: &String| Token::decode(token).map_or("C?".into(), |token| format!("C{}", token.number));
+        let header = |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         Self {
             at,
-            verb: request.verb,
+            verb: request.map_or(Verb::Other, |request| request.verb),
             resource: place.resource(),
             namespace: place.namespace,
             name: place.name,
-            resource_version: params.resource_version.clone(),
+            is_status: place.is_status,
+            line: format!("{} {}", parts.method, parts.uri),
+            resource_version: params.resource_version,
+            resource_version_match: params.resource_version_match,
             limit: params.limit,
             token: Some(&params.continue_token).filter(|token| !token.is_empty()).map(number),
-            label_selector: params.label_selector.clone(),
-            field_selector: params.field_selector.clone(),
+            label_selector: params.label_selector,
+            field_selector: params.field_selector,
             timeout_seconds: params.timeout_seconds,
             bookmarks: params.allow_bookmarks,
-            accept: accept.into(),
-            accept_encoding: accept_encoding.into(),
+            accept: header(ACCEPT).unwrap_or_default().into(),
+            accept_encoding: header(ACCEPT_ENCODING).unwrap_or_default().into(),
             faults: Vec::new(),
         }
     }
@@ -95,10 +112,11 @@ impl fmt::Display for Requested {
             Verb::WatchList => write!(f, "WL({version})"),
             Verb::Get => write!(f, "get({})", self.name),
             Verb::Create => write!(f, "create({})", self.resource),
+            Verb::Update if self.is_status => write!(f, "update({}/status)", self.name),
             Verb::Update => write!(f, "update({})", self.name),
             Verb::Delete => write!(f, "delete({})", self.name),
             Verb::DeleteCollection => write!(f, "delete all({})", self.resource),
-            Verb::Discover => write!(f, "discover"),
+            Verb::Discover | Verb::Other => f.write_str(&self.line),
         }
     }
 }
@@ -107,25 +125,35 @@ impl fmt::Display for Requested {
 pub(crate) struct Log {
     kept: VecDeque<Requested>,
     limit: usize,
+    /// How many there were before those that are kept.
+    before: usize,
 }
 
 impl Log {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { kept: VecDeque::new(), limit }
+        Self { kept: VecDeque::new(), limit, before: 0 }
     }
 
     pub(crate) fn push(&mut self, request: Requested) {
-        if self.kept.len() == self.limit {
-            self.kept.pop_front();
-        }
         self.kept.push_back(request);
+        while self.kept.len() > self.limit {
+            self.kept.pop_front();
+            self.before += 1;
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Requested> {
         self.kept.iter().cloned().collect()
     }
 
+    /// Those after so many, and how many that makes.
+    pub(crate) fn after(&self, seen: usize) -> (Vec<Requested>, usize) {
+        let fresh = self.kept.iter().skip(seen.saturating_sub(self.before)).cloned().collect();
+        (fresh, self.before + self.kept.len())
+    }
+
     pub(crate) fn clear(&mut self) {
+        self.before += self.kept.len();
         self.kept.clear();
     }
 }

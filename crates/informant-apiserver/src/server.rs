@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use jiff::RoundMode;
 use jiff::Timestamp;
+use jiff::TimestampRound;
 use jiff::Unit;
 use parking_lot::Mutex;
 use parking_lot::RwLock;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -26,14 +29,18 @@ use crate::http::service::ApiService;
 use crate::log::Log;
 use crate::objects::Key;
 use crate::objects::Object;
+use crate::objects::encoded::Encoded;
 use crate::objects::rules::Preconditions;
 use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
+use crate::registry::kind::means;
 use crate::storage::Backup;
 use crate::storage::Collection;
 use crate::storage::CollectionId;
 use crate::watch::Watch;
+use crate::watch::WatchQuery;
+use crate::watch::stream::WatchPlace;
 use crate::world::Deleted;
 use crate::world::Run;
 use crate::world::World;
@@ -70,13 +77,22 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// How many continue tokens were given out.
     pub(crate) tokens: AtomicU64,
-    plan: Mutex<Plan>,
-    log: Mutex<Log>,
+    desk: Mutex<Desk>,
     /// How many requests there were; those who wait for one wait for this.
     requests: watch::Sender<u64>,
+    /// Tells those who wait that a watch was opened or ended.
+    watches: watch::Sender<u64>,
     /// For the times that are random in Kubernetes.
     chance: Mutex<fastrand::Rng>,
     started: Instant,
+    /// The time of day then. From there it is counted on tokio's clock, which tests may pause.
+    started_at: Timestamp,
+}
+
+/// Where requests are logged and faults strike, in the same order.
+struct Desk {
+    plan: Plan,
+    log: Log,
 }
 
 impl ApiServer {
@@ -110,15 +126,16 @@ impl ApiServer {
         listener::listen(self.service(), address.into()).await
     }
 
-    /// Serves one more kind, in place of the one with the same name if there is one.
+    /// Serves one more kind, in place of the one with the same group and plural if there is one: that one ends as with
+    /// [`remove_kind`](Self::remove_kind). A kind has one version.
     pub fn register(&self, kind: Kind) {
-        self.shared.change_quietly(|world| world.add_kind(kind));
+        self.shared.write(|world| world.add_kind(kind));
     }
 
     /// Serves a kind no more: its objects are deleted, watches hear of that and end, later requests get 404. Says whether
     /// there was such a kind (`pods`, `widgets.example.com`).
     pub fn remove_kind(&self, name: &str) -> bool {
-        self.shared.change_quietly(|world| world.remove_kind(name))
+        self.shared.write(|world| world.remove_kind(name))
     }
 
     /// All kinds that are served.
@@ -132,11 +149,17 @@ impl ApiServer {
     /// # Errors
     ///
     /// If the kind is not served or the object is not one of it.
-    pub fn put(&self, kind: &str, object: Value) -> Result<Value, ApiError> {
+    pub fn put(&self, kind: &str, object: impl Serialize) -> Result<Value, ApiError> {
+        self.store(kind, object).map(|stored| read(&stored.object()))
+    }
+
+    /// The same without reading back what was stored.
+    pub(crate) fn store(&self, kind: &str, object: impl Serialize) -> Result<Arc<Encoded>, ApiError> {
         let served = self.served(kind)?;
-        let object = Object::check(&served.kind, object)?;
-        let stored = self.shared.change(|world, now| world.put(&served, object, now))?;
-        Ok(read(&stored.object()))
+        let value = serde_json::to_value(object)
+            .map_err(|error| ApiError::BadRequest(format!("the object cannot be written as JSON: {error}")))?;
+        let object = Object::check(&served.kind, value)?;
+        self.shared.change(|world, now| world.put(&served, object, now))
     }
 
     /// An object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
@@ -182,6 +205,11 @@ impl ApiServer {
         self.shared.world.read().storage.version()
     }
 
+    /// Goes on from this version, so that tests can speak of the versions that they like. Earlier ones are ignored.
+    pub fn skip_to_version(&self, version: u64) {
+        self.shared.write(|world| world.storage.skip_to(version));
+    }
+
     /// Forgets all history for those who ask from now on: older versions and tokens are expired. Open watches go on.
     pub fn compact(&self) {
         self.shared.world.write().storage.compact();
@@ -195,7 +223,7 @@ impl ApiServer {
     /// Goes back to a backup: objects, version and all, as when a cluster's storage is restored. Versions that were given
     /// out since will be given out again, with other content. Open watches break.
     pub fn restore(&self, backup: &Backup) {
-        self.shared.change_quietly(|world| world.storage.restore(backup));
+        self.shared.write(|world| world.storage.restore(backup));
     }
 
     /// How many watches of a kind are open.
@@ -205,47 +233,69 @@ impl ApiServer {
         served.and_then(|served| world.storage.collection(served.collection)).map_or(0, |found| found.watchers)
     }
 
+    /// From now on, these happen to these requests, one after the other: the first fault to the first request that it can
+    /// concern, the second to the second, and so on; then no more.
+    pub fn inject_each(&self, on: &On, faults: impl IntoIterator<Item = Fault>) -> Vec<RuleId> {
+        let one = |(position, fault)| self.inject(on.clone().skip(position).once(), fault);
+        faults.into_iter().enumerate().map(one).collect()
+    }
+
     /// From now on, this happens to these requests.
     pub fn inject(&self, on: On, fault: Fault) -> RuleId {
-        self.shared.plan.lock().add(on, fault)
+        self.shared.desk.lock().plan.add(on, fault)
     }
 
     /// Ends a fault.
     pub fn remove_fault(&self, rule: RuleId) {
-        self.shared.plan.lock().remove(rule);
+        self.shared.desk.lock().plan.remove(rule);
     }
 
     /// Ends all faults.
     pub fn heal(&self) {
-        self.shared.plan.lock().clear();
+        self.shared.desk.lock().plan.clear();
     }
 
     /// How often a fault has struck; none if it was removed.
     pub fn struck(&self, rule: RuleId) -> Option<usize> {
-        self.shared.plan.lock().struck(rule)
+        self.shared.desk.lock().plan.struck(rule)
     }
 
     /// The requests so far, oldest first.
     pub fn requests(&self) -> Vec<Requested> {
-        self.shared.log.lock().all()
+        self.shared.desk.lock().log.all()
     }
 
-    /// The requests for one kind (`pods`, `deployments.apps`) in the notation of [`Requested`]: `L(0, 500)`, `W(15)`.
+    /// The requests for one kind (`pods`, `deployments.apps` or `deployments`) in the notation of [`Requested`]: `L(0, 500)`, `W(15)`.
     pub fn requests_for(&self, resource: &str) -> Vec<String> {
-        self.requests().iter().filter(|one| one.resource == resource).map(ToString::to_string).collect()
+        self.requests().iter().filter(|one| means(resource, &one.resource)).map(ToString::to_string).collect()
     }
 
     /// Forgets the requests so far.
     pub fn clear_requests(&self) {
-        self.shared.log.lock().clear();
+        self.shared.desk.lock().log.clear();
     }
 
-    /// Waits until the requests so far are as a test wants them, without polling.
-    pub async fn requested(&self, mut are_as_wanted: impl FnMut(&[Requested]) -> bool) {
+    /// Waits for a request that a test wants, without polling: the first of those that are logged or still to come.
+    pub async fn requested(&self, mut is_wanted: impl FnMut(&Requested) -> bool) -> Requested {
         let mut requests = self.shared.requests.subscribe();
-        while !are_as_wanted(&self.requests()) {
+        let mut seen = 0;
+        loop {
+            let (fresh, all) = self.shared.desk.lock().log.after(seen);
+            if let Some(found) = fresh.into_iter().find(|request| is_wanted(request)) {
+                return found;
+            }
+            seen = all;
             // The sender lives in what this handle holds.
             let _ = requests.changed().await;
+        }
+    }
+
+    /// Waits until so many watches of a kind are open, without polling.
+    pub async fn watched(&self, kind: &str, watches: usize) {
+        let mut changed = self.shared.watches.subscribe();
+        while self.open_watches(kind) != watches {
+            // The sender lives in what this handle holds.
+            let _ = changed.changed().await;
         }
     }
 
@@ -254,7 +304,8 @@ impl ApiServer {
     }
 
     fn served(&self, kind: &str) -> Result<Served, ApiError> {
-        self.shared.world.read().registry.find(kind).cloned().ok_or(ApiError::UnknownPath)
+        let found = self.shared.world.read().registry.find(kind).cloned();
+        found.ok_or_else(|| ApiError::UnknownKind(kind.into()))
     }
 }
 
@@ -326,52 +377,69 @@ impl ApiServerBuilder {
             world: RwLock::new(world),
             settings: self.settings,
             tokens: AtomicU64::new(0),
-            plan: Mutex::new(Plan::new(self.seed)),
-            log: Mutex::new(Log::new(self.log)),
+            desk: Mutex::new(Desk { plan: Plan::new(self.seed), log: Log::new(self.log) }),
             requests: watch::Sender::new(0),
+            watches: watch::Sender::new(0),
             chance: Mutex::new(fastrand::Rng::with_seed(self.seed)),
             started: Instant::now(),
+            started_at: Timestamp::now(),
         };
         ApiServer { shared: Arc::new(shared) }
     }
 }
 
 impl Shared {
-    /// Changes something, and wakes the watches if it did.
+    /// Changes something at this moment.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut World, &str) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let now = now();
-        self.change_quietly(|world| change(world, &now))
+        let now = self.now();
+        self.write(|world| change(world, &now))
     }
 
-    fn change_quietly<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
+    /// Changes something, and wakes the watches if it did.
+    fn write<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.world.write();
-        let changed = change(&mut world);
-        let version = world.storage.version();
+        let before = (world.storage.version(), world.storage.age());
+        let result = change(&mut world);
+        let after = (world.storage.version(), world.storage.age());
         drop(world);
-        self.changed.send_replace(version);
-        changed
+        if after != before {
+            self.changed.send_replace(after.0);
+        }
+        result
     }
 
-    /// Opens a watch and counts it; [`watch_ended`](Self::watch_ended) counts it out.
-    pub(crate) fn open_watch(&self, open: impl FnOnce(&World) -> Result<Watch, ApiError>) -> Result<Watch, ApiError> {
+    /// Opens a watch and counts it, as long as its place exists.
+    pub(crate) fn open_watch(
+        self: &Arc<Self>,
+        collection: CollectionId,
+        query: WatchQuery,
+        timeout: Option<Duration>,
+    ) -> Result<(Watch, Arc<WatchPlace>), ApiError> {
         let mut world = self.world.write();
-        let watch = open(&world)?;
-        world.storage.watcher_came(watch.collection());
-        Ok(watch)
+        let watch = Watch::open(&world.storage, collection, query)?;
+        world.storage.watcher_came(collection);
+        drop(world);
+        let timeout = timeout.unwrap_or_else(|| self.random_timeout());
+        let place = Arc::new(WatchPlace::new(self.clone(), collection, watch.told(), timeout));
+        self.watches.send_modify(|count| *count += 1);
+        Ok((watch, place))
     }
 
     pub(crate) fn watch_ended(&self, collection: CollectionId) {
         self.world.write().storage.watcher_left(collection);
+        self.watches.send_modify(|count| *count += 1);
     }
 
     /// Logs a request and says what happens to it.
     pub(crate) fn strike(&self, mut request: Requested) -> Vec<Fault> {
-        let faults = self.plan.lock().strike(request.verb, &request.resource);
+        let mut desk = self.desk.lock();
+        let faults = desk.plan.strike(request.verb, &request.resource, request.token.is_some());
         request.faults.clone_from(&faults);
-        self.log.lock().push(request);
+        desk.log.push(request);
+        drop(desk);
         self.requests.send_modify(|count| *count += 1);
         faults
     }
@@ -381,16 +449,17 @@ impl Shared {
         self.started.elapsed()
     }
 
+    /// The time as it stands in objects: whole seconds.
+    fn now(&self) -> String {
+        let now = self.started_at.checked_add(self.age()).unwrap_or(self.started_at);
+        let whole = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Trunc);
+        now.round(whole).unwrap_or(now).to_string()
+    }
+
     /// How long a watch lasts that names no time: between half an hour and an hour.
-    pub(crate) fn random_timeout(&self) -> Duration {
+    fn random_timeout(&self) -> Duration {
         Duration::from_secs(self.chance.lock().u64(1800..3600))
     }
-}
-
-/// The time as it stands in objects: whole seconds.
-fn now() -> String {
-    let now = Timestamp::now();
-    now.round(Unit::Second).unwrap_or(now).to_string()
 }
 
 /// What was written as JSON is read as JSON.

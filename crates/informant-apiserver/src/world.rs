@@ -22,6 +22,7 @@ use crate::objects::rules::Updated;
 use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
+use crate::registry::kind::Scope;
 use crate::storage::Storage;
 
 /// Everything that is true of the server at one moment.
@@ -39,6 +40,13 @@ pub(crate) enum Run {
     Dry,
 }
 
+/// What an update did.
+pub(crate) enum Stored {
+    /// There was no such object.
+    Created(Arc<Encoded>),
+    Updated(Arc<Encoded>),
+}
+
 /// What became of a deleted object.
 pub(crate) enum Deleted {
     /// It waits for its finalizers, in this state.
@@ -54,7 +62,9 @@ impl World {
 
     /// Serves a kind, in place of the one with the same name if there is one.
     pub(crate) fn add_kind(&mut self, kind: Kind) {
-        self.remove_kind(&kind.resource());
+        if let Some(before) = self.registry.remove_exactly(&kind.group, &kind.plural) {
+            self.storage.end_collection(before.collection);
+        }
         let collection = self.storage.add_collection(kind.clone());
         self.registry.add(kind, collection);
     }
@@ -107,16 +117,31 @@ impl World {
         key: Key,
         object: Object,
         part: Part,
+        now: &str,
         run: Run,
-    ) -> Result<Arc<Encoded>, ApiError> {
-        let old = self.get(served, &key)?.clone();
+    ) -> Result<Stored, ApiError> {
+        let old = match self.get(served, &key) {
+            Ok(old) => old.clone(),
+            Err(ApiError::NotFound { .. })
+                if served.kind.creates_on_update && object.text("resourceVersion").is_empty() =>
+            {
+                return self.create(served, key.namespace(), object, now, run).map(Stored::Created);
+            }
+            Err(error) => return Err(error),
+        };
         let updated = rules::update(&served.kind, &key, &old.decode(), object, part)?;
-        self.carry_out(served, key, old, updated, run)
+        self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
 
     /// Creates the object or puts it in the place of the stored one, status included, whatever its version.
     pub(crate) fn put(&mut self, served: &Served, mut object: Object, now: &str) -> Result<Arc<Encoded>, ApiError> {
+        if served.kind.scope == Scope::Cluster {
+            object.metadata.remove("namespace");
+        }
         let namespace = object.text("namespace").to_owned();
+        if served.kind.scope == Scope::Namespaced && namespace.is_empty() {
+            return Err(ApiError::BadRequest(format!("a {} needs a metadata.namespace", served.kind.kind)));
+        }
         let key = Key::new(&namespace, object.text("name"));
         let Ok(old) = self.get(served, &key).cloned() else {
             object.metadata.remove("resourceVersion");
@@ -137,7 +162,11 @@ impl World {
         match updated {
             Updated::Same => Ok(old),
             Updated::Changed(object) => self.write(served, key, Change::Modified, object, run),
-            Updated::Gone(object) => self.write(served, key, Change::Deleted, object, run),
+            // Watchers hear of the last state that was stored, the client of what it sent.
+            Updated::Gone(sent) => {
+                self.write(served, key, Change::Deleted, old.decode(), run)?;
+                Ok(Arc::new(Encoded::new(&served.kind, Change::Modified, &sent)))
+            }
         }
     }
 
@@ -157,7 +186,7 @@ impl World {
         }
     }
 
-    /// Deletes everything that a list would show, and says what that was.
+    /// Deletes everything that a list would show, and shows it.
     pub(crate) fn delete_collection(
         &mut self,
         served: &Served,
@@ -167,18 +196,16 @@ impl World {
         run: Run,
     ) -> Result<Page, ApiError> {
         let page = query.run(&self.storage, served.collection)?;
-        let mut deleted = Vec::with_capacity(page.objects.len());
         for object in &page.objects {
             let old = object.decode();
             let key = Key::new(old.text("namespace"), old.text("name"));
             match self.delete(served, key, preconditions, now, run) {
-                Ok(Deleted::Gone(object) | Deleted::Waits(object)) => deleted.push(object),
                 // A page of an older state may name what is gone by now.
-                Err(ApiError::NotFound { .. }) => {}
+                Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Page { objects: deleted, ..page })
+        Ok(page)
     }
 
     fn write(

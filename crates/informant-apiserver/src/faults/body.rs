@@ -5,36 +5,55 @@ use std::io;
 use std::pin::Pin;
 use std::task::Context;
 use std::task::Poll;
+use std::task::ready;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use tokio::task::yield_now;
 
+use crate::faults::Ending;
 use crate::faults::wire::Piece;
-use crate::faults::wire::Stop;
 use crate::faults::wire::Wire;
 
 /// A stream that is cut, split, packed and so on.
 pub(crate) struct FaultyBody {
-    /// None once the stream is over, whatever its state is then.
-    source: Option<BoxStream<'static, io::Result<Bytes>>>,
+    /// Kept while it is silent, for those who count what is open.
+    source: BoxStream<'static, io::Result<Bytes>>,
     wire: Wire,
     ready: VecDeque<Piece>,
-    end: End,
+    state: State,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    NotYet,
-    Broken,
-    Closed,
+enum State {
+    /// The source may have more.
+    Open,
+    /// What was sent travels first; then it goes on like this.
+    Flushing(BoxFuture<'static, ()>, Then),
+    /// What is ready is the last.
+    Ending,
+    Over,
     Silent,
+}
+
+#[derive(Clone, Copy)]
+enum Then {
+    GoOn,
+    End,
+    Break,
 }
 
 impl FaultyBody {
     pub(crate) fn new(source: BoxStream<'static, io::Result<Bytes>>, mut wire: Wire) -> Self {
         let ready = wire.start().into();
-        Self { source: Some(source), wire, ready, end: End::NotYet }
+        Self { source, wire, ready, state: State::Open }
+    }
+
+    /// Lets whoever polls send what it has, and lets it travel, before the stream goes on.
+    fn flush(&mut self, then: Then) {
+        self.state = State::Flushing(yield_now().boxed(), then);
     }
 }
 
@@ -44,56 +63,50 @@ impl Stream for FaultyBody {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            match this.end {
-                End::NotYet => {}
-                End::Closed => return Poll::Ready(None),
-                End::Broken => {
-                    this.end = End::Closed;
-                    return Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionReset))));
-                }
-                End::Silent => return Poll::Pending,
-            }
-            match this.ready.pop_front() {
-                Some(Piece::Data(data)) if data.is_empty() => continue,
-                Some(Piece::Data(data)) => return Poll::Ready(Some(Ok(data))),
-                // Whoever polls sends what it has before it polls again.
-                Some(Piece::Flush) => {
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Some(Piece::Stop(stop)) => {
-                    this.source = None;
-                    match stop {
-                        Stop::Close => this.end = End::Closed,
-                        Stop::Silence => this.end = End::Silent,
-                        // What was said before is sent before the connection breaks.
-                        Stop::Reset => {
-                            this.end = End::Broken;
-                            context.waker().wake_by_ref();
-                            return Poll::Pending;
+            let is_ending = match &mut this.state {
+                State::Open => false,
+                State::Ending => true,
+                State::Over => return Poll::Ready(None),
+                State::Silent => return Poll::Pending,
+                State::Flushing(flush, then) => {
+                    let then = *then;
+                    ready!(flush.as_mut().poll(context));
+                    match then {
+                        Then::GoOn => this.state = State::Open,
+                        Then::End => this.state = State::Ending,
+                        Then::Break => {
+                            this.state = State::Over;
+                            return Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionReset))));
                         }
                     }
                     continue;
                 }
-                None => {}
-            }
-            let Some(source) = &mut this.source else {
-                this.end = End::Closed;
-                continue;
             };
-            match source.as_mut().poll_next(context) {
-                Poll::Ready(Some(Ok(data))) => this.ready.extend(this.wire.feed(data)),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
-                Poll::Ready(None) => {
-                    this.source = None;
-                    this.ready.extend(this.wire.finish());
-                }
-                Poll::Pending => {
-                    this.ready.extend(this.wire.idle());
-                    if this.ready.is_empty() {
-                        return Poll::Pending;
+            match this.ready.pop_front() {
+                Some(Piece::Data(data)) if data.is_empty() => {}
+                Some(Piece::Data(data)) => return Poll::Ready(Some(Ok(data))),
+                Some(Piece::Flush) => this.flush(if is_ending { Then::End } else { Then::GoOn }),
+                Some(Piece::Stop(Ending::Close)) => this.state = State::Over,
+                Some(Piece::Stop(Ending::Silence)) => this.state = State::Silent,
+                Some(Piece::Stop(Ending::Reset)) => this.flush(Then::Break),
+                None if is_ending => this.state = State::Over,
+                None => match this.source.as_mut().poll_next(context) {
+                    Poll::Ready(Some(Ok(data))) => this.ready.extend(this.wire.feed(data)),
+                    Poll::Ready(Some(Err(error))) => {
+                        this.state = State::Over;
+                        return Poll::Ready(Some(Err(error)));
                     }
-                }
+                    Poll::Ready(None) => {
+                        this.ready.extend(this.wire.finish());
+                        this.state = State::Ending;
+                    }
+                    Poll::Pending => {
+                        this.ready.extend(this.wire.idle());
+                        if this.ready.is_empty() {
+                            return Poll::Pending;
+                        }
+                    }
+                },
             }
         }
     }

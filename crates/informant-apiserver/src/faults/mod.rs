@@ -12,6 +12,10 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::HeaderName;
+use http::HeaderValue;
+
 use crate::http::request::Verb;
 
 /// Something that goes wrong.
@@ -21,8 +25,11 @@ use crate::http::request::Verb;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The connection is closed before a byte of an answer; in-process, the call fails as refused.
+    /// Nobody is there: in-process, the call fails as refused. A socket that accepted can no longer refuse, so there the
+    /// connection is closed before a byte of an answer; for a true refusal, stop the [`Listening`](crate::Listening).
     Refuse,
+    /// The connection is closed before a byte of an answer.
+    Drop,
     /// Nothing is ever answered, and the connection stays open.
     Hang,
     /// The answer comes later.
@@ -34,6 +41,9 @@ pub enum Fault {
         /// The `Retry-After` header, in seconds.
         retry_after: Option<u32>,
     },
+
+    /// The answer is this one, and nothing is done.
+    Answer(Canned),
 
     /// A watch gets no bookmarks while it runs. A streaming list still gets its end marker.
     NoBookmarks,
@@ -59,9 +69,18 @@ pub enum Fault {
         /// How many events come before it.
         after: usize,
     },
+    /// One more line in a watch after so many events (lines of earlier rules among them), byte for byte as it is given: end
+    /// it with a line feed, or not.
+    Line {
+        /// How many events come before it.
+        after: usize,
+        /// The line.
+        text: String,
+    },
     /// List, object or events are of a kind that nobody asked for.
     WrongKind,
-    /// The first object that is sent has nonsense (`false`) in this field, such as `spec` or `metadata.labels`.
+    /// The first object that is sent has nonsense (`false`) in this field, such as `spec` or `metadata.labels`; if it has
+    /// none, it gets one.
     BadItem {
         /// The names of the fields on the way, joined by dots.
         field: String,
@@ -78,11 +97,6 @@ pub enum Fault {
         /// And how.
         ending: Ending,
     },
-    /// The stream stops after so many events, without an end: the other side is gone and nobody knows.
-    Freeze {
-        /// How many events come before.
-        after: usize,
-    },
     /// Each byte travels alone.
     ByteByByte,
     /// Each line, or part of a list, travels in so many pieces.
@@ -95,14 +109,14 @@ pub enum Fault {
         /// At most so many.
         lines: usize,
     },
-    /// A watch is compressed, each event by itself.
+    /// The answer is compressed; that to a watch, each event by itself.
     Gzip(Gzip),
 }
 
 /// Where a stream is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// After so many events of a watch.
+    /// After so many events of a watch, bookmarks included; of a list, after so many pieces of 64 kB.
     Events(usize),
     /// After so many bytes.
     Bytes(usize),
@@ -117,6 +131,35 @@ pub enum Ending {
     Close,
     /// As if the connection broke.
     Reset,
+    /// Not at all: nothing more comes, and nobody knows that the other side is gone.
+    Silence,
+}
+
+/// An answer of a test's own making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canned {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Canned {
+    /// An answer with this HTTP code and body, of type `application/json`.
+    pub fn new(code: u16, body: impl Into<String>) -> Self {
+        Self { code, headers: HeaderMap::new(), body: body.into() }
+    }
+
+    /// With a header, in place of the one that would be there.
+    ///
+    /// # Panics
+    ///
+    /// If HTTP knows no such name or value.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        let value = HeaderValue::from_str(value).unwrap_or_else(|error| panic!("{name}: {value:?}: {error}"));
+        self.headers.insert(HeaderName::from_static(name), value);
+        self
+    }
 }
 
 /// When a watch is compressed.
@@ -143,16 +186,49 @@ impl Fault {
     pub fn cut_after_events(events: usize) -> Self {
         Self::Cut { after: After::Events(events), ending: Ending::Reset }
     }
+
+    /// A watch that says nothing more after so many events, and does not end.
+    pub fn freeze_after_events(events: usize) -> Self {
+        Self::Cut { after: After::Events(events), ending: Ending::Silence }
+    }
+
+    /// Whether it can happen to such a request; if not, the request does not count.
+    pub(crate) fn concerns(&self, verb: Verb, has_token: bool) -> bool {
+        let is_watch = matches!(verb, Verb::Watch | Verb::WatchList);
+        match self {
+            Self::WatchListRefused | Self::WatchListFails | Self::WatchListNeverEnds => verb == Verb::WatchList,
+            Self::ExpireToken => has_token,
+            Self::NoBookmarks | Self::ErrorEvent { .. } | Self::Line { .. } | Self::Pack { .. } => is_watch,
+            Self::Refuse
+            | Self::Drop
+            | Self::Hang
+            | Self::Delay(_)
+            | Self::Status { .. }
+            | Self::Answer(_)
+            | Self::Stale { .. }
+            | Self::WrongKind
+            | Self::BadItem { .. }
+            | Self::Garbage
+            | Self::Truncate
+            | Self::Cut { .. }
+            | Self::ByteByByte
+            | Self::Split { .. }
+            | Self::Gzip(_) => true,
+        }
+    }
 }
 
 /// When a fault happens: for which requests, from which on, how often, by chance or always.
+///
+/// Only requests that a fault can concern count: a continue token expires in a list that has one, a streaming list is refused
+/// to one who asks for it.
 ///
 /// ```
 /// use informant_apiserver::{ApiServer, Fault, On, Verb};
 ///
 /// let server = ApiServer::new();
 /// server.inject(On::watch().of("pods").times(2), Fault::status(503));
-/// server.inject(On::list().of("pods").skip(1).times(1), Fault::ExpireToken);
+/// server.inject(On::list().of("pods").skip(1).once(), Fault::ExpireToken);
 /// server.inject(On::any().with_probability(0.01), Fault::Refuse);
 /// ```
 #[derive(Clone, Debug, PartialEq)]

@@ -1,24 +1,36 @@
 //! What the faults of one request come to before it has an answer: each is looked at once, here or in
 //! [`wire`](crate::faults::wire).
 
+use std::io;
 use std::time::Duration;
 
 use crate::error::ApiError;
+use crate::faults::Canned;
+use crate::faults::Ending;
 use crate::faults::Fault;
 
 /// What is to be done to a request, beside what happens to the bytes of its answer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) delay: Duration,
     pub(crate) hang: bool,
-    pub(crate) refuse: bool,
+    /// The connection ends without an answer, and so the call fails in-process.
+    pub(crate) end: Option<io::ErrorKind>,
     /// The answer in place of the true one.
-    pub(crate) error: Option<ApiError>,
+    pub(crate) instead: Option<Instead>,
     pub(crate) no_bookmarks: bool,
     pub(crate) watch_list: WatchList,
     pub(crate) expire_token: bool,
     /// How many versions behind the answer is.
     pub(crate) lag: u64,
+    /// The stream will stop without an end, so it is not to be ended for being stuck.
+    pub(crate) goes_silent: bool,
+}
+
+/// An answer that is not the true one.
+pub(crate) enum Instead {
+    Error(ApiError),
+    Canned(Canned),
 }
 
 /// How a streaming list is treated.
@@ -44,12 +56,14 @@ impl Orders {
         match fault {
             Fault::Delay(time) => self.delay += *time,
             Fault::Hang => self.hang = true,
-            Fault::Refuse => self.refuse = true,
+            Fault::Refuse => self.end = Some(io::ErrorKind::ConnectionRefused),
+            Fault::Drop => self.end = Some(io::ErrorKind::UnexpectedEof),
             // The first counts, as with every other rule.
             Fault::Status { code, retry_after } => {
-                let message = format!("an error with code {code}, on command");
-                let error = ApiError::Ordered { code: *code, message, retry_after: *retry_after };
-                self.error.get_or_insert(error);
+                self.instead.get_or_insert(Instead::Error(ApiError::on_command(*code, *retry_after)));
+            }
+            Fault::Answer(canned) => {
+                self.instead.get_or_insert(Instead::Canned(canned.clone()));
             }
             Fault::NoBookmarks => self.no_bookmarks = true,
             Fault::WatchListRefused => self.watch_list = WatchList::Refused,
@@ -57,13 +71,13 @@ impl Orders {
             Fault::WatchListNeverEnds => self.watch_list = WatchList::NeverEnds,
             Fault::ExpireToken => self.expire_token = true,
             Fault::Stale { versions } => self.lag = self.lag.max(*versions),
-            Fault::ErrorEvent { .. }
+            Fault::Cut { ending, .. } => self.goes_silent |= *ending == Ending::Silence,
+            Fault::Line { .. }
+            | Fault::ErrorEvent { .. }
             | Fault::WrongKind
             | Fault::BadItem { .. }
             | Fault::Garbage
             | Fault::Truncate
-            | Fault::Cut { .. }
-            | Fault::Freeze { .. }
             | Fault::ByteByByte
             | Fault::Split { .. }
             | Fault::Pack { .. }

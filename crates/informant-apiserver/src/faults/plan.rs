@@ -3,6 +3,7 @@
 use crate::faults::Fault;
 use crate::faults::On;
 use crate::http::request::Verb;
+use crate::registry::kind::means;
 
 /// The number of a rule, to remove it or to ask how often it struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,17 +53,19 @@ impl Plan {
     }
 
     /// What happens to a request.
-    pub(crate) fn strike(&mut self, verb: Verb, resource: &str) -> Vec<Fault> {
-        self.rules.iter_mut().filter_map(|rule| rule.strike(verb, resource).then(|| rule.fault.clone())).collect()
+    pub(crate) fn strike(&mut self, verb: Verb, resource: &str, has_token: bool) -> Vec<Fault> {
+        let struck = self.rules.iter_mut().filter_map(|rule| {
+            let strikes = rule.fault.concerns(verb, has_token) && rule.strike(verb, resource);
+            strikes.then(|| rule.fault.clone())
+        });
+        struck.collect()
     }
 }
 
 impl Rule {
     fn strike(&mut self, verb: Verb, resource: &str) -> bool {
-        let plural = resource.split('.').next();
-        let is_meant = |wanted: &String| wanted == resource || Some(wanted.as_str()) == plural;
         let fits = self.on.verbs.as_ref().is_none_or(|verbs| verbs.contains(&verb))
-            && self.on.resource.as_ref().is_none_or(is_meant);
+            && self.on.resource.as_ref().is_none_or(|name| means(name, resource));
         if !fits || self.on.times.is_some_and(|times| self.struck >= times) {
             return false;
         }
@@ -80,7 +83,7 @@ mod tests {
     fn strikes(on: On, requests: &[(Verb, &str)]) -> String {
         let mut plan = Plan::new(7);
         plan.add(on, Fault::Refuse);
-        requests.iter().map(|(verb, kind)| if plan.strike(*verb, kind).is_empty() { '.' } else { 'x' }).collect()
+        requests.iter().map(|(verb, kind)| if plan.strike(*verb, kind, false).is_empty() { '.' } else { 'x' }).collect()
     }
 
     #[test]
@@ -118,5 +121,34 @@ mod tests {
         assert_eq!(run, strikes(On::any().with_probability(0.5), &requests));
         assert!(run.contains('x') && run.contains('.'));
         assert_eq!(strikes(On::any().with_probability(0.0), &requests), ".".repeat(40));
+    }
+
+    #[test]
+    fn one_more_rule_changes_nothing_for_the_others() {
+        let run = |more: bool| {
+            let mut plan = Plan::new(7);
+            let rule = plan.add(On::any().with_probability(0.5), Fault::Refuse);
+            if more {
+                plan.add(On::any().with_probability(0.5), Fault::Hang);
+            }
+            let mut struck = Vec::new();
+            for _ in 0..40 {
+                plan.strike(Verb::List, "pods", false);
+                struck.push(plan.struck(rule));
+            }
+            struck
+        };
+
+        assert_eq!(run(false), run(true));
+    }
+
+    #[test]
+    fn a_request_that_a_fault_cannot_concern_does_not_count() {
+        let mut plan = Plan::new(7);
+        let rule = plan.add(On::list().once(), Fault::ExpireToken);
+
+        assert_eq!(plan.strike(Verb::List, "pods", false), []);
+        assert_eq!(plan.struck(rule), Some(0));
+        assert_eq!(plan.strike(Verb::List, "pods", true), [Fault::ExpireToken]);
     }
 }

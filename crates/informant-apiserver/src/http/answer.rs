@@ -11,6 +11,7 @@ use futures_util::Stream;
 use futures_util::StreamExt;
 use futures_util::stream;
 use futures_util::stream::BoxStream;
+use http::HeaderMap;
 use http::HeaderValue;
 use http::Response;
 use http::header;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::error::ApiError;
+use crate::faults::Canned;
 use crate::faults::wire::Shape;
 use crate::list::Page;
 use crate::objects::encoded::Encoded;
@@ -39,7 +41,7 @@ enum Content {
 /// An answer before it is HTTP.
 pub(crate) struct Answer {
     pub(crate) code: u16,
-    pub(crate) retry_after: Option<u32>,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: AnswerBody,
 }
 
@@ -54,8 +56,22 @@ pub(crate) enum AnswerBody {
 const PIECE: usize = 64 * 1024;
 
 impl Answer {
+    fn new(code: u16, body: AnswerBody) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        Self { code, headers, body }
+    }
+
     pub(crate) fn document(code: u16, document: Bytes) -> Self {
-        Self { code, retry_after: None, body: AnswerBody::Document(document) }
+        Self::new(code, AnswerBody::Document(document))
+    }
+
+    /// A few words that are no JSON.
+    pub(crate) fn text(text: &'static str) -> Self {
+        let mut answer = Self::document(200, Bytes::from_static(text.as_bytes()));
+        answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        answer
     }
 
     pub(crate) fn json(code: u16, value: &Value) -> Self {
@@ -72,11 +88,11 @@ impl Answer {
 
     pub(crate) fn list(kind: &Kind, page: Page, form: Form) -> Self {
         let pieces = stream::iter(ListPieces::new(kind, page, form).map(Ok));
-        Self { code: 200, retry_after: None, body: AnswerBody::List(pieces.boxed()) }
+        Self::new(200, AnswerBody::List(pieces.boxed()))
     }
 
     pub(crate) fn watch(lines: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
-        Self { code: 200, retry_after: None, body: AnswerBody::Watch(lines.boxed()) }
+        Self::new(200, AnswerBody::Watch(lines.boxed()))
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -108,19 +124,26 @@ impl Answer {
         // A code that is none can only come from a fault that a test made up.
         *response.status_mut() =
             http::StatusCode::from_u16(self.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
+        *response.headers_mut() = self.headers;
         response
     }
 }
 
 impl From<ApiError> for Answer {
     fn from(error: ApiError) -> Self {
-        Self { retry_after: error.retry_after(), ..Self::json(error.code(), &error.status()) }
+        let mut answer = Self::json(error.code(), &error.status());
+        if let Some(seconds) = error.retry_after() {
+            answer.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
+    }
+}
+
+impl From<Canned> for Answer {
+    fn from(canned: Canned) -> Self {
+        let mut answer = Self::document(canned.code, canned.body.into());
+        answer.headers.extend(canned.headers);
+        answer
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -14,37 +13,40 @@ use crate::error::ApiError;
 use crate::error::Cause;
 use crate::faults::orders::Orders;
 use crate::faults::orders::WatchList;
-use crate::faults::wire::error_line;
 use crate::http::answer::Answer;
 use crate::http::negotiate::AnswerTo;
 use crate::http::negotiate::form;
-use crate::http::params::Moment;
 use crate::http::request::ApiRequest;
 use crate::http::request::Document;
 use crate::http::request::Place;
 use crate::http::request::Target;
 use crate::http::request::Verb;
+use crate::http::service::Connection;
 use crate::list::ListQuery;
+use crate::list::Moment;
 use crate::list::expired_token;
 use crate::objects::Key;
 use crate::objects::Object;
 use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
+use crate::objects::validate::is_dns_label;
 use crate::registry::Served;
 use crate::registry::discovery;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 use crate::select::Selector;
 use crate::server::Shared;
-use crate::watch::Start;
-use crate::watch::Watch;
+use crate::watch::WatchQuery;
+use crate::watch::error_line;
 use crate::watch::stream::WatchStream;
 use crate::world::Deleted;
 use crate::world::Run;
+use crate::world::Stored;
 
 /// A request with everything that its answer depends on.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) connection: Option<&'a Connection>,
     pub(crate) request: &'a ApiRequest,
     pub(crate) accept: &'a str,
     pub(crate) body: Bytes,
@@ -62,7 +64,7 @@ impl Call<'_> {
     fn document(&self, document: &Document) -> Result<Answer, ApiError> {
         let registry = &self.shared.world.read().registry;
         let found = match document {
-            Document::Healthy => return Ok(Answer::document(200, Bytes::from_static(b"ok"))),
+            Document::Healthy => return Ok(Answer::text("ok")),
             Document::Version => Some(discovery::version()),
             Document::CoreVersions => Some(discovery::core_versions()),
             Document::Groups => Some(discovery::groups(registry)),
@@ -82,7 +84,7 @@ impl Call<'_> {
             Verb::Update => self.update(place, &served),
             Verb::Delete => self.delete(place, &served),
             Verb::DeleteCollection => self.delete_collection(place, &served),
-            Verb::Discover => Err(ApiError::UnknownPath),
+            Verb::Discover | Verb::Other => Err(ApiError::UnknownPath),
         }
     }
 
@@ -93,6 +95,10 @@ impl Call<'_> {
         let in_namespace = !place.namespace.is_empty();
         // A namespaced kind can be listed and watched across namespaces, nothing else.
         let across = matches!(self.request.verb, Verb::List | Verb::Watch | Verb::WatchList);
+        // Keys are written with a slash, so names have none.
+        if place.namespace.contains('/') || place.name.contains('/') {
+            return Err(ApiError::UnknownPath);
+        }
         let suits = match served.kind.scope {
             Scope::Cluster => !in_namespace,
             Scope::Namespaced => in_namespace || across,
@@ -146,36 +152,29 @@ impl Call<'_> {
     fn watch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let params = &self.request.params;
-        let mut start = params.start()?;
-        let selector = self.selector(place)?;
-        if let Start::State { marked: true, .. } = start {
-            match self.orders.watch_list {
-                WatchList::Served | WatchList::NeverEnds => {}
-                WatchList::Refused => {
-                    let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-                    return Err(ApiError::invalid_options(Cause::forbidden("sendInitialEvents", why)));
-                }
-                WatchList::Fails => {
-                    let message = "Internal error occurred: RequestWatchProgress is disabled".into();
-                    let error = ApiError::Ordered { code: 500, message, retry_after: None };
-                    return Ok(Answer::watch(stream::iter([Ok(error_line(&error))])));
-                }
+        let (start, selector) = (params.start()?, self.selector(place)?);
+        match self.orders.watch_list {
+            WatchList::Served | WatchList::NeverEnds => {}
+            WatchList::Refused => {
+                let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                return Err(ApiError::invalid_options(Cause::forbidden("sendInitialEvents", why)));
+            }
+            WatchList::Fails => {
+                let message = "Internal error occurred: RequestWatchProgress is disabled".into();
+                let error = ApiError::Ordered { code: 500, message, retry_after: None };
+                return Ok(Answer::watch(stream::iter([Ok(error_line(&error))])));
             }
         }
-        if let Start::State { marked, .. } = &mut start {
-            *marked &= params.allow_bookmarks && self.orders.watch_list != WatchList::NeverEnds;
-        }
-
-        let opened = self
-            .shared
-            .open_watch(|world| Watch::open(&world.storage, served.collection, start, selector, form, self.orders.lag));
-        match opened {
-            Ok(watch) => {
+        let marks_end = params.allow_bookmarks && self.orders.watch_list != WatchList::NeverEnds;
+        let query = WatchQuery { start, selector, form, marks_end, lag: self.orders.lag };
+        match self.shared.open_watch(served.collection, query, params.timeout()) {
+            Ok((watch, place)) => {
+                if let Some(connection) = self.connection.filter(|_| !self.orders.goes_silent) {
+                    connection.serves(&place);
+                }
                 let wants_bookmarks = params.allow_bookmarks && !self.orders.no_bookmarks;
                 let bookmarks = wants_bookmarks.then_some(self.shared.settings.bookmark_interval);
-                let timeout = params.timeout_seconds.map(Duration::from_secs);
-                let timeout = timeout.unwrap_or_else(|| self.shared.random_timeout());
-                Ok(Answer::watch(WatchStream::new(self.shared.clone(), watch, bookmarks, timeout).into_stream()))
+                Ok(Answer::watch(WatchStream::new(self.shared.clone(), watch, bookmarks, place).into_stream()))
             }
             // What is wrong with the version is said inside of the stream.
             Err(error @ (ApiError::Expired { .. } | ApiError::VersionTooLarge { .. })) => {
@@ -188,8 +187,11 @@ impl Call<'_> {
     fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let object = Object::read(&served.kind, &self.body)?;
-        let created =
-            self.shared.change(|world, now| world.create(served, &place.namespace, object, now, self.run()))?;
+        if !place.namespace.is_empty() && !is_dns_label(&place.namespace) {
+            return Err(ApiError::not_found(&Kind::new("", "v1", "Namespace", "namespaces"), &place.namespace));
+        }
+        let run = self.run("CreateOptions")?;
+        let created = self.shared.change(|world, now| world.create(served, &place.namespace, object, now, run))?;
         Ok(Answer::object(201, &created, form))
     }
 
@@ -205,18 +207,23 @@ impl Call<'_> {
         }
         let key = Key::new(&place.namespace, &place.name);
         let part = if place.is_status { Part::Status } else { Part::Main };
-        let updated = self.shared.change(|world, _| world.update(served, key, object, part, self.run()))?;
-        Ok(Answer::object(200, &updated, form))
+        let run = self.run("UpdateOptions")?;
+        let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
+        Ok(match stored {
+            Stored::Created(object) => Answer::object(201, &object, form),
+            Stored::Updated(object) => Answer::object(200, &object, form),
+        })
     }
 
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let options = DeleteOptions::read(&self.body)?;
-        let run = if options.is_dry() { Run::Dry } else { self.run() };
+        let run = if options.is_dry() { Run::Dry } else { self.run("DeleteOptions")? };
         let key = Key::new(&place.namespace, &place.name);
         let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
         Ok(match deleted {
             Deleted::Waits(object) => Answer::object(200, &object, form),
+            Deleted::Gone(object) if served.kind.shows_deleted => Answer::object(200, &object, form),
             Deleted::Gone(object) => Answer::json(200, &success(&served.kind, &object.decode())),
         })
     }
@@ -224,7 +231,7 @@ impl Call<'_> {
     fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::List)?;
         let options = DeleteOptions::read(&self.body)?;
-        let run = if options.is_dry() { Run::Dry } else { self.run() };
+        let run = if options.is_dry() { Run::Dry } else { self.run("DeleteOptions")? };
         let params = &self.request.params;
         let query =
             ListQuery { moment: params.moment()?, selector: self.selector(place)?, limit: params.limit, lag: 0 };
@@ -239,8 +246,16 @@ impl Call<'_> {
         Selector::new(&place.namespace, &params.label_selector, &params.field_selector)
     }
 
-    fn run(&self) -> Run {
-        if self.request.params.dry_run { Run::Dry } else { Run::Real }
+    /// Whether the request is carried out; the options are called after what it does.
+    fn run(&self, options: &str) -> Result<Run, ApiError> {
+        match self.request.params.dry_run.as_str() {
+            "" => Ok(Run::Real),
+            "All" => Ok(Run::Dry),
+            other => {
+                let cause = Cause::unsupported("dryRun", &format!("[{other:?}]"), "\"All\"");
+                Err(ApiError::invalid_meta(options, cause))
+            }
+        }
     }
 }
 
@@ -248,6 +263,8 @@ impl Call<'_> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct DeleteOptions {
+    kind: Option<String>,
+    propagation_policy: Option<String>,
     preconditions: Option<SentPreconditions>,
     dry_run: Option<Vec<String>>,
 }
@@ -266,6 +283,16 @@ impl DeleteOptions {
         }
         let options: Self = serde_json::from_slice(body)
             .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))?;
+        if let Some(kind) = options.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
+            return Err(ApiError::BadRequest(format!("a {kind} is no DeleteOptions")));
+        }
+        let policies = ["", "Orphan", "Background", "Foreground"];
+        if let Some(policy) = options.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str()))
+        {
+            let supported = "\"Background\", \"Foreground\", \"Orphan\"";
+            let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
+            return Err(ApiError::invalid_meta("DeleteOptions", cause));
+        }
         match &options.dry_run {
             Some(stages) if stages.iter().any(|stage| stage != "All") => {
                 let cause = Cause::unsupported("dryRun", &format!("{stages:?}"), "\"All\"");

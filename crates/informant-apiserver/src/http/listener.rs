@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -16,6 +17,7 @@ use tracing::info;
 use tracing::warn;
 
 use crate::http::service::ApiService;
+use crate::http::service::Connection;
 
 /// Why the server does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +95,7 @@ async fn accept(listener: TcpListener, service: ApiService, mut stopped: oneshot
                 Err(error) => {
                     // Out of file descriptors, mostly: others may end meanwhile.
                     warn!(error = &error as &dyn std::error::Error, "connection not accepted");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
         }
@@ -104,12 +106,25 @@ async fn accept(listener: TcpListener, service: ApiService, mut stopped: oneshot
 async fn serve(connection: TcpStream, service: ApiService) {
     // Events are small and must not wait for company.
     let _ = connection.set_nodelay(true);
+    let state = Connection::default();
     let served = http1::Builder::new()
         // A connection may idle as long as its client likes, also while tokio's clock runs ahead.
         .header_read_timeout(None)
-        .serve_connection(TokioIo::new(connection), TowerToHyperService::new(service))
-        .await;
-    if let Err(error) = served {
-        debug!(error = &error as &dyn std::error::Error, "connection ended");
+        .serve_connection(TokioIo::new(connection), TowerToHyperService::new(service.on(state.clone())));
+    tokio::select! {
+        served = served => if let Err(error) = served {
+            debug!(error = &error as &dyn std::error::Error, "connection ended");
+        },
+        () = stuck(&state) => debug!("a client that does not read was cut off"),
+    }
+}
+
+/// Waits until the connection's watch should have ended for a while: its client does not read, so the stream cannot end
+/// by itself.
+async fn stuck(connection: &Connection) {
+    let mut seen = 0;
+    while seen < 2 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        seen = if connection.is_stuck() { seen + 1 } else { 0 };
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - **In:** requests, from a socket ([`listener`]) or in-process ([`service`]).
 //! - **Out:** answers whose bodies are streams.
-//! - **Knows nothing of:** the rules of objects, the history.
+//! - **Knows nothing of:** how objects are stored and remembered.
 
 mod answer;
 mod handle;

@@ -1,7 +1,10 @@
 //! The query of a request, read as Kubernetes reads it, and which combinations make sense.
 
+use std::time::Duration;
+
 use crate::error::ApiError;
 use crate::error::Cause;
+use crate::list::Moment;
 use crate::storage::token::Token;
 use crate::watch::Start;
 
@@ -9,7 +12,7 @@ use crate::watch::Start;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
     pub(crate) resource_version: String,
-    resource_version_match: String,
+    pub(crate) resource_version_match: String,
     /// 0 for no limit.
     pub(crate) limit: u64,
     pub(crate) continue_token: String,
@@ -18,29 +21,16 @@ pub(crate) struct Params {
     pub(crate) watch: bool,
     send_initial_events: Option<bool>,
     pub(crate) allow_bookmarks: bool,
-    pub(crate) timeout_seconds: Option<u64>,
-    pub(crate) dry_run: bool,
-}
-
-/// Which state a list shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// The newest.
-    Newest,
-    /// Whatever is at hand.
-    Any,
-    /// At least as new as this version.
-    NotOlderThan(u64),
-    /// Exactly this version.
-    Exactly(u64),
-    /// The rest of a list that was begun.
-    Continue(Token),
+    /// Below 0 for a watch that ends at once.
+    pub(crate) timeout_seconds: Option<i64>,
+    pub(crate) dry_run: String,
 }
 
 impl Params {
     pub(crate) fn read(query: &str) -> Result<Self, ApiError> {
         let mut params = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        // Of a parameter that is given twice the first counts.
+        for (name, value) in form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>().into_iter().rev() {
             match &*name {
                 "resourceVersion" => params.resource_version = value.into_owned(),
                 "resourceVersionMatch" => params.resource_version_match = value.into_owned(),
@@ -51,12 +41,17 @@ impl Params {
                 "watch" => params.watch = is_true(&value),
                 "sendInitialEvents" => params.send_initial_events = Some(is_true(&value)),
                 "allowWatchBookmarks" => params.allow_bookmarks = is_true(&value),
-                "timeoutSeconds" => params.timeout_seconds = number(&name, &value)?,
-                "dryRun" => params.dry_run = dry_run(&value)?,
+                "timeoutSeconds" => params.timeout_seconds = whole(&name, &value)?.filter(|seconds| *seconds != 0),
+                "dryRun" => params.dry_run = value.into_owned(),
                 _ => {}
             }
         }
         Ok(params)
+    }
+
+    /// How long a watch may last, if it says so.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
     pub(crate) fn wants_initial_events(&self) -> bool {
@@ -135,8 +130,8 @@ impl Params {
         let version = self.version()?;
         let fresh = self.resource_version.is_empty();
         Ok(match (self.send_initial_events, version) {
-            (None, None) => Start::State { at_least: None, fresh, marked: false },
-            (Some(true), at_least) => Start::State { at_least, fresh, marked: true },
+            (None, None) => Start::State { at_least: None, fresh },
+            (Some(true), at_least) => Start::State { at_least, fresh },
             (Some(false), None) => Start::Now,
             (None | Some(false), Some(version)) => Start::After(version),
         })
@@ -150,20 +145,12 @@ fn is_true(value: &str) -> bool {
 
 /// A number above 0; all others mean that there is none.
 fn number(name: &str, value: &str) -> Result<Option<u64>, ApiError> {
-    let bad = |_| ApiError::BadRequest(format!("{name}: Invalid value: {value:?}: it must be a whole number"));
-    let number = if value.is_empty() { 0 } else { value.parse::<i64>().map_err(bad)? };
-    Ok(u64::try_from(number).ok().filter(|number| *number > 0))
+    Ok(whole(name, value)?.and_then(|number| u64::try_from(number).ok()).filter(|number| *number > 0))
 }
 
-fn dry_run(value: &str) -> Result<bool, ApiError> {
-    match value {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => {
-            let cause = Cause::unsupported("dryRun", &format!("[{other:?}]"), "\"All\"");
-            Err(ApiError::invalid_meta("WriteOptions", cause))
-        }
-    }
+fn whole(name: &str, value: &str) -> Result<Option<i64>, ApiError> {
+    let bad = |_| ApiError::BadRequest(format!("{name}: Invalid value: {value:?}: it must be a whole number"));
+    if value.is_empty() { Ok(None) } else { value.parse().map(Some).map_err(bad) }
 }
 
 #[cfg(test)]
@@ -212,14 +199,14 @@ mod tests {
     #[test]
     fn the_start_of_a_watch_follows_its_version_and_initial_events() {
         let start = |query: &str| Params::read(query).and_then(|params| params.start()).map_err(|error| error.code());
-        let state = |at_least, fresh, marked| Ok(Start::State { at_least, fresh, marked });
+        let state = |at_least, fresh| Ok(Start::State { at_least, fresh });
 
-        assert_eq!(start(""), state(None, true, false));
-        assert_eq!(start("resourceVersion=0"), state(None, false, false));
+        assert_eq!(start(""), state(None, true));
+        assert_eq!(start("resourceVersion=0"), state(None, false));
         assert_eq!(start("resourceVersion=7"), Ok(Start::After(7)));
         let with = |rest: &str| format!("resourceVersionMatch=NotOlderThan&{rest}");
-        assert_eq!(start(&with("sendInitialEvents=true")), state(None, true, true));
-        assert_eq!(start(&with("sendInitialEvents=1&resourceVersion=7")), state(Some(7), false, true));
+        assert_eq!(start(&with("sendInitialEvents=true")), state(None, true));
+        assert_eq!(start(&with("sendInitialEvents=1&resourceVersion=7")), state(Some(7), false));
         assert_eq!(start(&with("sendInitialEvents=false")), Ok(Start::Now));
         assert_eq!(start(&with("sendInitialEvents=false&resourceVersion=7")), Ok(Start::After(7)));
         assert_eq!(start("sendInitialEvents=true"), Err(422));

@@ -5,9 +5,11 @@ use percent_encoding::percent_decode_str;
 
 use crate::error::ApiError;
 use crate::http::params::Params;
+use crate::registry::kind::resource_name;
 
 /// What a request wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Verb {
     /// One object.
     Get,
@@ -27,6 +29,8 @@ pub enum Verb {
     DeleteCollection,
     /// Which kinds are there, the version, health.
     Discover,
+    /// What this server does not understand, patches among it.
+    Other,
 }
 
 /// A request that was understood.
@@ -60,7 +64,7 @@ pub(crate) struct Place {
 impl Place {
     /// `pods`, or `deployments.apps`.
     pub(crate) fn resource(&self) -> String {
-        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+        resource_name(&self.plural, &self.group)
     }
 }
 
@@ -83,7 +87,7 @@ impl ApiRequest {
         let parts = parts.iter().map(String::as_str).collect::<Vec<_>>();
         let target = Target::read(&parts).ok_or(ApiError::UnknownPath)?;
         let verb = match &target {
-            Target::Document(_) if method == Method::GET => Verb::Discover,
+            Target::Document(_) if [Method::GET, Method::HEAD].contains(method) => Verb::Discover,
             Target::Document(_) => return Err(ApiError::MethodNotAllowed),
             Target::Objects(place) => verb(method, place, &params).ok_or(ApiError::MethodNotAllowed)?,
         };
@@ -100,6 +104,8 @@ impl ApiRequest {
 
 fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
     let whole = place.name.is_empty();
+    // The body of an answer to HEAD is left out by HTTP itself.
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
     match *method {
         // A single object cannot be watched this way.
         Method::GET if !whole => Some(Verb::Get),

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::Weak;
 use std::task::Context;
 use std::task::Poll;
 
@@ -19,6 +20,7 @@ use http::header;
 use http_body_util::BodyExt;
 use http_body_util::LengthLimitError;
 use http_body_util::Limited;
+use parking_lot::Mutex;
 use tower_service::Service;
 use tracing::debug;
 
@@ -26,7 +28,9 @@ use crate::error::ApiError;
 use crate::faults::Fault;
 use crate::faults::Gzip;
 use crate::faults::body::FaultyBody;
+use crate::faults::orders::Instead;
 use crate::faults::orders::Orders;
+use crate::faults::wire::Shape;
 use crate::faults::wire::Wire;
 use crate::http::ResponseBody;
 use crate::http::answer::Answer;
@@ -34,6 +38,7 @@ use crate::http::handle::Call;
 use crate::http::request::ApiRequest;
 use crate::log::Requested;
 use crate::server::Shared;
+use crate::watch::stream::WatchPlace;
 
 /// The server as a function from requests to answers.
 ///
@@ -42,6 +47,26 @@ use crate::server::Shared;
 #[derive(Clone)]
 pub struct ApiService {
     shared: Arc<Shared>,
+    /// The connection that requests come through, if there is one.
+    connection: Option<Connection>,
+}
+
+/// What a connection knows of the watch that it serves.
+#[derive(Clone, Default)]
+pub(crate) struct Connection {
+    watch: Arc<Mutex<Weak<WatchPlace>>>,
+}
+
+impl Connection {
+    pub(crate) fn serves(&self, watch: &Arc<WatchPlace>) {
+        *self.watch.lock() = Arc::downgrade(watch);
+    }
+
+    /// Whether it serves a watch that should have ended, and did not because nobody reads.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let watch = self.watch.lock().upgrade();
+        watch.is_some_and(|watch| watch.is_overdue())
+    }
 }
 
 /// The largest body of a request that is read, as in Kubernetes.
@@ -49,7 +74,12 @@ const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
 impl ApiService {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, connection: None }
+    }
+
+    /// The same for one connection of a socket.
+    pub(crate) fn on(&self, connection: Connection) -> Self {
+        Self { shared: self.shared.clone(), connection: Some(connection) }
     }
 
     async fn answer<B>(self, request: Request<B>) -> io::Result<Response<ResponseBody>>
@@ -57,15 +87,13 @@ impl ApiService {
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let (parts, body) = request.into_parts();
-        let read = match ApiRequest::read(&parts.method, &parts.uri) {
-            Ok(read) => read,
-            Err(error) => return Ok(Answer::from(error).into_response()),
-        };
+        let read = ApiRequest::read(&parts.method, &parts.uri);
         let accept = text(&parts.headers, &header::ACCEPT);
         let accept_encoding = text(&parts.headers, &header::ACCEPT_ENCODING);
-        let logged = Requested::new(self.shared.age(), &read, accept, accept_encoding);
+        let logged = Requested::new(self.shared.age(), &parts, read.as_ref().ok());
         debug!(request = %logged, kind = logged.resource, "request");
-        let faults = self.shared.strike(logged);
+        let accepts = |fault: &Fault| *fault != Fault::Gzip(Gzip::IfAccepted) || accept_encoding.contains("gzip");
+        let faults = self.shared.strike(logged).into_iter().filter(accepts).collect::<Vec<_>>();
 
         // First what prevents an answer.
         let mut orders = Orders::new(&faults);
@@ -75,31 +103,31 @@ impl ApiService {
         if orders.hang {
             match std::future::pending::<Infallible>().await {}
         }
-        if orders.refuse {
-            return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+        if let Some(end) = orders.end {
+            return Err(io::Error::from(end));
         }
-        let answer = match orders.error.take() {
-            Some(error) => Err(error),
-            None => self.carry_out(&read, &parts.headers, accept, body, &orders).await,
+        let mut answer = match (orders.instead.take(), read) {
+            (Some(Instead::Error(error)), _) => error.into(),
+            (Some(Instead::Canned(canned)), _) => canned.into(),
+            (None, Err(error)) => error.into(),
+            (None, Ok(read)) => {
+                self.carry_out(&read, &parts.headers, accept, body, &orders).await.unwrap_or_else(Answer::from)
+            }
         };
-        let mut answer = answer.unwrap_or_else(Answer::from);
 
         // Then what happens to its bytes.
-        let unzipped = |fault: &Fault| *fault == Fault::Gzip(Gzip::IfAccepted) && !accept_encoding.contains("gzip");
-        let faults = faults.into_iter().filter(|fault| !unzipped(fault)).collect::<Vec<_>>();
-        let wire = Wire::new(&faults, answer.shape());
-        let (is_zipped, is_garbage) = (wire.is_zipped(), wire.is_garbage());
+        let shape = answer.shape();
+        let wire = Wire::new(&faults, shape);
         if !wire.is_empty() {
             answer = answer.map_stream(|stream| FaultyBody::new(stream, wire).boxed());
         }
-        let mut response = answer.into_response();
-        if is_zipped {
-            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        if faults.iter().any(|fault| matches!(fault, Fault::Gzip(_))) {
+            answer.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        if is_garbage {
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html"));
+        if shape == Shape::Document && faults.contains(&Fault::Garbage) {
+            answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html"));
         }
-        Ok(response)
+        Ok(answer.into_response())
     }
 
     async fn carry_out<B>(
@@ -114,7 +142,8 @@ impl ApiService {
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let body = read_body(headers, body).await?;
-        Call { shared: &self.shared, request, accept, body, orders }.answer()
+        let connection = self.connection.as_ref();
+        Call { shared: &self.shared, connection, request, accept, body, orders }.answer()
     }
 }
 

@@ -87,8 +87,8 @@ impl Changes {
             return Choice::Delete;
         }
         let Mix { update, create, delete, recreate } = self.mix;
-        let sum = (update + create + delete + recreate).max(1);
-        match self.chance.u32(..sum) {
+        let [update, create, delete, recreate] = [update, create, delete, recreate].map(u64::from);
+        match self.chance.u64(..(update + create + delete + recreate).max(1)) {
             drawn if drawn < create => Choice::Create,
             drawn if drawn < create + delete => Choice::Delete,
             drawn if drawn < create + delete + recreate => Choice::Recreate,

@@ -112,14 +112,17 @@ impl Load {
             changes: Changes::new(template, self.objects, self.mix, self.seed),
         };
         for number in 0..self.objects {
-            maker.server.put(&maker.kind, maker.changes.add(number))?;
-            if number % 64 == 63 {
+            maker.server.store(&maker.kind, maker.changes.add(number))?;
+            if number as u64 % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
         }
         Ok(maker)
     }
 }
+
+/// How many changes are made before others get their turn.
+const TURN: u64 = 64;
 
 /// Objects that are there, and how they go on.
 #[derive(Debug)]
@@ -143,16 +146,17 @@ impl LoadMaker {
     /// If the kind is gone, or somebody else deleted what was to be deleted.
     pub fn step(&mut self) -> Result<(), ApiError> {
         match self.changes.next() {
-            Change::Put(object) => self.server.put(&self.kind, object).map(drop),
+            Change::Put(object) => self.server.store(&self.kind, object).map(drop),
             Change::Delete(key) => self.server.delete(&self.kind, &key).map(drop),
             Change::Replace(key, object) => {
                 self.server.delete(&self.kind, &key)?;
-                self.server.put(&self.kind, object).map(drop)
+                self.server.store(&self.kind, object).map(drop)
             }
         }
     }
 
-    /// Makes so many changes, so many a second on tokio's clock. Falls behind rather than making up with a burst.
+    /// Makes so many changes, so many a second on tokio's clock. Falls behind rather than making up with a burst, and lets
+    /// others run in between, so that open watches keep up.
     ///
     /// # Errors
     ///
@@ -164,7 +168,7 @@ impl LoadMaker {
     pub async fn churn(&mut self, per_second: f64, changes: u64) -> Result<(), ApiError> {
         assert!(per_second > 0.0, "a rate is above 0, {per_second} is not");
         // Ticks are coarse, so that high rates need few wake-ups.
-        let tick = Duration::from_secs_f64((1.0 / per_second).max(0.01));
+        let tick = Duration::from_secs_f64((1.0 / per_second).clamp(0.01, 3600.0));
         let per_tick = per_second * tick.as_secs_f64();
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -176,6 +180,9 @@ impl LoadMaker {
                 self.step()?;
                 due -= 1.0;
                 made += 1;
+                if made % TURN == 0 {
+                    tokio::task::yield_now().await;
+                }
             }
         }
         Ok(())

@@ -20,6 +20,8 @@ pub(crate) struct Template {
 enum Model {
     Pod(Value),
     Node(Value),
+    ConfigMap,
+    /// Metadata alone, which every kind can do with.
     Plain,
 }
 
@@ -29,6 +31,7 @@ impl Template {
         let model = match kind.resource().as_str() {
             "pods" => Model::Pod(read(include_str!("pod.json"))),
             "nodes" => Model::Node(read(include_str!("node.json"))),
+            "configmaps" => Model::ConfigMap,
             _ => Model::Plain,
         };
         Self { model, scope: kind.scope, plural: kind.plural.to_string(), namespaces, nodes }
@@ -46,7 +49,8 @@ impl Template {
         let mut object = match &self.model {
             Model::Pod(pod) => self.pod(pod.clone(), number, revision),
             Model::Node(node) => node.clone(),
-            Model::Plain => json!({"data": {"revision": revision.to_string()}}),
+            Model::ConfigMap => json!({"data": {"revision": revision.to_string()}}),
+            Model::Plain => json!({}),
         };
         object["metadata"]["name"] = json!(self.name(number));
         object["metadata"]["annotations"]["load.example.com/revision"] = json!(revision.to_string());
@@ -58,7 +62,7 @@ impl Template {
                 object["metadata"]["labels"]["kubernetes.io/hostname"] = json!(self.name(number));
                 object["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(format!("zone-{}", number % 3));
             }
-            Model::Plain => object["metadata"]["labels"]["app"] = json!(self.app(number)),
+            Model::ConfigMap | Model::Plain => object["metadata"]["labels"]["app"] = json!(self.app(number)),
             Model::Pod(_) => {}
         }
         object
@@ -79,7 +83,7 @@ impl Template {
         match &self.model {
             Model::Pod(_) => format!("{}-7c9f8d6b5d-{number:05}", self.app(number)),
             Model::Node(_) => format!("node-{number}"),
-            Model::Plain => format!("{}-{number:05}", self.plural),
+            Model::ConfigMap | Model::Plain => format!("{}-{number:05}", self.plural),
         }
     }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
 
 pub(crate) use key::Key;
 
@@ -30,8 +31,16 @@ impl Object {
     pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| ApiError::BadRequest(format!("the object provided is not valid JSON: {error}")))?;
-        let object = Self::check(kind, value)?;
+        if kind.origin == Origin::Custom {
+            for field in ["kind", "apiVersion"] {
+                if value.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+                    return Err(ApiError::BadRequest(format!("the object provided has no {field}")));
+                }
+            }
+        }
+        let mut object = Self::check(kind, value)?;
         validate::types(&object.metadata)?;
+        validate::normalize(&mut object.metadata);
         Ok(object)
     }
 
@@ -53,6 +62,10 @@ impl Object {
         }
         if !matches!(fields.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
             return Err(ApiError::BadRequest("metadata is not a JSON object".into()));
+        }
+        // What cannot be read again must not be stored.
+        if validate::depth(&value) > validate::DEEPEST {
+            return Err(ApiError::BadRequest(format!("the object is nested deeper than {} levels", validate::DEEPEST)));
         }
         let object = Self::from_value(value);
         for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {

@@ -1,5 +1,6 @@
 //! What create, update and delete make of an object.
 
+use jiff::Timestamp;
 use serde_json::Map;
 use serde_json::Value;
 
@@ -95,11 +96,11 @@ pub(crate) fn create(
         &mut object,
         "the namespace of the provided object does not match the namespace sent on the request",
     )?;
-    if !object.text("resourceVersion").is_empty() {
+    if !matches!(object.text("resourceVersion"), "" | "0") {
         return Err(ApiError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
 
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
         object.metadata.remove(field);
     }
     object.set("uid", birth.uid);
@@ -136,6 +137,9 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
         Part::Status => {
             let mut next = old.clone();
             copy_field(&new.rest, &mut next.rest, "status");
+            if kind.origin == Origin::BuiltIn {
+                next.metadata = with_kept_metadata(old, new).metadata;
+            }
             next
         }
     };
@@ -194,20 +198,22 @@ fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(),
         );
         return Err(ApiError::conflict(kind, key.name(), why));
     }
-    match new.metadata.get("deletionTimestamp") {
-        None | Some(Value::Null) => {}
-        same if same == old.metadata.get("deletionTimestamp") => {}
-        Some(other) => {
-            let cause = Cause::invalid("metadata.deletionTimestamp", &other.to_string(), "field is immutable");
-            return Err(ApiError::invalid(kind, key.name(), cause));
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        match new.metadata.get(field) {
+            None => {}
+            Some(same) if old.metadata.get(field).is_some_and(|old| is_same_moment(old, same)) => {}
+            Some(other) => {
+                let cause = Cause::invalid(format!("metadata.{field}"), &other.to_string(), "field is immutable");
+                return Err(ApiError::invalid(kind, key.name(), cause));
+            }
         }
     }
     match new.text("resourceVersion") {
-        "" if kind.origin == Origin::Custom => {
+        "" | "0" if !kind.updates_blindly => {
             let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
             Err(ApiError::invalid(kind, key.name(), cause))
         }
-        "" => Ok(()),
+        "" | "0" => Ok(()),
         version if version == old.text("resourceVersion") => Ok(()),
         _ => Err(ApiError::conflict(
             kind,
@@ -260,13 +266,21 @@ fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiErr
 
 fn differs_in_spec(kind: &Kind, old: &Object, new: &Object) -> bool {
     let counts = |(field, _): &(&String, &Value)| !(kind.has_status && *field == "status");
-    !old.rest.iter().filter(counts).eq(new.rest.iter().filter(counts))
+    let is_same = |(field, value): (&String, &Value)| old.rest.get(field) == Some(value);
+    !new.rest.iter().filter(counts).all(is_same)
+        || old.rest.iter().filter(counts).count() != new.rest.iter().filter(counts).count()
 }
 
 fn raise_generation(object: &mut Object) {
     if let Some(generation) = object.metadata.get("generation").and_then(Value::as_u64) {
         object.set("generation", generation + 1);
     }
+}
+
+/// The same value, or the same time in other words.
+fn is_same_moment(left: &Value, right: &Value) -> bool {
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    left == right || time(left).is_some_and(|left| Some(left) == time(right))
 }
 
 /// The field of `to` becomes that of `from`, also if that is none.

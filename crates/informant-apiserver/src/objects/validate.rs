@@ -10,13 +10,67 @@ use crate::registry::kind::Kind;
 use crate::registry::kind::Names;
 use crate::registry::kind::Origin;
 
+/// How deep objects may be nested: less than what can be read back.
+pub(crate) const DEEPEST: usize = 120;
+
+/// How many levels a value has.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// The fields that metadata has.
+const FIELDS: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Leaves out what says nothing: nulls, what is empty, and fields that metadata does not have.
+pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
+    for field in ["labels", "annotations"] {
+        for value in metadata.get_mut(field).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+            if value.is_null() {
+                *value = Value::String(String::new());
+            }
+        }
+    }
+    metadata.retain(|field, value| {
+        let is_empty = match value {
+            Value::Null => true,
+            Value::String(text) => text.is_empty(),
+            Value::Array(values) => values.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            Value::Bool(_) | Value::Number(_) => false,
+        };
+        FIELDS.contains(&field.as_str()) && !is_empty
+    });
+}
+
 /// The fields of the metadata are of the types that every client expects.
 pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
     for (field, value) in metadata {
         let good = match field.as_str() {
             "name" | "namespace" | "generateName" | "uid" | "resourceVersion" | "selfLink" | "creationTimestamp"
             | "deletionTimestamp" => value.is_string(),
-            "labels" | "annotations" => value.as_object().is_some_and(|map| map.values().all(Value::is_string)),
+            "labels" | "annotations" => {
+                value.as_object().is_some_and(|map| map.values().all(|text| text.is_string() || text.is_null()))
+            }
             "finalizers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
             "ownerReferences" | "managedFields" => {
                 value.as_array().is_some_and(|list| list.iter().all(Value::is_object))
@@ -71,6 +125,11 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
             causes.push(Cause::invalid("metadata.labels", &value.to_string(), why));
         }
     }
+    let annotations = object.metadata.get("annotations").and_then(Value::as_object);
+    for annotation in annotations.into_iter().flat_map(Map::keys).filter(|name| !is_label(&name.to_lowercase())) {
+        let why = "an annotation's name follows the rules of a label's";
+        causes.push(Cause::invalid("metadata.annotations", &format!("{annotation:?}"), why));
+    }
     for (position, finalizer) in object.finalizers().into_iter().enumerate() {
         // Custom kinds are only warned.
         let is_known = finalizer.contains('/') || ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
@@ -103,7 +162,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let good = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
     !text.is_empty() && text.bytes().all(good) && !text.starts_with('-') && !text.ends_with('-')
 }

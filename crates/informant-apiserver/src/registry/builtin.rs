@@ -12,23 +12,24 @@ pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
     TABLE.lines().filter(|line| !line.trim().is_empty()).map(read)
 }
 
-/// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation.
+/// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation,
+/// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there.
 const TABLE: &str = "
-    v1                              Namespace                       namespaces                       ns          s
+    v1                              Namespace                       namespaces                       ns          so
     v1                              Node                            nodes                            no          s
-    v1                              Pod                             pods                             po          nsg
-    v1                              Service                         services                         svc         ns
+    v1                              Pod                             pods                             po          nsgo
+    v1                              Service                         services                         svc         nsoc
     v1                              ConfigMap                       configmaps                       cm          n
     v1                              Secret                          secrets                          -           n
-    v1                              ServiceAccount                  serviceaccounts                  sa          n
-    v1                              Endpoints                       endpoints                        ep          n
-    v1                              Event                           events                           ev          n
-    v1                              LimitRange                      limitranges                      limits      n
-    v1                              PersistentVolume                persistentvolumes                pv          s
-    v1                              PersistentVolumeClaim           persistentvolumeclaims           pvc         ns
-    v1                              PodTemplate                     podtemplates                     -           ng
-    v1                              ReplicationController           replicationcontrollers           rc          nsg
-    v1                              ResourceQuota                   resourcequotas                   quota       ns
+    v1                              ServiceAccount                  serviceaccounts                  sa          no
+    v1                              Endpoints                       endpoints                        ep          nc
+    v1                              Event                           events                           ev          nc
+    v1                              LimitRange                      limitranges                      limits      nc
+    v1                              PersistentVolume                persistentvolumes                pv          so
+    v1                              PersistentVolumeClaim           persistentvolumeclaims           pvc         nso
+    v1                              PodTemplate                     podtemplates                     -           ngo
+    v1                              ReplicationController           replicationcontrollers           rc          nsgo
+    v1                              ResourceQuota                   resourcequotas                   quota       nso
     apps/v1                         ControllerRevision              controllerrevisions              -           n
     apps/v1                         DaemonSet                       daemonsets                       ds          nsg
     apps/v1                         Deployment                      deployments                      deploy      nsg
@@ -38,28 +39,28 @@ const TABLE: &str = "
     batch/v1                        CronJob                         cronjobs                         cj          nsg
     batch/v1                        Job                             jobs                             -           nsg
     certificates.k8s.io/v1          CertificateSigningRequest       certificatesigningrequests       csr         s
-    coordination.k8s.io/v1          Lease                           leases                           -           n
+    coordination.k8s.io/v1          Lease                           leases                           -           nvc
     discovery.k8s.io/v1             EndpointSlice                   endpointslices                   -           ng
-    events.k8s.io/v1                Event                           events                           ev          n
+    events.k8s.io/v1                Event                           events                           ev          nc
     flowcontrol.apiserver.k8s.io/v1 FlowSchema                      flowschemas                      -           sg
     flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration      prioritylevelconfigurations      -           sg
     networking.k8s.io/v1            Ingress                         ingresses                        ing         nsg
     networking.k8s.io/v1            IngressClass                    ingressclasses                   -           g
     networking.k8s.io/v1            NetworkPolicy                   networkpolicies                  netpol      ng
-    node.k8s.io/v1                  RuntimeClass                    runtimeclasses                   -           -
-    policy/v1                       PodDisruptionBudget             poddisruptionbudgets             pdb         nsg
-    rbac.authorization.k8s.io/v1    ClusterRole                     clusterroles                     -           -
-    rbac.authorization.k8s.io/v1    ClusterRoleBinding              clusterrolebindings              -           -
-    rbac.authorization.k8s.io/v1    Role                            roles                            -           n
-    rbac.authorization.k8s.io/v1    RoleBinding                     rolebindings                     -           n
+    node.k8s.io/v1                  RuntimeClass                    runtimeclasses                   -           vc
+    policy/v1                       PodDisruptionBudget             poddisruptionbudgets             pdb         nsgv
+    rbac.authorization.k8s.io/v1    ClusterRole                     clusterroles                     -           c
+    rbac.authorization.k8s.io/v1    ClusterRoleBinding              clusterrolebindings              -           c
+    rbac.authorization.k8s.io/v1    Role                            roles                            -           nc
+    rbac.authorization.k8s.io/v1    RoleBinding                     rolebindings                     -           nc
     scheduling.k8s.io/v1            PriorityClass                   priorityclasses                  pc          g
-    storage.k8s.io/v1               CSIDriver                       csidrivers                       -           -
-    storage.k8s.io/v1               CSINode                         csinodes                         -           -
-    storage.k8s.io/v1               CSIStorageCapacity              csistoragecapacities             -           n
-    storage.k8s.io/v1               StorageClass                    storageclasses                   sc          -
-    storage.k8s.io/v1               VolumeAttachment                volumeattachments                -           s
-    admissionregistration.k8s.io/v1 MutatingWebhookConfiguration    mutatingwebhookconfigurations    -           g
-    admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration  validatingwebhookconfigurations  -           g
+    storage.k8s.io/v1               CSIDriver                       csidrivers                       -           ov
+    storage.k8s.io/v1               CSINode                         csinodes                         -           ov
+    storage.k8s.io/v1               CSIStorageCapacity              csistoragecapacities             -           nv
+    storage.k8s.io/v1               StorageClass                    storageclasses                   sc          o
+    storage.k8s.io/v1               VolumeAttachment                volumeattachments                -           sov
+    admissionregistration.k8s.io/v1 MutatingWebhookConfiguration    mutatingwebhookconfigurations    -           gv
+    admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration  validatingwebhookconfigurations  -           gv
     apiextensions.k8s.io/v1         CustomResourceDefinition        customresourcedefinitions        crd,crds    sg
 ";
 
@@ -84,6 +85,9 @@ fn read(line: &'static str) -> Kind {
         names,
         has_status: marks.contains('s'),
         has_generation: marks.contains('g'),
+        shows_deleted: marks.contains('o'),
+        updates_blindly: !marks.contains('v'),
+        creates_on_update: marks.contains('c'),
     }
 }
 
@@ -97,7 +101,7 @@ mod tests {
             let words = line.split_whitespace().collect::<Vec<_>>();
 
             assert_eq!(words.len(), 5, "{line}");
-            assert!(words[4].chars().all(|mark| "nsg-".contains(mark)), "{line}");
+            assert!(words[4].chars().all(|mark| "nsgovc-".contains(mark)), "{line}");
         }
     }
 }

@@ -24,6 +24,12 @@ pub struct Kind {
     pub(crate) names: Names,
     pub(crate) has_status: bool,
     pub(crate) has_generation: bool,
+    /// A delete is answered with the object instead of a `Status`.
+    pub(crate) shows_deleted: bool,
+    /// An update may leave out the version it replaces.
+    pub(crate) updates_blindly: bool,
+    /// An update of what is not there creates it.
+    pub(crate) creates_on_update: bool,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -38,9 +44,9 @@ pub enum Scope {
 /// Built-in kinds and custom ones behave differently in places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// List items carry no type; an update may leave out the version.
+    /// List items carry no type, bodies may leave it out; an update of the status takes metadata too.
     BuiltIn,
-    /// List items carry their type; an update must name the version that it replaces.
+    /// List items and bodies carry their type; an update of the status takes nothing else.
     Custom,
 }
 
@@ -74,6 +80,9 @@ impl Kind {
             names: Names::Subdomain,
             has_status: false,
             has_generation: true,
+            shows_deleted: false,
+            updates_blindly: false,
+            creates_on_update: false,
         }
     }
 
@@ -105,7 +114,7 @@ impl Kind {
 
     /// The name that tells this kind from all others: `pods`, `deployments.apps`.
     pub fn resource(&self) -> String {
-        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+        resource_name(&self.plural, &self.group)
     }
 
     /// The API group; empty for the core group.
@@ -128,11 +137,23 @@ impl Kind {
         self.scope
     }
 
-    /// Whether a user who says `name` means this kind: `pods`, `deployments.apps` or `deployments`.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
-        match name.split_once('.') {
-            None => name == self.plural,
-            Some((plural, group)) => plural == self.plural && group == self.group,
-        }
+    /// The version in which it is served, such as `v1`.
+    pub fn version(&self) -> &str {
+        &self.version
     }
+
+    /// Whether a user who says `name` means this kind.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        means(name, &self.resource())
+    }
+}
+
+/// The name that tells a kind from all others: `pods`, `deployments.apps`.
+pub(crate) fn resource_name(plural: &str, group: &str) -> String {
+    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+}
+
+/// Whether a user who says `name` means the kind with this resource name: all of it, or the plural alone.
+pub(crate) fn means(name: &str, resource: &str) -> bool {
+    name == resource || Some(name) == resource.split('.').next()
 }

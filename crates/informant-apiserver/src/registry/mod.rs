@@ -48,8 +48,16 @@ impl Registry {
             .find(|served| served.kind.group == group && served.kind.version == version && served.kind.plural == plural)
     }
 
+    /// Forgets the kind that a user means.
     pub(crate) fn remove(&mut self, name: &str) -> Option<Served> {
         let position = self.served.iter().position(|served| served.kind.is_called(name))?;
+        Some(self.served.remove(position))
+    }
+
+    /// Forgets the kind with exactly this place.
+    pub(crate) fn remove_exactly(&mut self, group: &str, plural: &str) -> Option<Served> {
+        let is_there = |served: &Served| served.kind.group == group && served.kind.plural == plural;
+        let position = self.served.iter().position(is_there)?;
         Some(self.served.remove(position))
     }
 

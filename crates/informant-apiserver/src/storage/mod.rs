@@ -7,6 +7,7 @@
 mod collection;
 pub(crate) mod token;
 
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub(crate) struct Storage {
 #[derive(Clone)]
 pub struct Backup {
     version: u64,
-    objects: HashMap<CollectionId, std::collections::BTreeMap<Key, Arc<Encoded>>>,
+    /// By the name of the kind, so that it also fits a kind that was registered again.
+    objects: HashMap<String, BTreeMap<Key, Arc<Encoded>>>,
 }
 
 impl Backup {
@@ -59,6 +61,8 @@ impl std::fmt::Debug for Backup {
 
 impl Storage {
     pub(crate) fn new(history: usize) -> Self {
+        // A watch reads changes from here, so there is always room for one.
+        let history = history.max(1);
         Self { version: 1, compacted: 0, history, collections: HashMap::new(), next_collection: 0, age: 0 }
     }
 
@@ -95,7 +99,7 @@ impl Storage {
 
     /// Stores a new state of an object, or its end, under the next version.
     pub(crate) fn write(&mut self, id: CollectionId, key: Key, change: Change, object: Object) -> Option<Arc<Encoded>> {
-        let collection = self.collections.get_mut(&id)?;
+        let collection = self.collections.get_mut(&id).filter(|collection| !collection.has_ended())?;
         self.version += 1;
         Some(collection.write(self.version, key, change, object, self.history))
     }
@@ -111,8 +115,14 @@ impl Storage {
     }
 
     pub(crate) fn backup(&self) -> Backup {
-        let objects = self.collections.iter().map(|(id, collection)| (*id, collection.all().clone())).collect();
+        let served = self.collections.values().filter(|collection| !collection.has_ended());
+        let objects = served.map(|collection| (collection.kind().resource(), collection.all().clone())).collect();
         Backup { version: self.version, objects }
+    }
+
+    /// Goes on from this version, if it is a later one.
+    pub(crate) fn skip_to(&mut self, version: u64) {
+        self.version = self.version.max(version);
     }
 
     /// Goes to the state of the backup, its version included, and forgets all history.
@@ -120,8 +130,9 @@ impl Storage {
         self.version = backup.version;
         self.compacted = self.compacted.min(backup.version);
         self.age += 1;
-        for (id, collection) in &mut self.collections {
-            collection.restore(backup.objects.get(id).cloned().unwrap_or_default(), backup.version);
+        for collection in self.collections.values_mut().filter(|collection| !collection.has_ended()) {
+            let objects = backup.objects.get(&collection.kind().resource()).cloned().unwrap_or_default();
+            collection.restore(objects, backup.version);
         }
     }
 

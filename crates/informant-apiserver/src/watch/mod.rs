@@ -10,6 +10,7 @@ pub(crate) mod stream;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::json;
 
 use crate::error::ApiError;
 use crate::objects::Key;
@@ -37,9 +38,18 @@ pub(crate) enum Start {
         at_least: Option<u64>,
         /// It must be the newest, even if the server lags behind.
         fresh: bool,
-        /// Its end is marked with a bookmark.
-        marked: bool,
     },
+}
+
+/// Which watch a client wants.
+pub(crate) struct WatchQuery {
+    pub(crate) start: Start,
+    pub(crate) selector: Selector,
+    pub(crate) form: Form,
+    /// Whether a bookmark marks the end of the state, if it starts with that.
+    pub(crate) marks_end: bool,
+    /// How many versions behind the server it is kept.
+    pub(crate) lag: u64,
 }
 
 /// One watch: what it has told and what it is to tell.
@@ -85,19 +95,18 @@ pub(crate) enum End {
     Restored,
 }
 
+/// The line of an ERROR event.
+pub(crate) fn error_line(error: &ApiError) -> Bytes {
+    format!("{}\n", json!({"type": "ERROR", "object": error.status()})).into()
+}
+
 /// How many lines are taken in one go, so that no watch keeps the storage to itself.
 const BATCH: usize = 128;
 
 impl Watch {
-    pub(crate) fn open(
-        storage: &Storage,
-        collection: CollectionId,
-        start: Start,
-        selector: Selector,
-        form: Form,
-        lag: u64,
-    ) -> Result<Self, ApiError> {
+    pub(crate) fn open(storage: &Storage, collection: CollectionId, query: WatchQuery) -> Result<Self, ApiError> {
         let found = storage.collection(collection).ok_or(ApiError::UnknownPath)?;
+        let WatchQuery { start, selector, form, marks_end, lag } = query;
         let mut watch = Self {
             collection,
             age: storage.age(),
@@ -117,7 +126,7 @@ impl Watch {
                 watch.told = version;
             }
             Start::Now => watch.told = now,
-            Start::State { at_least, fresh, marked } => {
+            Start::State { at_least, fresh } => {
                 let now = if fresh { storage.version() } else { now };
                 if let Some(asked) = at_least.filter(|asked| *asked > now) {
                     return Err(ApiError::VersionTooLarge { asked, current: now });
@@ -126,7 +135,7 @@ impl Watch {
                     found.objects_at(now, None).map_err(|_| ApiError::version_too_old(now, found.forgotten()))?;
                 let wanted = state.filter(|(key, object)| watch.selector.matches(key, object));
                 watch.initial = wanted.map(|(_, object)| object.clone()).collect::<Vec<_>>().into_iter();
-                watch.marker = if marked { Marker::Due } else { Marker::None };
+                watch.marker = if marks_end { Marker::Due } else { Marker::None };
                 watch.told = now;
             }
         }
@@ -135,6 +144,10 @@ impl Watch {
 
     /// The version up to which this watch sees the server.
     fn now(&self, storage: &Storage, collection: &Collection) -> u64 {
+        // The end of a kind is the end for all.
+        if collection.has_ended() {
+            return storage.version();
+        }
         storage.version().saturating_sub(self.lag).max(collection.forgotten().min(storage.version()))
     }
 
@@ -216,11 +229,12 @@ impl Watch {
             Form::Metadata => METADATA_HEAD.to_owned(),
         };
         let annotations = annotation.map_or(String::new(), |name| format!(r#","annotations":{{"{name}":"true"}}"#));
-        let metadata = format!(r#"{{"resourceVersion":"{}","creationTimestamp":null{annotations}}}"#, self.told);
+        let metadata = format!(r#"{{"resourceVersion":"{}"{annotations}}}"#, self.told);
         format!("{{\"type\":\"BOOKMARK\",\"object\":{head}{metadata}}}}}\n").into()
     }
 
-    pub(crate) fn collection(&self) -> CollectionId {
-        self.collection
+    /// Up to which version everything is told.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
     }
 }

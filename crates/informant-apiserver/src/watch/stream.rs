@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +15,7 @@ use tokio::time::Instant;
 use tokio::time::sleep_until;
 
 use crate::server::Shared;
+use crate::storage::CollectionId;
 use crate::watch::End;
 use crate::watch::Next;
 use crate::watch::Watch;
@@ -24,6 +27,15 @@ pub(crate) struct WatchStream {
     changed: Receiver<u64>,
     lines: VecDeque<Bytes>,
     bookmarks: Option<Bookmarks>,
+    place: Arc<WatchPlace>,
+    is_over: bool,
+}
+
+/// Where a watch stands; counted among those of its collection as long as it exists.
+pub(crate) struct WatchPlace {
+    shared: Arc<Shared>,
+    collection: CollectionId,
+    told: AtomicU64,
     deadline: Instant,
 }
 
@@ -32,19 +44,37 @@ struct Bookmarks {
     next: Instant,
 }
 
+/// Longer than any test, and short enough to be added to any time.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl WatchPlace {
+    /// The caller has counted the watch; this counts it out.
+    pub(crate) fn new(shared: Arc<Shared>, collection: CollectionId, told: u64, timeout: Duration) -> Self {
+        let deadline = Instant::now() + timeout.min(FOREVER);
+        Self { shared, collection, told: AtomicU64::new(told), deadline }
+    }
+
+    /// Whether the stream would have ended if somebody had read from it.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let told = self.told.load(Ordering::Relaxed);
+        let world = self.shared.world.read();
+        let collection = world.storage.collection(self.collection);
+        Instant::now() >= self.deadline || collection.is_none_or(|collection| told < collection.forgotten())
+    }
+}
+
+impl Drop for WatchPlace {
+    fn drop(&mut self) {
+        self.shared.watch_ended(self.collection);
+    }
+}
+
 impl WatchStream {
-    /// Takes a watch that is counted among those of its collection.
-    pub(crate) fn new(shared: Arc<Shared>, watch: Watch, bookmarks: Option<Duration>, timeout: Duration) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, watch: Watch, bookmarks: Option<Duration>, place: Arc<WatchPlace>) -> Self {
         let changed = shared.changed.subscribe();
-        let now = Instant::now();
-        Self {
-            shared,
-            watch,
-            changed,
-            lines: VecDeque::new(),
-            bookmarks: bookmarks.map(|every| Bookmarks { every, next: now + every }),
-            deadline: now + timeout,
-        }
+        let bookmarks = bookmarks.map(|every| every.min(FOREVER));
+        let bookmarks = bookmarks.map(|every| Bookmarks { every, next: Instant::now() + every });
+        Self { shared, watch, changed, lines: VecDeque::new(), bookmarks, place, is_over: false }
     }
 
     pub(crate) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
@@ -59,16 +89,20 @@ impl WatchStream {
             if let Some(line) = self.lines.pop_front() {
                 return Some(Ok(line));
             }
-            if Instant::now() >= self.deadline {
+            if self.is_over || Instant::now() >= self.place.deadline {
                 return None;
             }
             // Seen before the state is read, so that no change falls between.
             self.changed.borrow_and_update();
             let next = self.watch.advance(&self.shared.world.read().storage);
+            self.place.told.store(self.watch.told(), Ordering::Relaxed);
             match next {
                 Next::Lines(lines) => self.lines.extend(lines),
                 Next::End(End::KindRemoved | End::TooSlow) => return None,
-                Next::End(End::Restored) => return Some(Err(io::Error::from(io::ErrorKind::ConnectionReset))),
+                Next::End(End::Restored) => {
+                    self.is_over = true;
+                    return Some(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
+                }
                 Next::Nothing => self.wait().await,
             }
         }
@@ -76,22 +110,19 @@ impl WatchStream {
 
     /// Waits until something may have changed, or a bookmark is due, or the time is up.
     async fn wait(&mut self) {
-        let bookmark = self.bookmarks.as_ref().map_or(self.deadline, |bookmarks| bookmarks.next.min(self.deadline));
+        let deadline = self.place.deadline;
+        let bookmark = self.bookmarks.as_ref().map(|bookmarks| bookmarks.next).filter(|next| *next < deadline);
         tokio::select! {
+            // Changes come before the bookmark that speaks of them, every time.
+            biased;
             // The server lives as long as this stream, so its sender does.
             _ = self.changed.changed() => {}
-            () = sleep_until(bookmark) => {
-                if let Some(bookmarks) = &mut self.bookmarks {
+            () = sleep_until(bookmark.unwrap_or(deadline)) => {
+                if let Some(bookmarks) = self.bookmarks.as_mut().filter(|_| bookmark.is_some()) {
                     bookmarks.next = Instant::now() + bookmarks.every;
                     self.lines.extend(self.watch.progress(&self.shared.world.read().storage));
                 }
             }
         }
-    }
-}
-
-impl Drop for WatchStream {
-    fn drop(&mut self) {
-        self.shared.watch_ended(self.watch.collection());
     }
 }

@@ -84,7 +84,7 @@ async fn an_api_creates_reads_updates_and_deletes(client: Client, _: ApiServer) 
     assert_eq!(pods.get_status("web").await.unwrap().status, running.status);
 
     let deleted = pods.delete("web", &DeleteParams::default()).await.unwrap();
-    assert!(deleted.right().unwrap().is_success());
+    assert_eq!(deleted.left().unwrap().name_any(), "web", "a deleted pod is shown");
     assert!(pods.get_opt("web").await.unwrap().is_none());
     let namespaces: Api<Namespace> = Api::all(client);
     namespaces.create(&post, &serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap()).await.unwrap();
@@ -203,6 +203,22 @@ async fn a_watcher_that_streams_follows(client: Client, server: ApiServer) {
     follow(client, &server, watcher::Config::default().streaming_lists()).await;
 
     assert!(server.requests_for("configmaps")[2].starts_with("WL("), "{:?}", server.requests_for("configmaps"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_works_while_the_clock_is_paused() {
+    let server = ApiServer::new();
+    let client = Client::new(server.service(), "default");
+    server.inject(On::list().times(3), Fault::status(503));
+    server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
+    let began = tokio::time::Instant::now();
+    let mut events = pin!(watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff());
+
+    assert_eq!(
+        until(&mut events, "done").await,
+        ["init", "error", "init", "error", "init", "error", "init", "init a", "done"]
+    );
+    assert!(began.elapsed() > std::time::Duration::from_secs(1), "its backoff took no real time");
 }
 
 async fn a_watcher_recovers_from_faults(client: Client, server: ApiServer) {

@@ -6,10 +6,12 @@ use flate2::read::MultiGzDecoder;
 use http::Method;
 use informant_apiserver::After;
 use informant_apiserver::ApiServer;
+use informant_apiserver::Canned;
 use informant_apiserver::Ending;
 use informant_apiserver::Fault;
 use informant_apiserver::Gzip;
 use informant_apiserver::On;
+use informant_apiserver::Verb;
 use serde_json::Value;
 use serde_json::json;
 use std::io::Read;
@@ -35,10 +37,15 @@ async fn through_a_socket(promise: impl AsyncFnOnce(Web, ApiServer)) {
 
 both_ways! {
     a_refused_request_gets_no_answer
+    a_dropped_request_gets_no_answer
     a_request_that_hangs_gets_no_answer_and_no_end
     a_delayed_answer_comes_later
     an_error_of_any_code_is_answered_and_nothing_is_done
     an_error_event_ends_a_watch
+    an_answer_is_whatever_a_test_wants
+    a_line_is_whatever_a_test_wants
+    faults_strike_one_after_the_other
+    requests_that_are_not_understood_count_too
     a_watch_is_cut_after_events
     a_stream_is_cut_after_bytes
     a_watch_is_cut_in_the_middle_of_a_line
@@ -98,6 +105,15 @@ async fn a_refused_request_gets_no_answer(web: Web, server: ApiServer) {
 
     assert!(web.try_get(PATH).await.is_err());
     assert_eq!(web.get(PATH).await.code, 200);
+}
+
+async fn a_dropped_request_gets_no_answer(web: Web, server: ApiServer) {
+    server.inject(On::writes().once(), Fault::Drop);
+
+    let sent = web.respond(Method::POST, PATH, r#"{"metadata":{"name":"a"}}"#.into(), &[]).await;
+
+    assert!(sent.is_err());
+    assert_eq!(server.list("configmaps").unwrap().len(), 0, "and nothing is done");
 }
 
 async fn a_request_that_hangs_gets_no_answer_and_no_end(web: Web, server: ApiServer) {
@@ -160,6 +176,54 @@ async fn an_error_event_ends_a_watch(web: Web, server: ApiServer) {
     }
 }
 
+async fn an_answer_is_whatever_a_test_wants(web: Web, server: ApiServer) {
+    let body = json!({"kind": "Status", "message": "Too large resource version: 7", "code": 504}).to_string();
+    server.inject(On::list().once(), Fault::Answer(Canned::new(504, body)));
+    let elsewhere = Canned::new(302, "").header("location", "/elsewhere").header("content-type", "text/plain");
+    server.inject(On::watch().once(), Fault::Answer(elsewhere));
+
+    let timeout = web.get(PATH).await;
+    assert_eq!((timeout.code, timeout.text("/message")), (504, "Too large resource version: 7"));
+    let moved = web.get(&format!("{PATH}?watch=true")).await;
+    assert_eq!((moved.code, &moved.headers["location"]), (302, &"/elsewhere".parse().unwrap()));
+    assert_eq!(moved.headers.get_all("content-type").iter().count(), 1);
+}
+
+async fn a_line_is_whatever_a_test_wants(web: Web, server: ApiServer) {
+    seed(&server);
+    server.inject(On::watch(), Fault::Line { after: 1, text: "{\"type\":\"STRANGE\",\"object\":{}}\n".into() });
+    server.inject(On::watch(), Fault::Line { after: 4, text: "half".into() });
+
+    let mut watch = web.watch(PATH, "resourceVersion=0&timeoutSeconds=1").await;
+
+    assert_eq!(watch.take(4).await, ["ADDED a", "STRANGE -", "ADDED b", "ADDED c"]);
+    assert_eq!(watch.next().await, None);
+    assert_eq!(watch.unfinished(), b"half");
+}
+
+async fn faults_strike_one_after_the_other(web: Web, server: ApiServer) {
+    server.inject_each(&On::list(), [500, 503, 429].map(Fault::status));
+
+    let mut codes = Vec::new();
+    for _ in 0..4 {
+        codes.push(web.get(PATH).await.code);
+    }
+
+    assert_eq!(codes, [500, 503, 429, 200]);
+}
+
+async fn requests_that_are_not_understood_count_too(web: Web, server: ApiServer) {
+    server.inject(On::any().once(), Fault::status(503));
+
+    let patched = web.send(Method::PATCH, &format!("{PATH}/a"), Some(&json!({})), &[]).await;
+    let again = web.send(Method::PATCH, &format!("{PATH}/a"), Some(&json!({})), &[]).await;
+
+    assert_eq!((patched.code, again.code), (503, 405));
+    let requests = server.requests();
+    assert_eq!((requests.len(), requests[0].verb), (2, Verb::Other));
+    assert!(requests[0].to_string().starts_with("PATCH "), "{}", requests[0]);
+}
+
 async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
     let start = seed(&server);
     for (events, ending) in [(0, Ending::Close), (2, Ending::Close), (0, Ending::Reset), (2, Ending::Reset)] {
@@ -212,13 +276,16 @@ async fn a_list_is_cut(web: Web, server: ApiServer) {
 
 async fn a_frozen_watch_says_nothing_more_and_does_not_end(web: Web, server: ApiServer) {
     let start = seed(&server);
-    server.inject(On::watch().once(), Fault::Freeze { after: 2 });
-    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=1")).await;
+    server.inject(On::watch().once(), Fault::freeze_after_events(2));
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
     assert_eq!(watch.take(2).await, ["ADDED a", "ADDED b"]);
     put(&server, "d", "red");
 
     assert_silent(&mut watch).await;
+    assert_eq!(server.open_watches("configmaps"), 1, "until the client lets go");
+    drop(watch);
+    server.watched("configmaps", 0).await;
 }
 
 async fn every_byte_travels_alone(web: Web, server: ApiServer) {
@@ -326,7 +393,8 @@ async fn an_answer_is_of_the_wrong_kind(web: Web, server: ApiServer) {
     server.inject(On::any(), Fault::WrongKind);
 
     let list = web.get(PATH).await;
-    assert_eq!((list.text("/kind"), list.text("/items/0/kind")), ("WrongList", "Wrong"));
+    assert_eq!((list.text("/kind"), list.text("/apiVersion")), ("WrongList", "example.com/v1"));
+    assert_eq!((list.text("/items/0/kind"), list.text("/items/0/apiVersion")), ("Wrong", "example.com/v1"));
     assert_eq!(list.names(), ["a", "b", "c"]);
     assert_eq!(web.get(&format!("{PATH}/a")).await.text("/kind"), "Wrong");
 
@@ -338,10 +406,10 @@ async fn an_answer_is_of_the_wrong_kind(web: Web, server: ApiServer) {
 async fn one_item_does_not_decode(web: Web, server: ApiServer) {
     seed(&server);
     server.inject(On::any(), Fault::BadItem { field: "metadata.labels".into() });
-    server.inject(On::any(), Fault::BadItem { field: "data".into() });
+    server.inject(On::any(), Fault::BadItem { field: "spec.containers".into() });
 
     let list = web.get(PATH).await;
-    let bad = |item: &Value| (item["metadata"]["labels"] == false, item["data"] == false);
+    let bad = |item: &Value| (item["metadata"]["labels"] == false, item["spec"]["containers"] == false);
     let items = list.body["items"].as_array().unwrap().iter().map(bad).collect::<Vec<_>>();
     assert_eq!(items, [(true, true), (false, false), (false, false)]);
     assert_eq!(list.names(), ["a", "b", "c"], "it can still be identified");
@@ -391,7 +459,7 @@ async fn a_streaming_list_never_marks_its_end(web: Web, server: ApiServer) {
 
 async fn a_continue_token_expires(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::list().skip(1).once(), Fault::ExpireToken);
+    server.inject(On::list().once(), Fault::ExpireToken);
 
     let first = web.get(&format!("{PATH}?limit=1")).await;
     let token = first.text("/metadata/continue");
@@ -453,6 +521,64 @@ async fn bookmarks_stop_on_command() {
     let (seen, _) = drain(&mut watch).await;
 
     assert_eq!(seen, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK -"], "the end of the state is still marked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_watch_outlasts_its_own_time() {
+    let server = ApiServer::new();
+    let start = seed(&server);
+    server.inject(On::watch(), Fault::freeze_after_events(3));
+    let mut watch = Web::in_process(&server).watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=10")).await;
+    watch.take(3).await;
+
+    let next = tokio::time::timeout(Duration::from_secs(1_000_000), watch.try_next()).await;
+
+    assert!(next.is_err(), "{next:?}");
+}
+
+/// A list of several pieces, since one piece is 64 kB.
+fn large(server: &ApiServer) {
+    for number in 0..50 {
+        put(server, &format!("map-{number:02}"), &"x".repeat(10_000));
+    }
+}
+
+#[tokio::test]
+async fn a_long_list_travels_in_pieces_and_is_cut_truncated_and_rewritten_as_a_whole() {
+    let server = ApiServer::new();
+    large(&server);
+    let web = Web::in_process(&server);
+    let pieces = async || {
+        let response = web.respond(Method::GET, PATH, String::new(), &[]).await.unwrap();
+        let mut body = Lines::from(response);
+        let mut pieces = Vec::new();
+        while let Some(Ok(piece)) = body.piece().await {
+            pieces.push(piece.len());
+        }
+        pieces
+    };
+    let whole = pieces().await;
+    assert!(whole.len() > 5 && whole.iter().all(|piece| *piece < 100_000), "{whole:?}");
+
+    server.inject(On::list().once(), Fault::Truncate);
+    let truncated = pieces().await;
+    let (last, others) = whole.split_last().unwrap();
+    assert_eq!(truncated, [others, &[last / 2]].concat(), "half of the last piece is missing");
+
+    server.inject(On::list().once(), Fault::Cut { after: After::Bytes(200_000), ending: Ending::Close });
+    assert_eq!(pieces().await.iter().sum::<usize>(), 200_000);
+
+    server.inject(On::list().once(), Fault::BadItem { field: "data".into() });
+    let list = web.get(PATH).await;
+    assert_eq!((&list.body["items"][0]["data"], list.names().len()), (&json!(false), 50));
+
+    server.inject(On::list().once(), Fault::Gzip(Gzip::Always));
+    let zipped = web.respond(Method::GET, PATH, String::new(), &[]).await.unwrap();
+    assert_eq!(zipped.headers()["content-encoding"], "gzip");
+    let mut text = String::new();
+    let body = http_body_util::BodyExt::collect(zipped.into_body()).await.unwrap().to_bytes();
+    MultiGzDecoder::new(&*body).read_to_string(&mut text).unwrap();
+    assert_eq!(text.len(), whole.iter().sum::<usize>());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! Kinds that come and go while the server runs.
 
 use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
 use informant_apiserver::Kind;
+use informant_apiserver::On;
 use informant_apiserver::Scope;
 use serde_json::json;
 
@@ -14,7 +16,8 @@ fn widgets() -> Kind {
 }
 
 fn widget(name: &str) -> serde_json::Value {
-    json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"size": 1}})
+    let metadata = json!({"namespace": "shop", "name": name});
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": 1}})
 }
 
 #[tokio::test]
@@ -121,6 +124,44 @@ async fn kinds_of_the_same_plural_are_told_apart_by_their_group() {
 }
 
 #[tokio::test]
+async fn a_registered_kind_takes_the_place_of_its_own_name_alone() {
+    let server = ApiServer::new();
+    let ingress = json!({"metadata": {"namespace": "shop", "name": "a"}});
+    server.put("ingresses.networking.k8s.io", ingress).unwrap();
+
+    server.register(Kind::new("", "v1", "Ingress", "ingresses"));
+
+    assert_eq!(server.list("ingresses.networking.k8s.io").unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_kind_reaches_watches_that_lag_behind() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+    for name in ["a", "b"] {
+        server.put("nodes", json!({"metadata": {"name": name}})).unwrap();
+    }
+    server.inject(On::watch(), Fault::Stale { versions: 3 });
+    let mut watch = web.watch("/api/v1/nodes", &format!("resourceVersion={}", server.version())).await;
+
+    server.remove_kind("nodes");
+
+    assert_eq!(watch.take(2).await, ["DELETED a", "DELETED b"]);
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn a_custom_kind_wants_its_type_in_every_body() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let web = Web::in_process(&server);
+
+    let refused = web.post(PATH, &json!({"metadata": {"name": "a"}})).await;
+
+    assert_eq!(refused.failure(), (400, "BadRequest"));
+}
+
+#[tokio::test]
 async fn a_server_can_do_without_built_in_kinds() {
     let server = ApiServer::builder().without_built_in_kinds().build();
     server.register(Kind::new("example.com", "v1", "Planet", "planets").cluster_scoped());
@@ -129,7 +170,8 @@ async fn a_server_can_do_without_built_in_kinds() {
     assert_eq!(web.get("/api/v1/pods").await.code, 404);
     let kinds = server.kinds();
     assert_eq!((kinds.len(), kinds[0].scope(), kinds[0].resource()), (1, Scope::Cluster, "planets.example.com".into()));
-    assert_eq!(web.post("/apis/example.com/v1/planets", &json!({"metadata": {"name": "x"}})).await.code, 201);
+    let planet = json!({"apiVersion": "example.com/v1", "kind": "Planet", "metadata": {"name": "x"}});
+    assert_eq!(web.post("/apis/example.com/v1/planets", &planet).await.code, 201);
     assert_eq!(web.get("/apis").await.body["groups"].as_array().unwrap().len(), 1);
 }
 

@@ -76,6 +76,42 @@ async fn every_kind_of_change_happens() {
     assert!(types["ADDED"] > 20 && types["MODIFIED"] > 10 && types["DELETED"] > 20, "{types:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn watches_keep_up_with_any_rate() {
+    let server = ApiServer::builder().history(1000).build();
+    let web = Web::in_process(&server);
+    let mut watch = web.watch("/api/v1/configmaps", "").await;
+    let reader = tokio::spawn(async move {
+        let mut seen = 0;
+        while let Some(event) = watch.next().await {
+            seen += 1;
+            if event["object"]["metadata"]["name"] == "last" {
+                return Some(seen);
+            }
+        }
+        None
+    });
+
+    let mut load = Load::of("configmaps", 3000).fill(&server).await.unwrap();
+    load.churn(1e9, 5000).await.unwrap();
+    server.put("configmaps", serde_json::json!({"metadata": {"namespace": "shop", "name": "last"}})).unwrap();
+
+    assert_eq!(reader.await.unwrap(), Some(server.version() - 1), "none was missed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_strangest_rates_and_mixes_work() {
+    let server = ApiServer::new();
+    let mix = Mix { update: u32::MAX, create: u32::MAX, delete: u32::MAX, recreate: u32::MAX };
+    let mut load = Load::of("secrets", 10).mix(mix).fill(&server).await.unwrap();
+
+    load.churn(1e-5, 1).await.unwrap();
+
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::all(kube::Client::new(server.service(), "default"));
+    assert_eq!(secrets.list(&kube::api::ListParams::default()).await.unwrap().items.len(), load.objects());
+}
+
 #[tokio::test]
 async fn a_load_of_a_kind_that_is_not_served_is_an_error() {
     let server = ApiServer::new();

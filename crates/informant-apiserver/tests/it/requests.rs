@@ -71,16 +71,63 @@ async fn a_test_can_wait_for_a_request() {
     let server = ApiServer::new();
     let web = Web::in_process(&server);
 
-    let waits = server.requested(|requests| requests.iter().any(|request| request.verb == Verb::Watch));
+    let waits = server.requested(|request| request.verb == Verb::Watch);
     let asks = async {
         tokio::task::yield_now().await;
         web.get(PATH).await;
         tokio::task::yield_now().await;
         web.watch(PATH, "").await
     };
-    let ((), _watch) = tokio::join!(waits, asks);
+    let (found, _watch) = tokio::join!(waits, asks);
 
+    assert_eq!(found.to_string(), "W(\"\")");
+    assert_eq!(
+        server.requested(|request| request.verb == Verb::List).await.verb,
+        Verb::List,
+        "one that was there before"
+    );
     assert_eq!(server.requests_for("configmaps"), ["L(\"\", no limit)", "W(\"\")"]);
+}
+
+#[tokio::test]
+async fn a_test_can_wait_for_a_watch() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+
+    let (watch, ()) = tokio::join!(web.watch(PATH, ""), server.watched("configmaps", 1));
+    let ((), ()) = tokio::join!(server.watched("configmaps", 0), async { drop(watch) });
+
+    assert_eq!(server.open_watches("configmaps"), 0);
+}
+
+#[tokio::test]
+async fn requests_are_found_by_short_names_too() {
+    let server = ApiServer::new();
+    Web::in_process(&server).get("/apis/apps/v1/deployments").await;
+
+    assert_eq!(server.requests_for("deployments"), ["L(\"\", no limit)"]);
+    assert_eq!(server.requests_for("deployments.apps"), ["L(\"\", no limit)"]);
+    assert_eq!(server.requests_for("apps"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn updates_of_the_status_can_be_told_apart() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+    let pod = server.put("pods", json!({"metadata": {"namespace": "shop", "name": "web"}})).unwrap();
+
+    web.put("/api/v1/namespaces/shop/pods/web", &pod).await;
+    web.put("/api/v1/namespaces/shop/pods/web/status", &pod).await;
+
+    assert_eq!(server.requests_for("pods"), ["update(web)", "update(web/status)"]);
+}
+
+#[tokio::test]
+async fn a_log_of_nothing_stays_empty() {
+    let server = ApiServer::builder().remember_requests(0).build();
+    Web::in_process(&server).get(PATH).await;
+
+    assert_eq!(server.requests(), []);
 }
 
 #[tokio::test]

@@ -130,6 +130,29 @@ async fn a_refused_request_gets_not_a_byte() {
 }
 
 #[tokio::test]
+async fn bytes_that_travel_alone_arrive_in_many_reads() {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let mut reads = Vec::new();
+    for fault in [None, Some(Fault::ByteByByte)] {
+        server.heal();
+        if let Some(fault) = fault {
+            server.inject(On::any(), fault);
+        }
+        let mut connection = TcpStream::connect(listening.address()).await.unwrap();
+        connection.write_all(get("/api/v1/configmaps").as_bytes()).await.unwrap();
+        let (mut buffer, mut count) = ([0; 4096], 0);
+        while connection.read(&mut buffer).await.unwrap() > 0 {
+            count += 1;
+        }
+        reads.push(count);
+    }
+
+    assert!(reads[0] <= 3 && reads[1] >= 20, "{reads:?}");
+    listening.stop().await;
+}
+
+#[tokio::test]
 async fn a_broken_stream_lacks_its_last_chunk_and_a_closed_one_has_it() {
     let server = ApiServer::new();
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();

@@ -156,8 +156,7 @@ impl Web {
         let uri = format!("{path}?watch=true&{query}");
         let response = self.respond(Method::GET, &uri, String::new(), headers).await.unwrap();
         assert_eq!(response.status(), 200);
-        let (parts, body) = response.into_parts();
-        Lines { headers: parts.headers, body, read: Vec::new(), lines: VecDeque::new() }
+        response.into()
     }
 }
 
@@ -188,6 +187,13 @@ impl Answer {
 
 pub fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+impl From<Response<Body>> for Lines {
+    fn from(response: Response<Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        Self { headers: parts.headers, body, read: Vec::new(), lines: VecDeque::new() }
+    }
 }
 
 impl Lines {

@@ -112,11 +112,32 @@ async fn a_watch_that_does_not_read_its_socket_is_cut_off() {
     }
 
     let mut seen = 0;
-    while let Some(event) = slow.next().await {
+    while let Ok(Some(event)) = slow.try_next().await {
         assert_ne!(event["type"], "ERROR");
         seen += 1;
     }
     assert!(seen < 500, "it was cut off");
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_that_never_reads_its_socket_is_cut_off() {
+    let server = ApiServer::builder().history(10).build();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let web = Web::at(&listening.url());
+    let start = server.version();
+    let overrun = web.watch(PATH, &format!("resourceVersion={start}")).await;
+    let late = web.watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=1")).await;
+    server.watched("configmaps", 2).await;
+
+    let large = "x".repeat(100_000);
+    for number in 0..500 {
+        put(&server, "a", &format!("{number}{large}"));
+        tokio::task::yield_now().await;
+    }
+
+    server.watched("configmaps", 0).await;
+    drop((overrun, late));
     listening.stop().await;
 }
 
@@ -168,6 +189,7 @@ async fn a_restored_backup_brings_back_objects_and_versions() {
     server.restore(&backup);
 
     assert!(watch.try_next().await.is_err(), "open watches break");
+    assert_eq!(watch.try_next().await.unwrap(), None, "once");
     assert_eq!((backup.version(), server.version()), (then, then));
     let list = web.get(PATH).await;
     assert_eq!((list.names(), list.version()), (vec!["a", "b", "c"], then));
@@ -223,6 +245,115 @@ async fn a_list_of_any_version_has_pages_only_without_the_watch_cache() {
 
         assert_eq!(list.names().len(), expected);
     }
+}
+
+#[tokio::test]
+async fn a_backup_fits_a_kind_that_was_registered_again() {
+    let server = ApiServer::new();
+    let widgets = || informant_apiserver::Kind::new("example.com", "v1", "Widget", "widgets");
+    server.register(widgets());
+    server.put("widgets", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
+    let backup = server.backup();
+
+    server.register(widgets());
+    assert_eq!(server.list("widgets").unwrap().len(), 0);
+    server.restore(&backup);
+
+    assert_eq!(server.list("widgets").unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_test_can_choose_its_versions() {
+    let (server, web) = server_with_three();
+
+    server.skip_to_version(99);
+    assert_eq!(put(&server, "d", "red"), 100);
+    server.skip_to_version(5);
+
+    assert_eq!(web.get(PATH).await.version(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_follow_the_clock_of_tokio_and_are_not_ahead_of_it() {
+    let server = ApiServer::new();
+    let time = |name: &str| {
+        put(&server, name, "red");
+        let stored = server.get("configmaps", &format!("shop/{name}")).unwrap();
+        stored["metadata"]["creationTimestamp"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap()
+    };
+
+    let first = time("a");
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let second = time("b");
+
+    assert!(first <= jiff::Timestamp::now());
+    assert_eq!(first.subsec_nanosecond(), 0);
+    assert_eq!(second.duration_since(first).as_secs(), 3600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_comes_before_the_bookmark_that_is_due_with_it() {
+    for _ in 0..20 {
+        let server = ApiServer::builder().bookmarks_every(Duration::from_secs(10)).build();
+        let web = Web::in_process(&server);
+        let mut watch =
+            web.watch(PATH, &format!("resourceVersion={}&allowWatchBookmarks=true", server.version())).await;
+        let change = async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            put(&server, "a", "red");
+        };
+
+        let ((), first) = tokio::join!(biased; change, watch.next_short());
+
+        assert_eq!(first, "ADDED a");
+    }
+}
+
+#[tokio::test]
+async fn the_longest_times_are_long_enough() {
+    let server = ApiServer::builder().bookmarks_every(Duration::MAX).build();
+    let web = Web::in_process(&server);
+
+    let query = format!("resourceVersion={}&timeoutSeconds={}&allowWatchBookmarks=true", server.version(), i64::MAX);
+    let mut watch = web.watch(PATH, &query).await;
+    put(&server, "a", "red");
+
+    assert_eq!(watch.next_short().await, "ADDED a");
+}
+
+#[tokio::test]
+async fn put_takes_objects_in_their_place_alone() {
+    let server = ApiServer::new();
+
+    let homeless = server.put("configmaps", json!({"metadata": {"name": "a"}})).unwrap_err();
+    assert_eq!(homeless.code(), 400);
+    server.put("nodes", json!({"metadata": {"name": "n", "namespace": "oops"}})).unwrap();
+    assert_eq!(server.get("nodes", "n").unwrap()["metadata"].get("namespace"), None);
+    let mut deep = json!(1);
+    for _ in 0..200 {
+        deep = json!([deep]);
+    }
+    let metadata = json!({"namespace": "shop", "name": "deep"});
+    assert_eq!(server.put("configmaps", json!({"metadata": metadata, "data": deep})).unwrap_err().code(), 400);
+    let unknown = server.put("widgets", json!({})).unwrap_err();
+    assert_eq!((unknown.code(), unknown.to_string()), (404, "no kind with the name \"widgets\" is served".into()));
+}
+
+#[tokio::test]
+async fn put_takes_typed_objects() {
+    let server = ApiServer::new();
+    let map = k8s_openapi::api::core::v1::ConfigMap {
+        metadata: kube::api::ObjectMeta {
+            name: Some("a".into()),
+            namespace: Some("shop".into()),
+            ..kube::api::ObjectMeta::default()
+        },
+        ..k8s_openapi::api::core::v1::ConfigMap::default()
+    };
+
+    server.put("configmaps", &map).unwrap();
+
+    assert_eq!(server.get("configmaps", "shop/a").unwrap()["kind"], "ConfigMap");
 }
 
 #[tokio::test]

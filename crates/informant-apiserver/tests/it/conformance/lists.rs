@@ -8,6 +8,7 @@ both_ways! {
     an_empty_list_is_a_list
     a_list_across_namespaces_has_all_of_them
     pages_are_of_one_version
+    the_last_page_of_a_selection_may_be_empty
     a_page_says_how_many_follow
     a_list_at_an_exact_version_shows_the_state_of_then
     a_list_not_older_than_a_version_may_be_newer
@@ -17,6 +18,7 @@ both_ways! {
     labels_select_with_every_operator
     fields_select_by_name_and_namespace
     a_selector_that_makes_no_sense_is_refused
+    of_a_parameter_that_is_given_twice_the_first_counts
     a_list_of_metadata_alone
 }
 
@@ -84,6 +86,19 @@ async fn pages_are_of_one_version(api: Api) {
     assert_eq!(third.text("/items/0/data/colour"), "red");
     assert_eq!((first.version(), third.version()), (second.version(), second.version()));
     assert_eq!(third.text("/metadata/continue"), "");
+}
+
+async fn the_last_page_of_a_selection_may_be_empty(api: Api) {
+    three(&api).await;
+    api.add("z").await;
+
+    let first = api.get(&format!("{}?{OURS}&limit=3", api.path("configmaps"))).await;
+    assert_eq!(first.names(), ["a", "b", "c"]);
+    let token = first.text("/metadata/continue");
+    assert!(!token.is_empty(), "there is more, though nothing that matches");
+    let second = api.get(&format!("{}?{OURS}&limit=3&continue={token}", api.path("configmaps"))).await;
+
+    assert_eq!((second.names(), second.text("/metadata/continue")), (vec![], ""));
 }
 
 async fn a_page_says_how_many_follow(api: Api) {
@@ -235,6 +250,14 @@ async fn a_selector_that_makes_no_sense_is_refused(api: Api) {
 
         assert_eq!(refused.failure(), (400, "BadRequest"), "{query}");
     }
+}
+
+async fn of_a_parameter_that_is_given_twice_the_first_counts(api: Api) {
+    three(&api).await;
+
+    let list = api.get(&format!("{}?{OURS}&limit=2&limit=1", api.path("configmaps"))).await;
+
+    assert_eq!(list.names(), ["a", "b"]);
 }
 
 async fn a_list_of_metadata_alone(api: Api) {

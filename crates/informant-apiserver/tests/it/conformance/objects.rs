@@ -30,10 +30,18 @@ both_ways! {
     a_get_can_ask_for_a_version
     the_generation_counts_changes_of_the_spec
     status_is_written_through_its_subresource_alone
+    an_update_of_the_status_takes_annotations_along
     a_kind_without_status_has_no_such_subresource
     a_deleted_object_is_gone
     a_recreated_object_is_another
     an_object_with_finalizers_waits_for_them
+    the_end_of_an_object_with_finalizers_tells_its_last_stored_state
+    a_delete_of_some_kinds_shows_the_object
+    the_options_of_a_delete_are_read
+    a_lease_wants_to_know_which_version_an_update_replaces
+    some_kinds_are_created_by_an_update
+    version_zero_means_none
+    metadata_that_says_nothing_is_left_out
     a_delete_keeps_to_its_preconditions
     a_collection_is_deleted_by_selector
     a_dry_run_changes_nothing
@@ -376,6 +384,23 @@ async fn status_is_written_through_its_subresource_alone(api: Api) {
     assert_eq!(api.get(&format!("{path}/status")).await.body, status.body);
 }
 
+async fn an_update_of_the_status_takes_annotations_along(api: Api) {
+    let path = format!("{}/a", api.path("resourcequotas"));
+    api.post(&api.path("resourcequotas"), &json!({"metadata": {"name": "a"}, "spec": {"hard": {"pods": "1"}}})).await;
+
+    let updated = api
+        .change(&format!("{path}/status"), |object| {
+            object["metadata"]["annotations"] = json!({"x": "1"});
+            object["spec"]["hard"] = json!({"pods": "2"});
+            object["status"] = json!({"hard": {"pods": "3"}});
+        })
+        .await;
+
+    assert_eq!(updated.body["metadata"]["annotations"], json!({"x": "1"}));
+    assert_eq!(updated.body["spec"]["hard"]["pods"], "1");
+    assert_eq!(updated.body["status"]["hard"]["pods"], "3");
+}
+
 async fn a_kind_without_status_has_no_such_subresource(api: Api) {
     let created = api.add("a").await;
 
@@ -426,6 +451,97 @@ async fn an_object_with_finalizers_waits_for_them(api: Api) {
     let released = api.change(&api.config_map("a"), |object| object["metadata"]["finalizers"] = json!([])).await;
     assert_eq!(released.code, 200);
     assert_eq!(api.get(&api.config_map("a")).await.code, 404);
+}
+
+async fn the_end_of_an_object_with_finalizers_tells_its_last_stored_state(api: Api) {
+    let mut object = config_map("a", &json!({}));
+    object["metadata"]["finalizers"] = json!([HOLD]);
+    api.post(&api.path("configmaps"), &object).await;
+    let waiting = api.delete(&api.config_map("a")).await;
+    let mut watch = api.watch(&api.path("configmaps"), &format!("resourceVersion={}", waiting.version())).await;
+
+    let released = api
+        .change(&api.config_map("a"), |object| {
+            object["metadata"]["finalizers"] = json!([]);
+            object["data"]["colour"] = json!("blue");
+        })
+        .await;
+
+    assert_eq!((released.code, released.version()), (200, waiting.version()));
+    assert_eq!(released.text("/data/colour"), "blue");
+    let end = watch.next().await.unwrap();
+    assert_eq!((&end["type"], &end["object"]["data"]["colour"]), (&json!("DELETED"), &json!("red")));
+    assert_eq!(end["object"]["metadata"]["finalizers"], json!([HOLD]));
+    assert!(version(&end["object"]) > waiting.version());
+}
+
+async fn a_delete_of_some_kinds_shows_the_object(api: Api) {
+    let path = api.path("serviceaccounts");
+    let created = api.post(&path, &json!({"metadata": {"name": "a"}})).await;
+
+    let deleted = api.delete(&format!("{path}/a")).await;
+
+    assert_eq!((deleted.code, deleted.text("/kind")), (200, "ServiceAccount"));
+    assert_eq!(deleted.body["metadata"]["uid"], created.body["metadata"]["uid"]);
+}
+
+async fn the_options_of_a_delete_are_read(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+
+    let other = api.delete_with(&path, &json!({"kind": "Pod", "apiVersion": "v1"})).await;
+    let unknown = api.delete_with(&path, &json!({"propagationPolicy": "Somehow"})).await;
+    let good = api.delete_with(&path, &json!({"kind": "DeleteOptions", "propagationPolicy": "Background"})).await;
+
+    assert_eq!(other.failure(), (400, "BadRequest"));
+    assert_eq!((unknown.failure(), unknown.text("/details/kind")), ((422, "Invalid"), "DeleteOptions"));
+    assert_eq!(good.code, 200);
+}
+
+async fn a_lease_wants_to_know_which_version_an_update_replaces(api: Api) {
+    let path = api.path("coordination.k8s.io/leases");
+    let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 5}});
+    assert_eq!(api.post(&path, &lease).await.code, 201);
+
+    let blind = api.put(&format!("{path}/a"), &lease).await;
+
+    assert_eq!(blind.failure(), (422, "Invalid"));
+    assert_eq!(blind.text("/details/causes/0/field"), "metadata.resourceVersion");
+}
+
+async fn some_kinds_are_created_by_an_update(api: Api) {
+    let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 5}});
+
+    let created = api.put(&format!("{}/a", api.path("coordination.k8s.io/leases")), &lease).await;
+
+    assert_eq!(created.code, 201, "{created:?}");
+    assert!(!created.text("/metadata/uid").is_empty());
+}
+
+async fn version_zero_means_none(api: Api) {
+    let mut object = config_map("a", &json!({}));
+    object["metadata"]["resourceVersion"] = json!("0");
+    assert_eq!(api.post(&api.path("configmaps"), &object).await.code, 201);
+
+    object["data"]["colour"] = json!("blue");
+    assert_eq!(api.put(&api.config_map("a"), &object).await.code, 200);
+}
+
+async fn metadata_that_says_nothing_is_left_out(api: Api) {
+    let created = api.add("a").await;
+
+    let same = api
+        .change(&api.config_map("a"), |object| {
+            object["metadata"]["labels"] = json!({});
+            object["metadata"]["annotations"] = json!(null);
+            object["metadata"]["finalizers"] = json!([]);
+            object["metadata"]["nonsense"] = json!("x");
+        })
+        .await;
+
+    assert_eq!((same.code, same.version()), (200, version(&created)), "it is no change");
+    let empty = api.change(&api.config_map("a"), |object| object["metadata"]["labels"] = json!({"x": null})).await;
+    assert_eq!(empty.body["metadata"]["labels"], json!({"x": ""}));
 }
 
 async fn a_delete_keeps_to_its_preconditions(api: Api) {

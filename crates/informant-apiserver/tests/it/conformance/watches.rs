@@ -7,6 +7,7 @@ both_ways! {
     a_watch_goes_on_with_what_happens_then
     a_watch_without_a_version_begins_with_the_state
     a_streaming_list_marks_the_end_of_its_state
+    a_watch_that_begins_with_the_state_marks_its_end_too
     a_watch_can_do_without_the_state
     a_watch_ends_when_its_time_is_up
     a_watch_keeps_to_its_namespace
@@ -93,6 +94,21 @@ async fn a_streaming_list_marks_the_end_of_its_state(api: Api) {
         api.add_labelled(&name, json!({"ours": ""})).await;
         assert_eq!(watch.next_short().await, format!("ADDED {name}"));
         api.delete(&api.config_map(&name)).await;
+    }
+}
+
+async fn a_watch_that_begins_with_the_state_marks_its_end_too(api: Api) {
+    let created = api.add_labelled("a", json!({"ours": ""})).await;
+    let fresh = format!("{}?resourceVersion={}", api.path("configmaps"), version(&created));
+    assert_eq!(api.get(&fresh).await.code, 200);
+
+    for query in ["", "&resourceVersion=0"] {
+        let query = format!("labelSelector=ours&allowWatchBookmarks=true{query}");
+        let mut watch = api.watch(&api.path("configmaps"), &query).await;
+
+        assert_eq!(watch.next_short().await, "ADDED a");
+        let end = watch.next().await.unwrap();
+        assert_eq!(end["object"]["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
     }
 }
 

@@ -1,0 +1,187 @@
+//! What faults do to the bytes of an answer, without the stream: pieces in, pieces out.
+//!
+//! The pieces of a watch are whole lines until the last stages, which compress, pack and split them.
+
+mod content;
+mod cuts;
+mod packing;
+
+use bytes::Bytes;
+
+use crate::error::ApiError;
+use crate::faults::After;
+use crate::faults::Ending;
+use crate::faults::Fault;
+use crate::faults::wire::content::Garbage;
+use crate::faults::wire::content::Insert;
+use crate::faults::wire::content::Rewrite;
+use crate::faults::wire::content::Rewriter;
+use crate::faults::wire::cuts::CutBytes;
+use crate::faults::wire::cuts::CutEvents;
+use crate::faults::wire::cuts::CutHalfLine;
+use crate::faults::wire::cuts::Truncate;
+use crate::faults::wire::packing::Pack;
+use crate::faults::wire::packing::Split;
+use crate::faults::wire::packing::Zip;
+use crate::watch::error_line;
+
+/// Something that happens on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Data(Bytes),
+    /// What was sent so far travels before what follows.
+    Flush,
+    /// Nothing more comes.
+    Stop(Ending),
+}
+
+/// What a body consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Lines: a watch.
+    Lines,
+    /// One JSON document: everything else.
+    Document,
+}
+
+/// One thing that happens to all pieces.
+trait Stage: Send {
+    /// What comes before anything else.
+    fn start(&mut self, _out: &mut Vec<Piece>) {}
+
+    /// What becomes of a piece.
+    fn feed(&mut self, data: Bytes, out: &mut Vec<Piece>);
+
+    /// What was held back for company goes out, since none is coming for now.
+    fn idle(&mut self, _out: &mut Vec<Piece>) {}
+
+    /// What was held back goes out, since nothing more is coming.
+    fn finish(&mut self, out: &mut Vec<Piece>) {
+        self.idle(out);
+    }
+}
+
+/// All that happens to the bytes of one answer.
+#[derive(Default)]
+pub(crate) struct Wire {
+    stages: Vec<Box<dyn Stage>>,
+}
+
+impl Wire {
+    /// What these faults do to a body of this shape.
+    pub(crate) fn new(faults: &[Fault], shape: Shape) -> Self {
+        let mut stages = faults.iter().filter_map(|fault| stage(fault, shape)).collect::<Vec<_>>();
+        stages.sort_by_key(|(order, _)| *order);
+        Self { stages: stages.into_iter().map(|(_, stage)| stage).collect() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    pub(crate) fn start(&mut self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for stage in &mut self.stages {
+            let mut out = Vec::new();
+            stage.start(&mut out);
+            out.append(&mut pass(&mut **stage, pieces));
+            pieces = out;
+        }
+        pieces
+    }
+
+    pub(crate) fn feed(&mut self, data: Bytes) -> Vec<Piece> {
+        self.stages.iter_mut().fold(vec![Piece::Data(data)], |pieces, stage| pass(&mut **stage, pieces))
+    }
+
+    pub(crate) fn idle(&mut self) -> Vec<Piece> {
+        self.drain(|stage, out| stage.idle(out))
+    }
+
+    pub(crate) fn finish(&mut self) -> Vec<Piece> {
+        self.drain(|stage, out| stage.finish(out))
+    }
+
+    fn drain(&mut self, release: fn(&mut dyn Stage, &mut Vec<Piece>)) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for stage in &mut self.stages {
+            pieces = pass(&mut **stage, pieces);
+            release(&mut **stage, &mut pieces);
+        }
+        pieces
+    }
+}
+
+fn pass(stage: &mut dyn Stage, pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut out = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => stage.feed(data, &mut out),
+            Piece::Flush => out.push(Piece::Flush),
+            Piece::Stop(ending) => {
+                stage.idle(&mut out);
+                out.push(Piece::Stop(ending));
+            }
+        }
+    }
+    out
+}
+
+/// In which order things happen to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Content,
+    Insertion,
+    CutOfLines,
+    Compression,
+    CutOfBytes,
+    Packing,
+    Splitting,
+}
+
+/// What a fault does to the bytes, if anything.
+fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
+    let rewrite = |rewriter| Box::new(Rewrite::new(rewriter, shape));
+    Some(match fault {
+        // A watch that was refused has no lines.
+        Fault::ErrorEvent { .. } | Fault::Line { .. } if shape == Shape::Document => return None,
+        Fault::WrongKind => (Order::Content, rewrite(Rewriter::WrongKind)),
+        Fault::BadItem { field } => (Order::Content, rewrite(Rewriter::BadItem { field: field.clone(), done: false })),
+        Fault::Garbage => (Order::Insertion, Box::new(Garbage { shape })),
+        Fault::ErrorEvent { code, after } => {
+            let line = error_line(&ApiError::on_command(*code, None));
+            (Order::Insertion, Box::new(Insert { after: *after, line, then: Some(Ending::Close) }))
+        }
+        Fault::Line { after, text } => {
+            (Order::Insertion, Box::new(Insert { after: *after, line: text.clone().into(), then: None }))
+        }
+        Fault::Truncate => match shape {
+            Shape::Lines => (Order::CutOfLines, Box::new(CutHalfLine { left: 0, ending: Ending::Close })),
+            Shape::Document => (Order::CutOfLines, Box::new(Truncate::default())),
+        },
+        Fault::Cut { after, ending } => {
+            let ending = *ending;
+            match *after {
+                After::Events(left) => (Order::CutOfLines, Box::new(CutEvents { left, ending })),
+                After::HalfLine(left) => (Order::CutOfLines, Box::new(CutHalfLine { left, ending })),
+                After::Bytes(left) => (Order::CutOfBytes, Box::new(CutBytes { left, ending })),
+            }
+        }
+        Fault::Gzip(_) => (Order::Compression, Box::new(Zip)),
+        Fault::Pack { lines } => (Order::Packing, Box::new(Pack::new(*lines))),
+        Fault::Split { pieces } => (Order::Splitting, Box::new(Split::InParts((*pieces).max(1)))),
+        Fault::ByteByByte => (Order::Splitting, Box::new(Split::InBytes)),
+        Fault::Refuse
+        | Fault::Drop
+        | Fault::Hang
+        | Fault::Delay(_)
+        | Fault::Status { .. }
+        | Fault::Answer(_)
+        | Fault::NoBookmarks
+        | Fault::WatchListRefused
+        | Fault::WatchListFails
+        | Fault::WatchListNeverEnds
+        | Fault::ExpireToken
+        | Fault::Stale { .. } => return None,
+    })
+}
