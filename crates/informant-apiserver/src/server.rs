@@ -150,15 +150,15 @@ impl ApiServer {
     ///
     /// If the kind is not served or the object is not one of it.
     pub fn put(&self, kind: &str, object: impl Serialize) -> Result<Value, ApiError> {
-        self.store(kind, object).map(|stored| read(&stored.object()))
+        let value = serde_json::to_value(object)
+            .map_err(|error| ApiError::BadRequest(format!("the object cannot be written as JSON: {error}")))?;
+        self.store(kind, value).map(|stored| read(&stored.object()))
     }
 
     /// The same without reading back what was stored.
-    pub(crate) fn store(&self, kind: &str, object: impl Serialize) -> Result<Arc<Encoded>, ApiError> {
+    pub(crate) fn store(&self, kind: &str, object: Value) -> Result<Arc<Encoded>, ApiError> {
         let served = self.served(kind)?;
-        let value = serde_json::to_value(object)
-            .map_err(|error| ApiError::BadRequest(format!("the object cannot be written as JSON: {error}")))?;
-        let object = Object::check(&served.kind, value)?;
+        let object = Object::check(&served.kind, object)?;
         self.shared.change(|world, now| world.put(&served, object, now))
     }
 

@@ -3,6 +3,7 @@
 //! - **In:** an [`Object`] and the change that it comes with.
 //! - **Out:** the same bytes for every list, get and watch; slices and other event types without encoding again.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
@@ -35,7 +36,9 @@ pub(crate) struct Encoded {
     /// The whole line of a watch: `{"type":"ADDED","object":{…}}` and a line feed.
     line: Bytes,
     /// Where the value of `metadata` begins and ends in the line.
-    metadata: (u32, u32),
+    metadata: Range<u32>,
+    /// The other fields, and where their values are in the line.
+    rest: Box<[(Box<str>, Range<u32>)]>,
     /// The same line with metadata only, if somebody has asked for it.
     metadata_line: OnceLock<Bytes>,
 }
@@ -45,7 +48,7 @@ pub(crate) const METADATA_HEAD: &str = r#"{"kind":"PartialObjectMetadata","apiVe
 
 impl Encoded {
     pub(crate) fn new(kind: &Kind, change: Change, object: &Object) -> Self {
-        let mut line = Vec::with_capacity(512);
+        let mut line = Vec::with_capacity(2048 + object.rest.values().map(Bytes::len).sum::<usize>());
         line.extend_from_slice(line_head(change).as_bytes());
         line.extend_from_slice(br#"{"kind":"#);
         write(&mut line, &Value::from(&*kind.kind));
@@ -54,16 +57,19 @@ impl Encoded {
         line.extend_from_slice(br#","metadata":"#);
         let begin = position(&line);
         write(&mut line, &object.metadata);
-        let end = position(&line);
-        for (field, value) in &object.rest {
+        let metadata = begin..position(&line);
+        let write_field = |(field, value): (&String, &Bytes)| {
             line.push(b',');
             write(&mut line, field);
             line.push(b':');
-            write(&mut line, value);
-        }
+            let begin = position(&line);
+            line.extend_from_slice(value);
+            (field.as_str().into(), begin..position(&line))
+        };
+        let rest = object.rest.iter().map(write_field).collect();
         line.extend_from_slice(b"}}\n");
         line.shrink_to_fit();
-        Self { change, line: line.into(), metadata: (begin, end), metadata_line: OnceLock::new() }
+        Self { change, line: line.into(), metadata, rest, metadata_line: OnceLock::new() }
     }
 
     /// The object itself.
@@ -73,12 +79,12 @@ impl Encoded {
 
     /// The value of `metadata`.
     pub(crate) fn metadata(&self) -> &[u8] {
-        &self.line[self.metadata.0 as usize..self.metadata.1 as usize]
+        &self.line[self.metadata.start as usize..self.metadata.end as usize]
     }
 
     /// Everything from `"metadata":` on, without kind, apiVersion and the opening brace: list items of built-in kinds.
     pub(crate) fn untyped(&self) -> &[u8] {
-        &self.line[self.metadata.0 as usize - r#""metadata":"#.len()..self.line.len() - LINE_TAIL.len()]
+        &self.line[self.metadata.start as usize - r#""metadata":"#.len()..self.line.len() - LINE_TAIL.len()]
     }
 
     /// The line of a watch that tells of this state as that change.
@@ -100,8 +106,12 @@ impl Encoded {
 
     /// The object, to be read or changed.
     pub(crate) fn decode(&self) -> Object {
-        // What was written from JSON can be read as JSON.
-        serde_json::from_slice(&self.object()).map(Object::from_value).unwrap_or_default()
+        let field = |(field, range): &(Box<str>, Range<u32>)| {
+            (field.to_string(), self.line.slice(range.start as usize..range.end as usize))
+        };
+        // What was written as JSON can be read as JSON.
+        let metadata = serde_json::from_slice(self.metadata()).unwrap_or_default();
+        Object { metadata, rest: self.rest.iter().map(field).collect() }
     }
 }
 

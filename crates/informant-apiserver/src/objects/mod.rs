@@ -9,6 +9,9 @@ mod key;
 pub(crate) mod rules;
 pub(crate) mod validate;
 
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
 use serde_json::Map;
 use serde_json::Value;
 
@@ -22,8 +25,8 @@ pub(crate) use key::Key;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     pub(crate) metadata: Map<String, Value>,
-    /// All other fields; `spec` and `status`, mostly.
-    pub(crate) rest: Map<String, Value>,
+    /// All other fields, `spec` and `status` mostly, as JSON without white space and in order: the rules only compare them.
+    pub(crate) rest: BTreeMap<String, Bytes>,
 }
 
 impl Object {
@@ -84,6 +87,7 @@ impl Object {
             Some(Value::Object(metadata)) => metadata,
             _ => Map::new(),
         };
+        let rest = rest.into_iter().map(|(field, value)| (field, value.to_string().into())).collect();
         Self { metadata, rest }
     }
 

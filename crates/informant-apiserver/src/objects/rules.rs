@@ -1,7 +1,9 @@
 //! What create, update and delete make of an object.
 
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::Map;
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -130,13 +132,13 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
         Part::Main => {
             let mut next = with_kept_metadata(old, new);
             if kind.has_status {
-                copy_field(&old.rest, &mut next.rest, "status");
+                copy_status(old, &mut next);
             }
             next
         }
         Part::Status => {
             let mut next = old.clone();
-            copy_field(&new.rest, &mut next.rest, "status");
+            copy_status(&new, &mut next);
             if kind.origin == Origin::BuiltIn {
                 next.metadata = with_kept_metadata(old, new).metadata;
             }
@@ -235,7 +237,10 @@ fn with_kept_metadata(old: &Object, mut new: Object) -> Object {
         "selfLink",
     ];
     for field in kept {
-        copy_field(&old.metadata, &mut new.metadata, field);
+        match old.metadata.get(field) {
+            Some(value) => new.metadata.insert(field.into(), value.clone()),
+            None => new.metadata.remove(field),
+        };
     }
     new
 }
@@ -255,20 +260,26 @@ fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiErr
             return Ok(Updated::Gone(next));
         }
     }
-    if next == *old {
+    let changed = |field: &&String| !is_same_json(old.rest.get(*field), next.rest.get(*field));
+    let fields = old.rest.keys().chain(next.rest.keys()).filter(changed).collect::<BTreeSet<_>>();
+    if fields.is_empty() && next.metadata == old.metadata {
         return Ok(Updated::Same);
     }
-    if differs_in_spec(kind, old, &next) {
+    if fields.iter().any(|field| !(kind.has_status && *field == "status")) {
         raise_generation(&mut next);
     }
     Ok(Updated::Changed(next))
 }
 
-fn differs_in_spec(kind: &Kind, old: &Object, new: &Object) -> bool {
-    let counts = |(field, _): &(&String, &Value)| !(kind.has_status && *field == "status");
-    let is_same = |(field, value): (&String, &Value)| old.rest.get(field) == Some(value);
-    !new.rest.iter().filter(counts).all(is_same)
-        || old.rest.iter().filter(counts).count() != new.rest.iter().filter(counts).count()
+/// Equal, or equal but for the order of fields: whether maps are sorted is a feature of `serde_json` that any crate of a
+/// program may switch. Another order has the same length, so few values have to be read for this.
+fn is_same_json(left: Option<&Bytes>, right: Option<&Bytes>) -> bool {
+    let read = |json: &Bytes| serde_json::from_slice::<Value>(json).ok();
+    match (left, right) {
+        (Some(left), Some(right)) => left == right || left.len() == right.len() && read(left) == read(right),
+        (None, None) => true,
+        (None, Some(_)) | (Some(_), None) => false,
+    }
 }
 
 fn raise_generation(object: &mut Object) {
@@ -283,11 +294,11 @@ fn is_same_moment(left: &Value, right: &Value) -> bool {
     left == right || time(left).is_some_and(|left| Some(left) == time(right))
 }
 
-/// The field of `to` becomes that of `from`, also if that is none.
-fn copy_field(from: &Map<String, Value>, to: &mut Map<String, Value>, field: &str) {
-    match from.get(field) {
-        Some(value) => to.insert(field.into(), value.clone()),
-        None => to.remove(field),
+/// The status of `to` becomes that of `from`, also if that is none.
+fn copy_status(from: &Object, to: &mut Object) {
+    match from.rest.get("status") {
+        Some(status) => to.rest.insert("status".into(), status.clone()),
+        None => to.rest.remove("status"),
     };
 }
 
