@@ -58,6 +58,7 @@ mod delta;
 mod event;
 mod informer;
 mod key;
+pub mod listwatch;
 mod object;
 pub mod queue;
 #[cfg(test)]

@@ -1,0 +1,341 @@
+//! Cuts a list into its items.
+
+use bytes::Buf;
+use bytes::Bytes;
+use bytes::BytesMut;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::CutError;
+use super::DEFAULT_LIMIT;
+use super::FramePart;
+use super::skim::Skim;
+use crate::ResourceVersion;
+
+/// Cuts the items out of a list while it arrives; see the [module's page](super) for an example.
+///
+/// The fields of a list may come in any order: what is known of the list is only certain at its end, and so are the items.
+#[derive(Debug)]
+pub struct ListCutter {
+    limit: usize,
+    place: Place,
+    /// What is left of the newest chunk.
+    chunk: Bytes,
+    /// How many bytes at its front were looked at already: the first of a value that has just begun.
+    skimmed: usize,
+    /// The beginning of a value whose end has not come yet; the chunk goes on with it.
+    held: BytesMut,
+    /// How many bytes of the body were read.
+    read: u64,
+    head: ListHead,
+    seen: Seen,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListPart {
+    /// The JSON of an item. What stands inside was not looked at.
+    Item(Bytes),
+    /// The list is complete.
+    End(ListHead),
+}
+
+/// What a list says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListHead {
+    /// Such as `v1`; empty if it does not say.
+    pub api_version: String,
+    /// Such as `PodList`; empty if it does not say.
+    pub kind: String,
+    /// Version and continue token.
+    pub metadata: ListMetadata,
+}
+
+/// The metadata of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListMetadata {
+    /// The version of the collection.
+    pub resource_version: ResourceVersion,
+    /// What to ask for the next page with; empty at the end.
+    pub continue_token: String,
+    /// How many items follow, if the server knows.
+    pub remaining: Option<u64>,
+}
+
+/// Which byte comes next.
+#[derive(Clone, Debug)]
+enum Place {
+    Start,
+    /// A name, or the end of an empty list.
+    FirstName,
+    Name,
+    Colon(Field),
+    Value(Field),
+    /// A comma, or the end of the list.
+    AfterValue,
+    /// An item, or the end of no items.
+    FirstItem,
+    Item,
+    /// A comma, or the end of the items.
+    AfterItem,
+    /// Inside of something.
+    Within(Skim, Part),
+    End,
+}
+
+/// What is being read.
+#[derive(Clone, Debug)]
+enum Part {
+    Name,
+    Value(Field),
+    Item,
+}
+
+/// A field of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Field {
+    ApiVersion,
+    Kind,
+    Metadata,
+    Items,
+    Other(String),
+}
+
+/// Which fields there were.
+#[derive(Debug, Default)]
+struct Seen {
+    api_version: bool,
+    kind: bool,
+    metadata: bool,
+    items: bool,
+}
+
+impl ListCutter {
+    /// Takes items of up to [`DEFAULT_LIMIT`] bytes.
+    pub fn new() -> Self {
+        Self::with_limit(DEFAULT_LIMIT)
+    }
+
+    /// Takes items, and other fields of a list, of up to so many bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            limit,
+            place: Place::Start,
+            chunk: Bytes::new(),
+            skimmed: 0,
+            held: BytesMut::new(),
+            read: 0,
+            head: ListHead::default(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Takes the next chunk of the body. All parts of the one before should have been taken.
+    pub fn push(&mut self, chunk: Bytes) {
+        if self.chunk.is_empty() {
+            self.chunk = chunk;
+        } else {
+            self.chunk = [&*self.chunk, &*chunk].concat().into();
+        }
+    }
+
+    /// The next part that is complete.
+    ///
+    /// # Errors
+    ///
+    /// If the body is not a list, or an item is larger than the limit. Nothing more comes then.
+    #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
+    pub fn next(&mut self) -> Result<Option<ListPart>, CutError> {
+        loop {
+            if let Place::Within(skim, part) = &mut self.place {
+                let skimmed = std::mem::take(&mut self.skimmed);
+                let end = skim.read(&self.chunk[skimmed..]).map(|end| skimmed + end);
+                let part = part.clone();
+                let Some(value) = self.take(end, &part)? else { return Ok(None) };
+                match part {
+                    Part::Name => self.place = Place::Colon(self.field(&value)?),
+                    Part::Value(field) => {
+                        self.read_field(&field, &value)?;
+                        self.place = Place::AfterValue;
+                    }
+                    Part::Item => {
+                        self.place = Place::AfterItem;
+                        return Ok(Some(ListPart::Item(value)));
+                    }
+                }
+            } else {
+                self.skip_space();
+                let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
+                if self.step(byte)? {
+                    return self.end().map(|head| Some(ListPart::End(head)));
+                }
+            }
+        }
+    }
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the list was not complete.
+    pub fn finish(self) -> Result<(), CutError> {
+        let part = match self.place {
+            Place::End => return Ok(()),
+            Place::Within(_, Part::Item) => FramePart::Item,
+            Place::Within(_, Part::Name | Part::Value(_)) => FramePart::Field,
+            Place::Start
+            | Place::FirstName
+            | Place::Name
+            | Place::Colon(_)
+            | Place::Value(_)
+            | Place::AfterValue
+            | Place::FirstItem
+            | Place::Item
+            | Place::AfterItem => FramePart::List,
+        };
+        Err(CutError::Truncated { length: self.read + self.chunk.len() as u64, part })
+    }
+
+    /// Takes the end of a value from the chunk, or all of the chunk if the end is not there.
+    fn take(&mut self, end: Option<usize>, part: &Part) -> Result<Option<Bytes>, CutError> {
+        let length = end.unwrap_or(self.chunk.len());
+        let size = self.held.len() + length;
+        if size > self.limit {
+            let part = match part {
+                Part::Item => FramePart::Item,
+                Part::Name | Part::Value(_) => FramePart::Field,
+            };
+            let offset = self.read - self.held.len() as u64;
+            return Err(CutError::TooLarge { part, limit: self.limit, offset });
+        }
+        let taken = self.chunk.split_to(length);
+        self.read += length as u64;
+        if end.is_some() && self.held.is_empty() {
+            return Ok(Some(taken));
+        }
+        self.held.extend_from_slice(&taken);
+        Ok(end.map(|_| self.held.split().freeze()))
+    }
+
+    /// Reads a byte that is not inside of a value. Says whether it was the last.
+    fn step(&mut self, byte: u8) -> Result<bool, CutError> {
+        let next = match (&self.place, byte) {
+            (Place::Start, b'{') => Place::FirstName,
+            (Place::Start, _) => return Err(self.unexpected(byte, "the start of an object")),
+            (Place::FirstName | Place::AfterValue, b'}') => Place::End,
+            (Place::FirstName | Place::Name, b'"') => return self.enter(byte, Part::Name),
+            (Place::FirstName | Place::Name, _) => return Err(self.unexpected(byte, "the name of a field")),
+            (Place::Colon(field), b':') => Place::Value(field.clone()),
+            (Place::Colon(_), _) => return Err(self.unexpected(byte, "a colon")),
+            (Place::Value(Field::Items), b'[') => Place::FirstItem,
+            // Go writes no items as null.
+            (Place::Value(Field::Items), b'n') => return self.enter(byte, Part::Value(Field::Items)),
+            (Place::Value(Field::Items), _) => return Err(self.unexpected(byte, "an array of items")),
+            (Place::Value(field), _) => return self.enter(byte, Part::Value(field.clone())),
+            (Place::AfterValue, b',') => Place::Name,
+            (Place::AfterValue, _) => return Err(self.unexpected(byte, "a comma or the end of the list")),
+            (Place::FirstItem | Place::AfterItem, b']') => Place::AfterValue,
+            (Place::FirstItem | Place::Item, _) => return self.enter(byte, Part::Item),
+            (Place::AfterItem, b',') => Place::Item,
+            (Place::AfterItem, _) => return Err(self.unexpected(byte, "a comma or the end of the items")),
+            (Place::End, _) => return Err(self.unexpected(byte, "nothing")),
+            (Place::Within(..), _) => return Err(self.unexpected(byte, "the rest of a value")),
+        };
+        self.place = next;
+        self.chunk.advance(1);
+        self.read += 1;
+        Ok(matches!(self.place, Place::End))
+    }
+
+    /// Begins a value. Its first byte stays in the chunk, so that the value can be a slice of it.
+    fn enter(&mut self, first: u8, part: Part) -> Result<bool, CutError> {
+        let Some(skim) = Skim::begin(first) else { return Err(self.unexpected(first, "a JSON value")) };
+        self.place = Place::Within(skim, part);
+        self.skimmed = 1;
+        Ok(false)
+    }
+
+    fn skip_space(&mut self) {
+        let is_value = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        let space = self.chunk.iter().position(is_value).unwrap_or(self.chunk.len());
+        self.chunk.advance(space);
+        self.read += space as u64;
+    }
+
+    fn field(&mut self, name: &[u8]) -> Result<Field, CutError> {
+        let name: String = self.json("the name of a field", name)?;
+        let (seen, field, text) = match name.as_str() {
+            "apiVersion" => (&mut self.seen.api_version, Field::ApiVersion, "apiVersion"),
+            "kind" => (&mut self.seen.kind, Field::Kind, "kind"),
+            "metadata" => (&mut self.seen.metadata, Field::Metadata, "metadata"),
+            "items" => (&mut self.seen.items, Field::Items, "items"),
+            _ => return Ok(Field::Other(name)),
+        };
+        if std::mem::replace(seen, true) {
+            return Err(CutError::Duplicate { field: text, offset: self.read });
+        }
+        Ok(field)
+    }
+
+    fn read_field(&mut self, field: &Field, value: &[u8]) -> Result<(), CutError> {
+        match field {
+            Field::ApiVersion => {
+                self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default();
+            }
+            Field::Kind => self.head.kind = self.json::<Option<_>>("kind", value)?.unwrap_or_default(),
+            Field::Metadata => {
+                let metadata: RawMetadata = self.json::<Option<_>>("metadata", value)?.unwrap_or_default();
+                self.head.metadata = metadata.into();
+            }
+            Field::Items => self.json::<()>("items", value)?,
+            // What nobody reads must still be JSON.
+            Field::Other(name) => self.json::<Value>(name, value).map(drop)?,
+        }
+        Ok(())
+    }
+
+    fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, CutError> {
+        let bad = |source| CutError::Field { field: field.into(), offset: self.read, source };
+        // serde_json does not look at texts that nobody reads.
+        let text = std::str::from_utf8(value).map_err(serde::de::Error::custom);
+        text.and_then(serde_json::from_str).map_err(bad)
+    }
+
+    /// What is known at the end, if it was a list.
+    fn end(&mut self) -> Result<ListHead, CutError> {
+        let head = std::mem::take(&mut self.head);
+        if self.seen.items || head.kind.ends_with("List") {
+            return Ok(head);
+        }
+        Err(CutError::NotAList { kind: head.kind })
+    }
+
+    fn unexpected(&self, byte: u8, expected: &'static str) -> CutError {
+        CutError::Unexpected { offset: self.read, found: char::from(byte), expected }
+    }
+}
+
+impl Default for ListCutter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawMetadata {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+    remaining_item_count: Option<u64>,
+}
+
+impl From<RawMetadata> for ListMetadata {
+    fn from(raw: RawMetadata) -> Self {
+        Self {
+            resource_version: ResourceVersion::new(raw.resource_version.unwrap_or_default()),
+            continue_token: raw.continue_token.unwrap_or_default(),
+            remaining: raw.remaining_item_count,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Cuts a stream of bytes into list items and watch events, as they arrive and however they are chunked.
+//!
+//! - **In:** chunks of a body, pushed one by one.
+//! - **Out:** the JSON of each item, or each line, as soon as it is complete: slices of the chunks where that is possible.
+//! - **Knows nothing of:** HTTP, kinds, decoding. What stands inside of an item is checked by
+//!   [`Scanner`](crate::Scanner), so that one bad item does not spoil the others.
+//!
+//! A list of 600 MB needs the memory of its largest item and one chunk:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use informant::listwatch::frames::{ListCutter, ListPart};
+//!
+//! let body = br#"{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}],"metadata":{"resourceVersion":"7"}}"#;
+//! let mut cutter = ListCutter::new();
+//! let mut items = Vec::new();
+//! for chunk in body.chunks(10) {
+//!     cutter.push(Bytes::copy_from_slice(chunk));
+//!     while let Some(part) = cutter.next()? {
+//!         match part {
+//!             ListPart::Item(json) => items.push(json),
+//!             ListPart::End(head) => assert_eq!(head.metadata.resource_version.as_str(), "7"),
+//!         }
+//!     }
+//! }
+//! cutter.finish()?;
+//! assert_eq!(items, [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#]);
+//! # Ok::<(), informant::listwatch::frames::CutError>(())
+//! ```
+
+mod error;
+mod event;
+mod items;
+mod lines;
+mod skim;
+
+pub use error::CutError;
+pub use error::FramePart;
+pub use event::EventType;
+pub use event::WatchEvent;
+pub use items::ListCutter;
+pub use items::ListHead;
+pub use items::ListMetadata;
+pub use items::ListPart;
+pub use lines::LineCutter;
+
+/// The largest item or line that is taken, unless a cutter is told otherwise: far more than any API server stores.
+pub const DEFAULT_LIMIT: usize = 64 << 20;

@@ -1,0 +1,309 @@
+//! Lists and watches are cut as they arrive: the same parts as a whole-body parse finds, or an error.
+
+use bytes::Bytes;
+use informant::ResourceVersion;
+use informant::listwatch::frames::CutError;
+use informant::listwatch::frames::EventType;
+use informant::listwatch::frames::FramePart;
+use informant::listwatch::frames::LineCutter;
+use informant::listwatch::frames::ListCutter;
+use informant::listwatch::frames::ListHead;
+use informant::listwatch::frames::ListPart;
+use informant::listwatch::frames::WatchEvent;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::random;
+
+/// Cuts a body that arrives in chunks of these lengths, again and again.
+fn cut(body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), CutError> {
+    cut_with(ListCutter::new(), body, chunks)
+}
+
+fn cut_with(mut cutter: ListCutter, body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), CutError> {
+    let (mut items, mut head) = (Vec::new(), None);
+    for chunk in in_chunks(body, chunks) {
+        cutter.push(chunk);
+        while let Some(part) = cutter.next()? {
+            match part {
+                ListPart::Item(item) => items.push(item),
+                ListPart::End(end) => head = Some(end),
+            }
+        }
+    }
+    cutter.finish()?;
+    Ok((items, head.expect("a list that is finished has an end")))
+}
+
+fn in_chunks(body: &[u8], chunks: &[usize]) -> Vec<Bytes> {
+    let mut rest = Bytes::copy_from_slice(body);
+    let mut cut = Vec::new();
+    for length in chunks.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        cut.push(rest.split_to(rest.len().min((*length).max(1))));
+    }
+    cut
+}
+
+/// What a parse of the whole body finds.
+fn parse(body: &[u8]) -> Option<(Vec<Value>, String, String)> {
+    let whole: Value = serde_json::from_slice(body).ok()?;
+    let items = match whole.get("items") {
+        Some(Value::Array(items)) => items.clone(),
+        None | Some(Value::Null) => Vec::new(),
+        Some(_) => return None,
+    };
+    let text = |pointer: &str| whole.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some((items, text("/metadata/resourceVersion"), text("/metadata/continue")))
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let text = prop_oneof!["[a-z]{0,6}", Just("\"\\{}[],:\n\u{1F600}".to_owned()), Just("]}".to_owned())];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        text.clone().prop_map(Value::from)
+    ];
+    leaf.prop_recursive(3, 24, 5, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            vec((text.clone(), inner), 0..4).prop_map(|fields| Value::Object(fields.into_iter().collect()))
+        ]
+    })
+}
+
+/// A list as text, its fields in any order, with white space anywhere.
+fn lists() -> impl Strategy<Value = String> {
+    let fields = vec((0..7_usize, values()), 0..3);
+    (vec(values(), 0..6), fields, any::<bool>(), 0..24_usize, 0..4_usize).prop_map(
+        |(items, others, has_metadata, rotation, space)| {
+            let mut fields = vec![("kind".to_owned(), json!("PodList")), ("items".to_owned(), Value::from(items))];
+            if has_metadata {
+                let metadata = json!({"resourceVersion": "77", "continue": "tok\"en", "other": [1]});
+                fields.push(("metadata".to_owned(), metadata));
+            }
+            fields.extend(others.into_iter().map(|(number, value)| (format!("other{number}"), value)));
+            let count = fields.len();
+            fields.rotate_left(rotation % count);
+            let space = [" ", "", "\n", "\t \r\n"][space];
+            let members = fields.iter().map(|(name, value)| {
+                let value = if space.is_empty() { value.to_string() } else { format!("{value:#}") };
+                format!("{}{space}:{space}{value}", Value::from(name.as_str()))
+            });
+            format!("{space}{{{space}{}{space}}}{space}", members.collect::<Vec<_>>().join(&format!("{space},{space}")))
+        },
+    )
+}
+
+fn chunkings() -> impl Strategy<Value = Vec<usize>> {
+    vec(prop_oneof![1..4_usize, 1..40_usize, Just(10_000)], 1..6)
+}
+
+#[test]
+fn a_list_has_the_items_that_a_parse_of_the_whole_finds() {
+    random::check(3000, (lists(), chunkings()), |(list, chunks)| {
+        let (items, version, token) = parse(list.as_bytes()).expect("a list");
+
+        let (cut, head) = cut(list.as_bytes(), &chunks).unwrap();
+
+        let cut = cut.iter().map(|item| serde_json::from_slice::<Value>(item).unwrap()).collect::<Vec<_>>();
+        assert_eq!(cut, items);
+        assert_eq!((head.metadata.resource_version.as_str(), head.metadata.continue_token), (&*version, token));
+        assert_eq!(head.kind, "PodList");
+    });
+}
+
+#[test]
+fn a_damaged_list_gives_the_items_of_a_whole_parse_or_an_error() {
+    let damage =
+        (any::<prop::sample::Index>(), prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ n0".to_vec())]);
+    let cases = (lists(), vec(damage, 1..4), any::<Option<prop::sample::Index>>(), chunkings());
+    random::check(6000, cases, |(list, damage, end, chunks)| {
+        let mut body = list.into_bytes();
+        for (place, byte) in damage {
+            let place = place.index(body.len());
+            body[place] = byte;
+        }
+        if let Some(end) = end {
+            body.truncate(end.index(body.len()));
+        }
+
+        let Ok((cut, _)) = cut(&body, &chunks) else { return };
+
+        // What stands inside of an item is for others to check.
+        let cut = cut.iter().map(|item| serde_json::from_slice::<Value>(item)).collect::<Result<Vec<_>, _>>();
+        if let Ok(cut) = cut {
+            let (items, _, _) = parse(&body).expect("a body that is cut into good items is good");
+            assert_eq!(cut, items);
+        }
+    });
+}
+
+#[test]
+fn any_bytes_are_a_list_or_an_error() {
+    random::check(3000, (vec(any::<u8>(), 0..200), chunkings()), |(body, chunks)| {
+        let _ = cut(&body, &chunks);
+        let _ = WatchEvent::read(&body);
+    });
+}
+
+#[test]
+fn the_fields_of_a_list_come_in_any_order() {
+    let body = br#"{"items":[{"a":1}],"metadata":{"resourceVersion":"7","continue":"t","remainingItemCount":3},
+        "kind":"PodList","apiVersion":"v1"}"#;
+
+    let (items, head) = cut(body, &[7]).unwrap();
+
+    assert_eq!(items, [r#"{"a":1}"#]);
+    assert_eq!((&*head.api_version, &*head.kind), ("v1", "PodList"));
+    assert_eq!(head.metadata.resource_version, ResourceVersion::new("7"));
+    assert_eq!((&*head.metadata.continue_token, head.metadata.remaining), ("t", Some(3)));
+}
+
+#[test]
+fn no_items_are_an_empty_list() {
+    for body in [r#"{"kind":"PodList"}"#, r#"{"kind":"PodList","items":null}"#, r#"{"items":[]}"#, r#"{"items": [ ] }"#]
+    {
+        assert_eq!(cut(body.as_bytes(), &[1]).unwrap().0.len(), 0, "{body}");
+    }
+}
+
+#[test]
+fn names_of_fields_may_be_escaped() {
+    let (items, _) = cut(br#"{"\u0069tems":[1],"kind":null}"#, &[3]).unwrap();
+
+    assert_eq!(items, ["1"]);
+}
+
+#[test]
+fn what_is_not_a_list_is_an_error_that_says_so() {
+    let message = |body: &str| cut(body.as_bytes(), &[5]).unwrap_err().to_string();
+
+    assert_eq!(message(r#"{"kind":"Status","code":500}"#), "the answer is a \"Status\", not a list");
+    assert_eq!(
+        message("<html>no</html>"),
+        "byte 0 of the answer is '<', but the start of an object should stand there"
+    );
+    assert_eq!(message("[]"), "byte 0 of the answer is '[', but the start of an object should stand there");
+    assert_eq!(message(r#"{"items":{}}"#), "byte 9 of the answer is '{', but an array of items should stand there");
+    assert_eq!(message(r#"{"items":[],"items":[]}"#), "items appears twice, again before byte 19 of the answer");
+    assert_eq!(message(r#"{"metadata":7,"items":[]}"#), "metadata, before byte 13 of the answer, cannot be read");
+    assert_eq!(message(r#"{"items":[]}x"#), "byte 12 of the answer is 'x', but nothing should stand there");
+    assert_eq!(message(r#"{"items":[],"x":{]}}"#), "x, before byte 18 of the answer, cannot be read");
+    assert_eq!(
+        message(r#"{"items":[1 2]}"#),
+        "byte 12 of the answer is '2', but a comma or the end of the items should stand there"
+    );
+}
+
+#[test]
+fn a_body_that_ends_too_early_is_an_error() {
+    let whole = r#"{"kind":"PodList","items":[{"a":1}],"metadata":{}}"#;
+    for length in 0..whole.len() {
+        let error = cut(&whole.as_bytes()[..length], &[4]).unwrap_err();
+
+        assert!(
+            matches!(error, CutError::Truncated { length: told, .. } if told == length as u64),
+            "{length}: {error}"
+        );
+    }
+    let item = cut(br#"{"items":[{"a""#, &[4]).unwrap_err();
+    assert_eq!(item.to_string(), "the answer ends after 14 bytes, in the middle of an item of the list");
+}
+
+#[test]
+fn an_item_that_is_too_large_is_an_error_before_it_is_complete() {
+    let mut body = br#"{"items":[{"a":1},{"b":""#.to_vec();
+    body.extend(std::iter::repeat_n(b'x', 1000));
+
+    let error = cut_with(ListCutter::with_limit(100), &body, &[10]).unwrap_err();
+
+    let CutError::TooLarge { part, limit, offset } = error else { panic!("{error}") };
+    assert_eq!((part, limit, offset), (FramePart::Item, 100, 18));
+}
+
+#[test]
+fn items_are_slices_of_their_chunk_where_they_can() {
+    let body = Bytes::from_static(br#"{"items":[{"a":1},{"b":2}]}"#);
+    let mut cutter = ListCutter::new();
+    cutter.push(body.clone());
+
+    let Some(ListPart::Item(item)) = cutter.next().unwrap() else { panic!("an item") };
+
+    assert_eq!(item.as_ptr(), body[10..].as_ptr());
+}
+
+fn lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, CutError> {
+    let mut cutter = LineCutter::with_limit(limit);
+    let mut lines = Vec::new();
+    for chunk in in_chunks(body, chunks) {
+        cutter.push(chunk);
+        while let Some(line) = cutter.next()? {
+            lines.push(line);
+        }
+    }
+    cutter.finish().map(|()| lines)
+}
+
+#[test]
+fn lines_are_cut_however_they_are_chunked() {
+    random::check(2000, (vec("[a-z ]{0,8}", 0..8), chunkings()), |(text, chunks)| {
+        let body = text.iter().map(|line| format!("{line}\n")).collect::<String>();
+
+        let cut = lines(body.as_bytes(), &chunks, 100).unwrap();
+
+        let expected = text.iter().filter(|line| !line.trim().is_empty()).map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(cut, expected);
+    });
+}
+
+#[test]
+fn a_line_without_an_end_is_an_error_and_never_grows_beyond_the_limit() {
+    let truncated = lines(b"one\ntwo", &[2], 100).unwrap_err();
+    assert_eq!(truncated.to_string(), "the answer ends after 7 bytes, in the middle of a line of the watch");
+
+    let endless = lines(&[b'x'; 1000], &[10], 100).unwrap_err();
+    assert!(matches!(endless, CutError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{endless}");
+}
+
+#[test]
+fn an_event_is_read_in_any_order_and_with_any_space() {
+    let read = |line: &'static str| WatchEvent::read(line.as_bytes()).map(|event| (event.kind, event.object));
+
+    assert_eq!(read(r#"{"type":"ADDED","object":{}}"#).unwrap(), (EventType::Added, &b"{}"[..]));
+    assert_eq!(read(" { \"object\" : {\"a\" : 1} , \"type\" : \"DELETED\" } ").unwrap().1, br#"{"a" : 1}"#);
+    assert_eq!(read(r#"{"x":[1],"type":"BOOKMARK","object":{}}"#).unwrap().0, EventType::Bookmark);
+    assert_eq!(read(r#"{"type":"MODIFI\u0045D","object":{}}"#).unwrap().0, EventType::Modified);
+    assert_eq!(read(r#"{"type":"NEW","object":{}}"#).unwrap().0, EventType::Unknown("NEW".into()));
+    assert_eq!(read(r#"{"type":"ERROR","object":null}"#).unwrap(), (EventType::Error, &b"null"[..]));
+}
+
+#[test]
+fn a_line_that_is_no_event_is_an_error() {
+    let bad = [
+        "",
+        "{}",
+        "[]",
+        "<html>",
+        r#"{"type":"ADDED"}"#,
+        r#"{"object":{}}"#,
+        r#"{"type":7,"object":{}}"#,
+        r#"{"type":"ADDED","object":{}"#,
+        r#"{"type":"ADDED","object":{"#,
+        r#"{"type":"ADDED","object":{}} x"#,
+        r#"{"type":"ADDED","type":"ADDED","object":{}}"#,
+        r#"{"type":"ADDED","object":{},"object":{}}"#,
+        r#"{"type":"ADDED","object":{},"x":{]}}"#,
+        r#"{"type":"ADDED" "object":{}}"#,
+        r#"{"kind":"Status","code":410}"#,
+    ];
+    for line in bad {
+        let error = WatchEvent::read(line.as_bytes()).unwrap_err();
+        assert!(matches!(error, CutError::NotAnEvent { .. }), "{line}: {error}");
+    }
+}
