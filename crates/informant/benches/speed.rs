@@ -10,17 +10,24 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use hashbrown::HashMap;
 use hashbrown::HashSet;
 use informant::Cached;
 use informant::Key;
 use informant::Lazy;
 use informant::Scanner;
+use informant::listwatch::frames::EventType;
+use informant::listwatch::frames::LineCutter;
+use informant::listwatch::frames::ListCutter;
+use informant::listwatch::frames::ListPart;
+use informant::listwatch::frames::WatchEvent;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
 use informant::store::Indexer;
 use informant::store::WriteBatch;
 use k8s_openapi::api::core::v1::Pod;
+use serde::de::IgnoredAny;
 
 use self::support::Content;
 use self::support::KEYS;
@@ -217,6 +224,49 @@ fn decoding() {
     row("Lazy<Pod>: labels", None, &mut |_| drop(black_box(pod.object().labels())));
 }
 
+/// A body of many pods in large chunks, cut and not decoded, beside a walk of serde_json over the same bytes.
+fn frames() {
+    const PODS: usize = 200;
+    const CHUNK: usize = 64 << 10;
+    let chunks = |body: Vec<u8>| body.chunks(CHUNK).map(Bytes::copy_from_slice).collect::<Vec<_>>();
+    let items = vec![POD; PODS].join(&b","[..]);
+    let list = chunks([&br#"{"kind":"PodList","items":["#[..], &items, b"]}"].concat());
+    let line = [&br#"{"type":"ADDED","object":"#[..], POD.trim_ascii_end(), b"}\n"].concat();
+    let watch = chunks(line.repeat(PODS));
+    let walk = |_: usize| (0..PODS).for_each(|_| drop(black_box(serde_json::from_slice::<IgnoredAny>(black_box(POD)))));
+
+    let (ours, baseline) = compare(
+        PODS,
+        |_| {
+            let (mut cutter, mut items) = (ListCutter::new(), 0);
+            for chunk in &list {
+                cutter.push(chunk.clone());
+                while let Some(part) = cutter.next().unwrap() {
+                    items += usize::from(matches!(black_box(part), ListPart::Item(_)));
+                }
+            }
+            assert_eq!(items, PODS);
+        },
+        walk,
+    );
+    print_row("cut a list item", ours, baseline, None);
+    let (ours, baseline) = compare(
+        PODS,
+        |_| {
+            let (mut cutter, mut lines) = (LineCutter::new(), 0);
+            for chunk in &watch {
+                cutter.push(chunk.clone());
+                while let Some(line) = cutter.next().unwrap() {
+                    lines += usize::from(black_box(WatchEvent::read(&line).unwrap()).kind == EventType::Added);
+                }
+            }
+            assert_eq!(lines, PODS);
+        },
+        walk,
+    );
+    print_row("cut and read a watch event", ours, baseline, None);
+}
+
 fn main() {
     println!("\nTime in nanoseconds for each operation, {KEYS} keys.");
     print_head("informant", "hash map");
@@ -226,4 +276,7 @@ fn main() {
     println!("\nTime in nanoseconds for each pod of {} bytes.", POD.len());
     print_head("informant", "serde_json");
     decoding();
+    println!("\nThe same, cut from a stream and not decoded.");
+    print_head("informant", "serde_json, ignoring it");
+    frames();
 }

@@ -5,10 +5,11 @@
 //! | stage | what | where |
 //! | --- | --- | --- |
 //! | objects | bytes become objects: read who it is, decode as much as wanted, or nothing at all | [`Scanner`], [`Lazy`], [`Object`] |
+//! | listwatch | a body of any size is cut into list items and watch events while it arrives | [`listwatch::frames`] |
 //! | queue | changes wait until they are processed; what is in flight still counts | [`queue::DeltaFifo`], [`queue::InOrderFifo`] |
 //! | store | the cache, with indexes that can be added at any time | [`store::Indexer`], [`store::Lister`], [`store::Index`] |
 //!
-//! The list-and-watch stage that feeds the queue, and the informers that join all of it, come next.
+//! The reflector that lists, watches and feeds the queue, and the informers that join all of it, come next.
 //!
 //! # From bytes to lookups
 //!

@@ -31,6 +31,7 @@ pub use lazy::Decoded;
 pub use lazy::Lazy;
 pub use raw::RawObject;
 pub use raw::Scanner;
+pub(crate) use walk::first_special;
 
 /// How one kind is decoded and held; the pipeline needs to know nothing else of it.
 ///

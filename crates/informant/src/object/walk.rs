@@ -329,7 +329,7 @@ impl Walk<'_, '_> {
 ///
 /// Works on all eight at once: each test sets the high bit of a byte that fulfils it. A borrow can set the bit of a later
 /// byte too, but never of an earlier one.
-fn first_special(eight: [u8; 8]) -> Option<usize> {
+pub(crate) fn first_special(eight: [u8; 8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGHS: u64 = ONES * 0x80;
     let word = u64::from_le_bytes(eight);

@@ -1,5 +1,7 @@
 //! Finds where a JSON value ends, without reading what it says: brackets and strings are all that count.
 
+use crate::object::first_special;
+
 /// Where in a value the skim stands. Goes on in the next chunk where it stopped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Skim {
@@ -29,16 +31,27 @@ impl Skim {
         let mut at = 0;
         loop {
             match *self {
-                Self::Nested(depth) => {
-                    let (found, byte) = next_structural(bytes, at)?;
-                    at = found + 1;
+                Self::Nested(mut depth) => loop {
+                    let Some(byte) = bytes.get(at) else {
+                        *self = Self::Nested(depth);
+                        return None;
+                    };
+                    at += 1;
                     match byte {
-                        b'"' => *self = Self::String(depth),
-                        b'{' | b'[' => *self = Self::Nested(depth + 1),
-                        _ if depth == 1 => return Some(at),
-                        _ => *self = Self::Nested(depth - 1),
+                        b'"' => match end_of_string(bytes, at) {
+                            Some(end) => at = end,
+                            // It has an escape or goes on in the next chunk.
+                            None => {
+                                *self = Self::String(depth);
+                                break;
+                            }
+                        },
+                        b'{' | b'[' => depth += 1,
+                        b'}' | b']' if depth == 1 => return Some(at),
+                        b'}' | b']' => depth -= 1,
+                        _ => {}
                     }
-                }
+                },
                 Self::String(depth) => {
                     at += memchr::memchr2(b'"', b'\\', &bytes[at..])? + 1;
                     match (bytes[at - 1], depth) {
@@ -61,11 +74,21 @@ impl Skim {
     }
 }
 
-/// The next byte outside of a string that opens or closes something.
-fn next_structural(bytes: &[u8], from: usize) -> Option<(usize, u8)> {
-    let is_structural = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']');
-    let found = from + bytes[from..].iter().position(is_structural)?;
-    Some((found, bytes[found]))
+/// Where a string ends whose first byte is here: behind its quote. None if that is not so simple to say.
+///
+/// Most strings are short, so eight bytes at a time are faster than a search that first has to get going.
+fn end_of_string(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        match first_special(*eight) {
+            None => at += 8,
+            Some(offset) => {
+                at += offset;
+                return (bytes[at] == b'"').then_some(at + 1);
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
