@@ -31,6 +31,7 @@ use crate::objects::Key;
 use crate::objects::Object;
 use crate::objects::encoded::Encoded;
 use crate::objects::rules::Preconditions;
+use crate::objects::validate::normalize;
 use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
@@ -130,12 +131,15 @@ impl ApiServer {
     /// [`remove_kind`](Self::remove_kind). A kind has one version.
     pub fn register(&self, kind: Kind) {
         self.shared.write(|world| world.add_kind(kind));
+        self.shared.wake_all();
     }
 
     /// Serves a kind no more: its objects are deleted, watches hear of that and end, later requests get 404. Says whether
     /// there was such a kind (`pods`, `widgets.example.com`).
     pub fn remove_kind(&self, name: &str) -> bool {
-        self.shared.write(|world| world.remove_kind(name))
+        let removed = self.shared.write(|world| world.remove_kind(name));
+        self.shared.wake_all();
+        removed
     }
 
     /// All kinds that are served.
@@ -158,7 +162,8 @@ impl ApiServer {
     /// The same without reading back what was stored.
     pub(crate) fn store(&self, kind: &str, object: Value) -> Result<Arc<Encoded>, ApiError> {
         let served = self.served(kind)?;
-        let object = Object::check(&served.kind, object)?;
+        let mut object = Object::check(&served.kind, object)?;
+        normalize(&mut object.metadata);
         self.shared.change(|world, now| world.put(&served, object, now))
     }
 
@@ -236,7 +241,7 @@ impl ApiServer {
     /// From now on, these happen to these requests, one after the other: the first fault to the first request that it can
     /// concern, the second to the second, and so on; then no more.
     pub fn inject_each(&self, on: &On, faults: impl IntoIterator<Item = Fault>) -> Vec<RuleId> {
-        let one = |(position, fault)| self.inject(on.clone().skip(position).once(), fault);
+        let one = |(position, fault)| self.inject(on.clone().skip(on.skip + position).once(), fault);
         faults.into_iter().enumerate().map(one).collect()
     }
 
@@ -411,6 +416,12 @@ impl Shared {
         result
     }
 
+    /// Wakes everybody: kinds come and go without a change of the version if they have no objects.
+    fn wake_all(&self) {
+        self.changed.send_modify(|_| {});
+        self.watches.send_modify(|count| *count += 1);
+    }
+
     /// Opens a watch and counts it, as long as its place exists.
     pub(crate) fn open_watch(
         self: &Arc<Self>,
@@ -423,7 +434,7 @@ impl Shared {
         world.storage.watcher_came(collection);
         drop(world);
         let timeout = timeout.unwrap_or_else(|| self.random_timeout());
-        let place = Arc::new(WatchPlace::new(self.clone(), collection, watch.told(), timeout));
+        let place = Arc::new(WatchPlace::new(self.clone(), collection, &watch, timeout));
         self.watches.send_modify(|count| *count += 1);
         Ok((watch, place))
     }

@@ -115,16 +115,22 @@ impl World {
         &mut self,
         served: &Served,
         key: Key,
-        object: Object,
+        mut object: Object,
         part: Part,
         now: &str,
         run: Run,
     ) -> Result<Stored, ApiError> {
         let old = match self.get(served, &key) {
             Ok(old) => old.clone(),
-            Err(ApiError::NotFound { .. })
-                if served.kind.creates_on_update && object.text("resourceVersion").is_empty() =>
-            {
+            Err(ApiError::NotFound { .. }) if served.kind.creates_on_update => {
+                if !object.text("uid").is_empty() {
+                    let why = format!(
+                        "Precondition failed: UID in precondition: {}, UID in object meta: ",
+                        object.text("uid")
+                    );
+                    return Err(ApiError::conflict(&served.kind, key.name(), why));
+                }
+                object.metadata.remove("resourceVersion");
                 return self.create(served, key.namespace(), object, now, run).map(Stored::Created);
             }
             Err(error) => return Err(error),

@@ -56,8 +56,8 @@ impl Orders {
         match fault {
             Fault::Delay(time) => self.delay += *time,
             Fault::Hang => self.hang = true,
-            Fault::Refuse => self.end = Some(io::ErrorKind::ConnectionRefused),
-            Fault::Drop => self.end = Some(io::ErrorKind::UnexpectedEof),
+            Fault::Refuse => self.end = self.end.or(Some(io::ErrorKind::ConnectionRefused)),
+            Fault::Drop => self.end = self.end.or(Some(io::ErrorKind::UnexpectedEof)),
             // The first counts, as with every other rule.
             Fault::Status { code, retry_after } => {
                 self.instead.get_or_insert(Instead::Error(ApiError::on_command(*code, *retry_after)));

@@ -119,12 +119,16 @@ async fn serve(connection: TcpStream, service: ApiService) {
     }
 }
 
-/// Waits until the connection's watch should have ended for a while: its client does not read, so the stream cannot end
-/// by itself.
+/// Waits until the connection's watch has a reason to end but was not read for a while: its client does not read, so the
+/// stream cannot end by itself.
 async fn stuck(connection: &Connection) {
-    let mut seen = 0;
-    while seen < 2 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        seen = if connection.is_stuck() { seen + 1 } else { 0 };
+    let mut before = None;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = connection.overdue_reads();
+        if now.is_some() && now == before {
+            return;
+        }
+        before = now;
     }
 }

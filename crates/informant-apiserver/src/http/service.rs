@@ -62,10 +62,10 @@ impl Connection {
         *self.watch.lock() = Arc::downgrade(watch);
     }
 
-    /// Whether it serves a watch that should have ended, and did not because nobody reads.
-    pub(crate) fn is_stuck(&self) -> bool {
+    /// How often its watch was read, if that has a reason to end.
+    pub(crate) fn overdue_reads(&self) -> Option<u64> {
         let watch = self.watch.lock().upgrade();
-        watch.is_some_and(|watch| watch.is_overdue())
+        watch.and_then(|watch| watch.overdue_reads())
     }
 }
 

@@ -122,7 +122,8 @@ impl Storage {
 
     /// Goes on from this version, if it is a later one.
     pub(crate) fn skip_to(&mut self, version: u64) {
-        self.version = self.version.max(version);
+        // Versions stay numbers that every client can hold, with room for those to come.
+        self.version = self.version.max(version.min(u64::MAX / 4));
     }
 
     /// Goes to the state of the backup, its version included, and forgets all history.

@@ -233,6 +233,11 @@ impl Watch {
         format!("{{\"type\":\"BOOKMARK\",\"object\":{head}{metadata}}}}}\n").into()
     }
 
+    /// The age of the server that it was opened in.
+    pub(crate) fn age(&self) -> u32 {
+        self.age
+    }
+
     /// Up to which version everything is told.
     pub(crate) fn told(&self) -> u64 {
         self.told

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
+use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
@@ -35,7 +36,10 @@ pub(crate) struct WatchStream {
 pub(crate) struct WatchPlace {
     shared: Arc<Shared>,
     collection: CollectionId,
+    age: u32,
     told: AtomicU64,
+    /// How often somebody read from the stream.
+    reads: AtomicU64,
     deadline: Instant,
 }
 
@@ -49,17 +53,20 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl WatchPlace {
     /// The caller has counted the watch; this counts it out.
-    pub(crate) fn new(shared: Arc<Shared>, collection: CollectionId, told: u64, timeout: Duration) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, collection: CollectionId, watch: &Watch, timeout: Duration) -> Self {
         let deadline = Instant::now() + timeout.min(FOREVER);
-        Self { shared, collection, told: AtomicU64::new(told), deadline }
+        let (told, reads) = (AtomicU64::new(watch.told()), AtomicU64::new(0));
+        Self { shared, collection, age: watch.age(), told, reads, deadline }
     }
 
-    /// Whether the stream would have ended if somebody had read from it.
-    pub(crate) fn is_overdue(&self) -> bool {
+    /// How often it was read, if it has a reason to end: a number that stays the same is that of a client that does not read.
+    pub(crate) fn overdue_reads(&self) -> Option<u64> {
         let told = self.told.load(Ordering::Relaxed);
         let world = self.shared.world.read();
         let collection = world.storage.collection(self.collection);
-        Instant::now() >= self.deadline || collection.is_none_or(|collection| told < collection.forgotten())
+        let is_lost = collection.is_none_or(|collection| collection.has_ended() || told < collection.forgotten());
+        let is_overdue = is_lost || world.storage.age() != self.age || Instant::now() >= self.deadline;
+        is_overdue.then(|| self.reads.load(Ordering::Relaxed))
     }
 }
 
@@ -82,9 +89,12 @@ impl WatchStream {
             let next = watch.next().await?;
             Some((next, watch))
         })
+        // Some clients ask again after the end.
+        .fuse()
     }
 
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        self.place.reads.fetch_add(1, Ordering::Relaxed);
         loop {
             if let Some(line) = self.lines.pop_front() {
                 return Some(Ok(line));

@@ -210,6 +210,9 @@ async fn faults_strike_one_after_the_other(web: Web, server: ApiServer) {
     }
 
     assert_eq!(codes, [500, 503, 429, 200]);
+    server.inject_each(&On::list().skip(1), [500, 503].map(Fault::status));
+    let skipped = [web.get(PATH).await.code, web.get(PATH).await.code, web.get(PATH).await.code];
+    assert_eq!(skipped, [200, 500, 503]);
 }
 
 async fn requests_that_are_not_understood_count_too(web: Web, server: ApiServer) {

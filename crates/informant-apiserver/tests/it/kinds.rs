@@ -90,6 +90,19 @@ async fn a_removed_kind_ends_its_objects_its_watches_and_its_paths() {
 }
 
 #[tokio::test]
+async fn a_removed_kind_without_objects_ends_its_watches_too() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let mut watch = Web::in_process(&server).watch(PATH, "").await;
+
+    let (end, removed) = tokio::join!(watch.next(), async { server.remove_kind("widgets") });
+
+    assert_eq!((end, removed), (None, true));
+    assert_eq!(watch.next().await, None, "also if one asks again");
+    server.watched("widgets", 0).await;
+}
+
+#[tokio::test]
 async fn a_kind_that_comes_back_begins_anew() {
     let server = ApiServer::new();
     server.register(widgets());

@@ -192,13 +192,29 @@ fn what_is_not_a_list_is_an_error_that_says_so() {
     assert_eq!(message("[]"), "byte 0 of the answer is '[', but the start of an object should stand there");
     assert_eq!(message(r#"{"items":{}}"#), "byte 9 of the answer is '{', but an array of items should stand there");
     assert_eq!(message(r#"{"items":[],"items":[]}"#), "items appears twice, again before byte 19 of the answer");
-    assert_eq!(message(r#"{"metadata":7,"items":[]}"#), "metadata, before byte 13 of the answer, cannot be read");
+    let metadata = "but the metadata of a list should stand there";
+    assert_eq!(message(r#"{"metadata":7,"items":[]}"#), format!("byte 12 of the answer is '7', {metadata}"));
+    assert_eq!(message(r#"{"metadata":["7"],"items":[]}"#), format!("byte 12 of the answer is '[', {metadata}"));
     assert_eq!(message(r#"{"items":[]}x"#), "byte 12 of the answer is 'x', but nothing should stand there");
     assert_eq!(message(r#"{"items":[],"x":{]}}"#), "x, before byte 18 of the answer, cannot be read");
     assert_eq!(
         message(r#"{"items":[1 2]}"#),
         "byte 12 of the answer is '2', but a comma or the end of the items should stand there"
     );
+}
+
+#[test]
+fn nothing_comes_after_an_error_or_after_the_end() {
+    let mut failed = ListCutter::new();
+    failed.push(Bytes::from_static(br#"{"metadata":7,"items":[1]}"#));
+    assert!(failed.next().is_err());
+    assert_eq!(failed.next().unwrap(), None);
+    assert!(failed.finish().is_err());
+
+    let mut ended = ListCutter::new();
+    ended.push(Bytes::from_static(br#"{"items":[]} x"#));
+    assert!(matches!(ended.next().unwrap(), Some(ListPart::End(_))));
+    assert!(matches!(ended.finish(), Err(CutError::Unexpected { offset: 13, .. })));
 }
 
 #[test]
@@ -300,6 +316,7 @@ fn a_line_that_is_no_event_is_an_error() {
         r#"{"type":"ADDED","object":{},"object":{}}"#,
         r#"{"type":"ADDED","object":{},"x":{]}}"#,
         r#"{"type":"ADDED" "object":{}}"#,
+        "{\u{c}\"type\":\"ADDED\",\"object\":{}}",
         r#"{"kind":"Status","code":410}"#,
     ];
     for line in bad {

@@ -76,7 +76,7 @@ impl<'a> WatchEvent<'a> {
             }
         }
         rest.expect(b'}').ok_or(refuse("its end is missing"))?;
-        if !rest.0.iter().all(u8::is_ascii_whitespace) {
+        if !rest.0.iter().all(|byte| is_space(*byte)) {
             return Err(refuse("something follows it"));
         }
         let kind = kind.ok_or(refuse("it has no type"))?;
@@ -103,7 +103,8 @@ struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
     fn skip_space(&mut self) {
-        self.0 = self.0.trim_ascii_start();
+        let space = self.0.iter().take_while(|byte| is_space(**byte)).count();
+        self.0 = &self.0[space..];
     }
 
     /// Takes this byte, if it is the next.
@@ -122,6 +123,11 @@ impl<'a> Rest<'a> {
         self.0 = rest;
         Some(value)
     }
+}
+
+/// What JSON takes for white space.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
 fn text(json: &[u8]) -> Option<String> {

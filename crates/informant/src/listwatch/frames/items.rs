@@ -81,6 +81,8 @@ enum Place {
     /// Inside of something.
     Within(Skim, Part),
     End,
+    /// There was an error, so nothing more comes.
+    Failed,
 }
 
 /// What is being read.
@@ -146,28 +148,52 @@ impl ListCutter {
     /// If the body is not a list, or an item is larger than the limit. Nothing more comes then.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
     pub fn next(&mut self) -> Result<Option<ListPart>, CutError> {
+        let next = self.advance();
+        if next.is_err() {
+            self.place = Place::Failed;
+        }
+        next
+    }
+
+    fn advance(&mut self) -> Result<Option<ListPart>, CutError> {
         loop {
-            if let Place::Within(skim, part) = &mut self.place {
-                let skimmed = std::mem::take(&mut self.skimmed);
-                let end = skim.read(&self.chunk[skimmed..]).map(|end| skimmed + end);
-                let part = part.clone();
-                let Some(value) = self.take(end, &part)? else { return Ok(None) };
-                match part {
-                    Part::Name => self.place = Place::Colon(self.field(&value)?),
-                    Part::Value(field) => {
-                        self.read_field(&field, &value)?;
-                        self.place = Place::AfterValue;
-                    }
-                    Part::Item => {
-                        self.place = Place::AfterItem;
-                        return Ok(Some(ListPart::Item(value)));
+            match std::mem::replace(&mut self.place, Place::Failed) {
+                Place::Failed => return Ok(None),
+                Place::Within(mut skim, part) => {
+                    let skimmed = std::mem::take(&mut self.skimmed);
+                    let end = skim.read(&self.chunk[skimmed..]).map(|end| skimmed + end);
+                    let Some(value) = self.take(end, &part)? else {
+                        self.place = Place::Within(skim, part);
+                        return Ok(None);
+                    };
+                    match part {
+                        Part::Name => self.place = Place::Colon(self.field(&value)?),
+                        Part::Value(field) => {
+                            self.read_field(&field, &value)?;
+                            self.place = Place::AfterValue;
+                        }
+                        Part::Item => {
+                            self.place = Place::AfterItem;
+                            return Ok(Some(ListPart::Item(value)));
+                        }
                     }
                 }
-            } else {
-                self.skip_space();
-                let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
-                if self.step(byte)? {
-                    return self.end().map(|head| Some(ListPart::End(head)));
+                between @ (Place::Start
+                | Place::FirstName
+                | Place::Name
+                | Place::Colon(_)
+                | Place::Value(_)
+                | Place::AfterValue
+                | Place::FirstItem
+                | Place::Item
+                | Place::AfterItem
+                | Place::End) => {
+                    self.place = between;
+                    self.skip_space();
+                    let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
+                    if self.step(byte)? {
+                        return self.end().map(|head| Some(ListPart::End(head)));
+                    }
                 }
             }
         }
@@ -178,9 +204,14 @@ impl ListCutter {
     /// # Errors
     ///
     /// If the list was not complete.
-    pub fn finish(self) -> Result<(), CutError> {
-        let part = match self.place {
-            Place::End => return Ok(()),
+    pub fn finish(mut self) -> Result<(), CutError> {
+        self.skip_space();
+        let part = match (self.place.clone(), self.chunk.first()) {
+            (Place::End, None) => return Ok(()),
+            (Place::End, Some(byte)) => return Err(self.unexpected(*byte, "nothing")),
+            (place, _) => place,
+        };
+        let part = match part {
             Place::Within(_, Part::Item) => FramePart::Item,
             Place::Within(_, Part::Name | Part::Value(_)) => FramePart::Field,
             Place::Start
@@ -191,7 +222,9 @@ impl ListCutter {
             | Place::AfterValue
             | Place::FirstItem
             | Place::Item
-            | Place::AfterItem => FramePart::List,
+            | Place::AfterItem
+            | Place::End
+            | Place::Failed => FramePart::List,
         };
         Err(CutError::Truncated { length: self.read + self.chunk.len() as u64, part })
     }
@@ -231,6 +264,9 @@ impl ListCutter {
             // Go writes no items as null.
             (Place::Value(Field::Items), b'n') => return self.enter(byte, Part::Value(Field::Items)),
             (Place::Value(Field::Items), _) => return Err(self.unexpected(byte, "an array of items")),
+            (Place::Value(Field::Metadata), byte) if byte != b'{' && byte != b'n' => {
+                return Err(self.unexpected(byte, "the metadata of a list"));
+            }
             (Place::Value(field), _) => return self.enter(byte, Part::Value(field.clone())),
             (Place::AfterValue, b',') => Place::Name,
             (Place::AfterValue, _) => return Err(self.unexpected(byte, "a comma or the end of the list")),
@@ -239,7 +275,7 @@ impl ListCutter {
             (Place::AfterItem, b',') => Place::Item,
             (Place::AfterItem, _) => return Err(self.unexpected(byte, "a comma or the end of the items")),
             (Place::End, _) => return Err(self.unexpected(byte, "nothing")),
-            (Place::Within(..), _) => return Err(self.unexpected(byte, "the rest of a value")),
+            (Place::Within(..) | Place::Failed, _) => return Err(self.unexpected(byte, "the rest of a value")),
         };
         self.place = next;
         self.chunk.advance(1);
