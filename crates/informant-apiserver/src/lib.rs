@@ -114,6 +114,7 @@ mod objects;
 mod registry;
 mod select;
 mod server;
+mod shared;
 mod storage;
 mod watch;
 mod world;

@@ -35,7 +35,7 @@ use crate::registry::discovery;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 use crate::select::Selector;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::watch::WatchQuery;
 use crate::watch::error_line;
 use crate::watch::stream::WatchStream;

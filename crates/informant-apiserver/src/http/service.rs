@@ -37,7 +37,7 @@ use crate::http::answer::Answer;
 use crate::http::handle::Call;
 use crate::http::request::ApiRequest;
 use crate::log::Requested;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::watch::stream::WatchPlace;
 
 /// The server as a function from requests to answers.

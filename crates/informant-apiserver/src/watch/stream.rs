@@ -15,7 +15,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 use tokio::time::sleep_until;
 
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::storage::CollectionId;
 use crate::watch::End;
 use crate::watch::Next;

@@ -52,7 +52,7 @@ trait Stage: Send {
     /// What becomes of a piece.
     fn feed(&mut self, data: Bytes, out: &mut Vec<Piece>);
 
-    /// What was held back for company goes out, since none is coming for now.
+    /// What was held back for company goes out, since none is on its way.
     fn idle(&mut self, _out: &mut Vec<Piece>) {}
 
     /// What was held back goes out, since nothing more is coming.
