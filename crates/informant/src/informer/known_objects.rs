@@ -1,10 +1,10 @@
-//! The queue's view of the cache.
+//! The cache as other stages see it.
 
 use std::sync::Arc;
 
 use crate::Cached;
 use crate::Key;
-use crate::queue::KnownObjects;
+use crate::KnownObjects;
 use crate::store::Lister;
 
 impl<O: Send + Sync> KnownObjects<O> for Lister<O> {

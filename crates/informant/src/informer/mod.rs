@@ -1,3 +1,4 @@
 //! Assembly: the only place where the stages meet.
 
+mod destinations;
 mod known_objects;

@@ -1,10 +1,82 @@
-//! Stage 1: lists and watches one kind.
+//! Stage 1: lists and watches one kind, and keeps a queue in step with it.
 //!
-//! - **In:** the bytes that a server sends.
-//! - **Out:** what they say, piece by piece, for the queue.
+//! - **In:** the bytes that a server sends, or what any other [source](ListWatch) delivers.
+//! - **Out:** changes for a [`Destination`], which a queue is.
 //! - **Knows nothing of:** the queue, the store, handlers.
 //!
-//! What is here today is the first step, [`frames`]: a body of any size is cut into list items and watch events as it
-//! arrives. The reflector that asks for such bodies comes next.
+//! A [`Reflector`] asks a [source](ListWatch), such as [`KubeSource`], for a list and then watches for changes. What comes is
+//! cut into items while it arrives ([`frames`]), scanned and decoded one by one; one that cannot be read is set aside and
+//! harms nobody else. When something fails it goes on from where it was, after a delay that grows.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use informant::Lazy;
+//! use informant::listwatch::{KubeSource, Reflector};
+//! use informant::queue::DeltaFifo;
+//! use informant_apiserver::ApiServer;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
+//! let server = ApiServer::new();
+//! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+//! let client = kube::Client::new(server.service(), "default");
+//!
+//! let queue = DeltaFifo::<Lazy<ConfigMap>>::new();
+//! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;
+//! let reflector = Reflector::builder(source, queue.clone()).build();
+//!
+//! // It runs until it is told to stop, and leaves nothing behind.
+//! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+//! let running = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
+//!
+//! let receipt = queue.drain().await?;
+//! assert_eq!(receipt.items()[0].key().as_str(), "shop/opening-hours");
+//! receipt.done();
+//!
+//! drop(stop);
+//! running.await?;
+//! # Ok(())
+//! # }
+//! ```
 
+mod destination;
+mod error;
 pub mod frames;
+mod intake;
+mod kube_api;
+mod quarantine;
+mod reflector;
+mod rules;
+mod scripted;
+mod source;
+
+pub use destination::Destination;
+pub use error::Attempt;
+pub use error::ListWatchError;
+pub use error::SourceError;
+pub use kube_api::KubeSource;
+pub use kube_api::ScopeError;
+pub use quarantine::Quarantined;
+pub use reflector::Activity;
+pub use reflector::Reflector;
+pub use reflector::ReflectorBuilder;
+pub use reflector::ReflectorHandle;
+pub use reflector::ReflectorStatus;
+pub use rules::delays::Backoff;
+pub use rules::streaming::StreamingSupport;
+pub use scripted::ScriptedList;
+pub use scripted::ScriptedSource;
+pub use scripted::ScriptedWatch;
+pub use source::Item;
+pub use source::ListPiece;
+pub use source::ListRequest;
+pub use source::ListStream;
+pub use source::ListWatch;
+pub use source::Served;
+pub use source::SourceEvent;
+pub use source::WatchPiece;
+pub use source::WatchRequest;
+pub use source::WatchStream;

@@ -65,6 +65,11 @@ impl<O> Cached<O> {
         Ok(Self::with_types(Identity::of(&object)?, Arc::new(served_as::<O>()), object))
     }
 
+    /// Takes it apart.
+    pub(crate) fn into_parts(self) -> (Identity, Arc<TypeMeta>, O) {
+        (self.identity, self.types, self.object)
+    }
+
     /// Key, uid and version together.
     pub fn identity(&self) -> &Identity {
         &self.identity

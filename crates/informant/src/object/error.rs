@@ -70,7 +70,16 @@ pub enum DecodeError {
         source: serde_json::Error,
     },
 
-    /// An [`Object`](crate::Object) of the user's own refused it.
+    /// The transform that the user wants objects to go through failed, or panicked.
+    #[error("{key}: the transform failed")]
+    Transform {
+        /// The object.
+        key: Key,
+        /// The user's reason.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
+    /// An [`Object`](crate::Object) of the user's own refused it, or panicked.
     #[error("{key}: refused")]
     Refused {
         /// The object.
@@ -119,7 +128,10 @@ impl DecodeError {
         match self {
             Self::Syntax { key, .. } | Self::DuplicateField { key, .. } | Self::BadMetadata { key, .. } => key.as_ref(),
             Self::NoName => None,
-            Self::WrongType { key, .. } | Self::Field { key, .. } | Self::Refused { key, .. } => Some(key),
+            Self::WrongType { key, .. }
+            | Self::Field { key, .. }
+            | Self::Transform { key, .. }
+            | Self::Refused { key, .. } => Some(key),
         }
     }
 }

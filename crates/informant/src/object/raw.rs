@@ -16,6 +16,7 @@ use super::Identity;
 use super::Object;
 use super::SyntaxProblem;
 use super::scan;
+use super::scan::Rest;
 use crate::Key;
 
 /// Reads who an object is from its bytes, and makes its JSON compact: one pass, nothing decoded.
@@ -43,7 +44,7 @@ pub struct Scanner {
     kind: String,
     keep_managed_fields: bool,
     /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
-    compact: String,
+    compact: Vec<u8>,
 }
 
 /// One object's JSON with its identity read: what an [`Object`] is made from.
@@ -69,7 +70,7 @@ impl Scanner {
             kind: member("kind", &types.kind),
             types: Arc::new(types),
             keep_managed_fields: false,
-            compact: String::new(),
+            compact: Vec::new(),
         }
     }
 
@@ -91,19 +92,43 @@ impl Scanner {
     /// When the bytes are not one JSON object, when the metadata does not say for sure who it is, or when it is
     /// of another kind. The error names the object if its name was found.
     pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
-        if self.compact.capacity() > Self::KEPT {
-            self.compact = String::new();
+        if let Err(error) = std::str::from_utf8(json) {
+            return Err(invalid_utf8(json, error.valid_up_to()));
         }
-        let text = std::str::from_utf8(json).map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
-        let found = scan::scan(text, self.keep_managed_fields, &mut self.compact)?;
+        self.scan_as(json, Rest::Nothing).map(|(raw, _)| raw)
+    }
+
+    /// As [`scan`](Self::scan), of the object that stands at the start of the bytes, before white space at most; says
+    /// how many bytes it took. What follows it is not looked at, so one pass both reads an object and finds its end.
+    ///
+    /// # Errors
+    ///
+    /// As for `scan`, also if the object is not complete.
+    pub fn scan_first(&mut self, json: &[u8]) -> Result<(RawObject<'_>, usize), DecodeError> {
+        self.scan_as(json, Rest::Anything)
+    }
+
+    fn scan_as(&mut self, json: &[u8], rest: Rest) -> Result<(RawObject<'_>, usize), DecodeError> {
+        if self.compact.capacity() > Self::KEPT {
+            self.compact = Vec::new();
+        }
+        let found = scan::scan(json, rest, self.keep_managed_fields, &mut self.compact)?;
+        if rest == Rest::Anything
+            && let Err(error) = std::str::from_utf8(&json[..found.length])
+        {
+            return Err(invalid_utf8(json, error.valid_up_to()));
+        }
         let types = self.check_types(&found)?;
         let filled_in = self.fill_in_types(&found);
-        Ok(RawObject {
+        // It is made of whole members of what was looked at above.
+        let compact = std::str::from_utf8(&self.compact).map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
+        let raw = RawObject {
             identity: found.identity,
             types,
-            json: &self.compact,
+            json: compact,
             labels: found.labels.start + filled_in..found.labels.end + filled_in,
-        })
+        };
+        Ok((raw, found.length))
     }
 
     fn check_types(&self, found: &scan::Found<'_>) -> Result<Arc<TypeMeta>, DecodeError> {
@@ -127,10 +152,10 @@ impl Scanner {
         let before = self.compact.len();
         // Something always follows the brace: an object without metadata was refused.
         if found.kind.is_none() {
-            self.compact.insert_str(1, &self.kind);
+            self.compact.splice(1..1, self.kind.bytes());
         }
         if found.api_version.is_none() {
-            self.compact.insert_str(1, &self.api_version);
+            self.compact.splice(1..1, self.api_version.bytes());
         }
         self.compact.len() - before
     }
@@ -173,7 +198,12 @@ impl<'a> RawObject<'a> {
     /// What [`Object::decode`] says.
     pub fn decode<O: Object>(self) -> Result<Arc<Cached<O>>, DecodeError> {
         let object = O::decode(&self)?;
-        Ok(Arc::new(Cached::with_types(self.identity, self.types, object)))
+        Ok(Arc::new(self.into_cached(object)))
+    }
+
+    /// Puts an object that was made of it beside its identity.
+    pub(crate) fn into_cached<O>(self, object: O) -> Cached<O> {
+        Cached::with_types(self.identity, self.types, object)
     }
 }
 
@@ -187,8 +217,7 @@ pub(super) fn served_as<K: kube::Resource<DynamicType = ()>>() -> TypeMeta {
 
 /// Bytes that are not UTF-8 from a place on. What stands before it may still say which object it is.
 fn invalid_utf8(json: &[u8], offset: usize) -> DecodeError {
-    let beginning = std::str::from_utf8(&json[..offset]).unwrap_or_default();
-    DecodeError::Syntax { key: scan::key_of_beginning(beginning), offset, problem: SyntaxProblem::InvalidUtf8 }
+    DecodeError::Syntax { key: scan::key_of_beginning(&json[..offset]), offset, problem: SyntaxProblem::InvalidUtf8 }
 }
 
 /// Decodes `T` from JSON; an error says which field of which object does not fit.

@@ -1,6 +1,6 @@
-//! Reads who an object is from its text, in one walk over it.
+//! Reads who an object is from its bytes, in one walk over it.
 //!
-//! - **In:** the text of one object.
+//! - **In:** bytes that begin with an object.
 //! - **Out:** its identity and type, and the same object as compact JSON without `metadata.managedFields`.
 //! - **Knows nothing of:** kinds, decoding.
 
@@ -23,17 +23,33 @@ pub(super) struct Found<'a> {
     pub(super) kind: Option<Cow<'a, str>>,
     /// Where in the output the value of `metadata.labels` stands; empty if there is none.
     pub(super) labels: Range<usize>,
+    /// How many bytes the object took.
+    pub(super) length: usize,
 }
 
-/// Scans `json` and writes its compact form to `compact`, in place of what was there.
+/// What may stand behind the object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing but white space.
+    Nothing,
+    /// Anything: it is not looked at.
+    Anything,
+}
+
+/// Scans the object at the start of `json` and writes its compact form to `compact`, in place of what was there.
 pub(super) fn scan<'a>(
-    json: &'a str,
+    json: &'a [u8],
+    rest: Rest,
     keeps_managed_fields: bool,
-    compact: &mut String,
+    compact: &mut Vec<u8>,
 ) -> Result<Found<'a>, DecodeError> {
     let mut walk = Walk::new(json, compact);
     let mut fields = Fields::default();
-    let walked = fields.read_object(&mut walk, keeps_managed_fields);
+    let mut walked = fields.read_object(&mut walk, keeps_managed_fields);
+    let length = walk.end();
+    if walked.is_ok() && rest == Rest::Nothing {
+        walked = walk.finish();
+    }
     let key = fields.key();
     match (fields.trouble.take(), walked) {
         (Some((offset, Trouble::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
@@ -41,15 +57,15 @@ pub(super) fn scan<'a>(
             Err(DecodeError::BadMetadata { key, field, expected, offset })
         }
         (None, Err(problem)) => Err(DecodeError::Syntax { key, offset: walk.offset(), problem }),
-        (None, Ok(())) => Ok(fields.finish(key.ok_or(DecodeError::NoName)?)),
+        (None, Ok(())) => Ok(fields.finish(key.ok_or(DecodeError::NoName)?, length)),
     }
 }
 
 /// The key of an object of whose text only the beginning could be read, if that says it.
-pub(super) fn key_of_beginning(json: &str) -> Option<Key> {
+pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
     let mut fields = Fields::default();
     // It cannot succeed; what was read before it failed is what counts.
-    let _ = fields.read_object(&mut Walk::new(json, &mut String::new()), false);
+    let _ = fields.read_object(&mut Walk::new(json, &mut Vec::new()), false);
     fields.key()
 }
 
@@ -90,7 +106,7 @@ const IN_OBJECT: usize = 2;
 const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
-    /// The whole text: one object and nothing else.
+    /// One object.
     fn read_object(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
@@ -112,8 +128,7 @@ impl<'a> Fields<'a> {
                 _ => walk.value(IN_OBJECT)?,
             }
             Ok(Member::Keep)
-        })?;
-        walk.finish()
+        })
     }
 
     fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Walked<()> {
@@ -224,7 +239,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    fn finish(self, key: Key) -> Found<'a> {
+    fn finish(self, key: Key, length: usize) -> Found<'a> {
         let uid = Uid::new(self.uid.as_deref().unwrap_or_default());
         let version = ResourceVersion::new(self.version.as_deref().unwrap_or_default());
         Found {
@@ -232,6 +247,7 @@ impl<'a> Fields<'a> {
             api_version: self.api_version.filter(|text| !text.is_empty()),
             kind: self.kind.filter(|text| !text.is_empty()),
             labels: self.labels.unwrap_or_default(),
+            length,
         }
     }
 

@@ -1,11 +1,12 @@
-//! A walk over the text of JSON: checks the syntax, and copies what is kept without white space.
+//! A walk over the bytes of JSON: checks the syntax, and copies what is kept without white space.
 //!
-//! - **In:** a text, in any field order and with any white space.
+//! - **In:** bytes that begin with a value, in any field order and with any white space.
 //! - **Out:** the same JSON without white space and without the members that the caller cuts.
 //! - **Knows nothing of:** what the JSON means.
 //!
 //! Nothing is built on the way: strings are walked eight bytes at a time, and the output is copied in runs that end
-//! only where something is left out. What it accepts is what serde_json accepts, but for numbers: it reads over them.
+//! only where something is left out. What it accepts is what serde_json accepts, but for numbers and what is not UTF-8: it
+//! reads over them.
 
 use std::borrow::Cow;
 
@@ -14,12 +15,12 @@ use super::SyntaxProblem;
 /// Objects and arrays within each other: as deep as serde_json reads.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// A place in a text, and the output so far.
+/// A place in the bytes, and the output so far.
 pub(super) struct Walk<'a, 'out> {
-    json: &'a str,
+    json: &'a [u8],
     /// The next byte to look at.
     at: usize,
-    compact: &'out mut String,
+    compact: &'out mut Vec<u8>,
     /// Start of the run: what stands between here and `at` goes to the output, and was not copied yet.
     run: usize,
 }
@@ -41,10 +42,9 @@ type Walked<T> = Result<T, SyntaxProblem>;
 
 /// Reading.
 impl<'a, 'out> Walk<'a, 'out> {
-    /// Begins at the start of a text; the output takes the place of what was there.
-    pub(super) fn new(json: &'a str, compact: &'out mut String) -> Self {
+    /// Begins at the start; the output takes the place of what was there.
+    pub(super) fn new(json: &'a [u8], compact: &'out mut Vec<u8>) -> Self {
         compact.clear();
-        compact.reserve(json.len());
         Self { json, at: 0, compact, run: 0 }
     }
 
@@ -53,10 +53,15 @@ impl<'a, 'out> Walk<'a, 'out> {
         self.at.min(self.json.len())
     }
 
-    /// The end of the text: nothing but white space may be left.
+    /// The end of what is wanted: completes the output, and says where that is.
+    pub(super) fn end(&mut self) -> usize {
+        self.copy_run(self.at);
+        self.at
+    }
+
+    /// The end of the bytes: nothing but white space may be left.
     pub(super) fn finish(&mut self) -> Walked<()> {
         self.skip_space();
-        self.copy_run(self.at);
         match self.peek() {
             None => Ok(()),
             Some(_) => Err(SyntaxProblem::TrailingData),
@@ -115,7 +120,7 @@ impl<'a, 'out> Walk<'a, 'out> {
                 }
                 (Some(b'}'), Member::Cut) => {
                     // The comma before a member goes with it if none is left to follow.
-                    if self.compact.ends_with(',') {
+                    if self.compact.ends_with(b",") {
                         self.compact.pop();
                     }
                     self.at += 1;
@@ -153,14 +158,15 @@ impl<'a, 'out> Walk<'a, 'out> {
     pub(super) fn resolve(&self, span: &Span) -> Walked<Cow<'a, str>> {
         let Span { start, end, has_escapes } = *span;
         if has_escapes {
-            let text = serde_json::from_str(&self.json[start..end]);
+            let text = serde_json::from_slice(&self.json[start..end]);
             return text.map(Cow::Owned).map_err(|_| SyntaxProblem::BadEscape);
         }
-        Ok(Cow::Borrowed(&self.json[start + 1..end - 1]))
+        let text = std::str::from_utf8(&self.json[start + 1..end - 1]);
+        text.map(Cow::Borrowed).map_err(|_| SyntaxProblem::InvalidUtf8)
     }
 
     pub(super) fn string(&mut self) -> Walked<Span> {
-        let bytes = self.json.as_bytes();
+        let bytes = self.json;
         let start = self.at;
         let mut at = start + 1;
         let mut has_escapes = false;
@@ -194,10 +200,10 @@ impl<'a, 'out> Walk<'a, 'out> {
     }
 
     fn escape(&mut self) -> Walked<()> {
-        match self.json.as_bytes().get(self.at + 1) {
+        match self.json.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => match self.unicode_escape()? {
-                0xd800..=0xdbff => match self.json.as_bytes().get(self.at..self.at + 2) {
+                0xd800..=0xdbff => match self.json.get(self.at..self.at + 2) {
                     Some(br"\u") if matches!(self.unicode_escape()?, 0xdc00..=0xdfff) => {}
                     _ => return Err(SyntaxProblem::BadEscape),
                 },
@@ -212,7 +218,7 @@ impl<'a, 'out> Walk<'a, 'out> {
 
     /// A `\u` and its four digits.
     fn unicode_escape(&mut self) -> Walked<u32> {
-        let digits = self.json.as_bytes().get(self.at + 2..self.at + 6).ok_or(SyntaxProblem::Truncated)?;
+        let digits = self.json.get(self.at + 2..self.at + 6).ok_or(SyntaxProblem::Truncated)?;
         let mut code = 0;
         for digit in digits {
             let digit = char::from(*digit).to_digit(16).ok_or(SyntaxProblem::BadEscape)?;
@@ -269,7 +275,7 @@ impl<'a, 'out> Walk<'a, 'out> {
 
     #[inline]
     pub(super) fn peek(&self) -> Option<u8> {
-        self.json.as_bytes().get(self.at).copied()
+        self.json.get(self.at).copied()
     }
 
     #[inline]
@@ -314,7 +320,7 @@ impl Walk<'_, '_> {
     /// Copies the run as far as `end`, unless it begins after it.
     fn copy_run(&mut self, end: usize) {
         if self.run < end {
-            self.compact.push_str(&self.json[self.run..end]);
+            self.compact.extend_from_slice(&self.json[self.run..end]);
             self.run = end;
         }
     }

@@ -9,7 +9,6 @@
 
 mod delta_fifo;
 mod in_order_fifo;
-mod known;
 mod receipt;
 #[cfg(test)]
 mod scenario;
@@ -21,11 +20,12 @@ pub use delta_fifo::Taken;
 pub use in_order_fifo::InOrderFifo;
 pub use in_order_fifo::InOrderFifoBuilder;
 pub use in_order_fifo::TakenChange;
-pub use known::KnownObjects;
 pub use receipt::Answer;
 pub use receipt::Closed;
 pub use receipt::Receipt;
 pub use receipt::ReceiptQueue;
+
+pub use crate::KnownObjects;
 
 /// Whether an empty queue that had `peak` items since it was last empty should give back room for `capacity`: it was
 /// needed once, but not lately. A queue whose bursts are all alike keeps its room.

@@ -148,14 +148,27 @@ impl ListCutter {
     /// If the body is not a list, or an item is larger than the limit. Nothing more comes then.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
     pub fn next(&mut self) -> Result<Option<ListPart>, CutError> {
-        let next = self.advance();
+        self.next_unless(|_| None)
+    }
+
+    /// As [`next`](Self::next), but items can be taken on the way: `take` is shown the bytes from the start of an item on,
+    /// and says how many the item has if it took it. If it did not, because the item is not complete or not as it should
+    /// be, the item is cut as usual.
+    ///
+    /// So one pass both reads an item and finds its end, with [`Scanner::scan_first`](crate::Scanner::scan_first).
+    ///
+    /// # Errors
+    ///
+    /// As for `next`.
+    pub fn next_unless(&mut self, mut take: impl FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, CutError> {
+        let next = self.advance(&mut take);
         if next.is_err() {
             self.place = Place::Failed;
         }
         next
     }
 
-    fn advance(&mut self) -> Result<Option<ListPart>, CutError> {
+    fn advance(&mut self, take: &mut dyn FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, CutError> {
         loop {
             match std::mem::replace(&mut self.place, Place::Failed) {
                 Place::Failed => return Ok(None),
@@ -191,6 +204,14 @@ impl ListCutter {
                     self.place = between;
                     self.skip_space();
                     let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
+                    if byte == b'{'
+                        && matches!(self.place, Place::FirstItem | Place::Item)
+                        && let Some(length) = take(&self.chunk)
+                    {
+                        self.take(Some(length.min(self.chunk.len())), &Part::Item)?;
+                        self.place = Place::AfterItem;
+                        continue;
+                    }
                     if self.step(byte)? {
                         return self.end().map(|head| Some(ListPart::End(head)));
                     }

@@ -1,0 +1,79 @@
+//! Both queues as the reflector's destination.
+
+use std::sync::Arc;
+
+use crate::Cached;
+use crate::Deleted;
+use crate::Key;
+use crate::Relist;
+use crate::ResourceVersion;
+use crate::listwatch::Destination;
+use crate::queue::DeltaFifo;
+use crate::queue::InOrderFifo;
+
+impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
+    fn add(&self, object: Arc<Cached<O>>) {
+        DeltaFifo::add(self, object);
+    }
+
+    fn update(&self, object: Arc<Cached<O>>) {
+        DeltaFifo::update(self, object);
+    }
+
+    fn delete(&self, final_state: Arc<Cached<O>>) {
+        DeltaFifo::delete(self, Deleted::Observed(final_state));
+    }
+
+    fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
+        DeltaFifo::delete_unread(self, key, version);
+    }
+
+    fn replace(&self, relist: Relist<O>) {
+        DeltaFifo::replace(self, &relist);
+    }
+
+    fn bookmark(&self, version: ResourceVersion) {
+        DeltaFifo::bookmark(self, version);
+    }
+
+    fn resync(&self) {
+        DeltaFifo::resync(self);
+    }
+
+    // What waits is grouped by object, so it is bounded by their number and the changes of each: it takes what comes.
+    async fn room(&self) {}
+}
+
+impl<O: Send + Sync + 'static> Destination<O> for InOrderFifo<O> {
+    fn add(&self, object: Arc<Cached<O>>) {
+        InOrderFifo::add(self, object);
+    }
+
+    fn update(&self, object: Arc<Cached<O>>) {
+        InOrderFifo::update(self, object);
+    }
+
+    fn delete(&self, final_state: Arc<Cached<O>>) {
+        InOrderFifo::delete(self, Deleted::Observed(final_state));
+    }
+
+    fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
+        InOrderFifo::delete_unread(self, key, version);
+    }
+
+    fn replace(&self, relist: Relist<O>) {
+        InOrderFifo::replace(self, relist);
+    }
+
+    fn bookmark(&self, version: ResourceVersion) {
+        InOrderFifo::bookmark(self, version);
+    }
+
+    fn resync(&self) {
+        InOrderFifo::resync(self);
+    }
+
+    async fn room(&self) {
+        InOrderFifo::room(self).await;
+    }
+}

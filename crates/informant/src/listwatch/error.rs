@@ -1,0 +1,397 @@
+//! What can go wrong between a source and the reflector, and what it means.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::Status;
+
+use super::frames::CutError;
+use crate::ResourceVersion;
+
+/// A request that failed: which, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{attempt} {resource} failed")]
+#[non_exhaustive]
+pub struct ListWatchError {
+    /// What was tried.
+    pub attempt: Attempt,
+    /// What the objects are called, such as `pods`.
+    pub resource: Arc<str>,
+    /// Why it failed.
+    pub source: SourceError,
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attempt {
+    /// To list.
+    List,
+    /// To get a list as a stream.
+    StreamList,
+    /// To begin a watch.
+    OpenWatch,
+    /// To follow a watch that had begun.
+    Watch,
+}
+
+/// Why a source could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The server says no, or that it cannot go on.
+    #[error("the server says: {}", Said(.status))]
+    Status {
+        /// What it says.
+        status: Box<Status>,
+        /// How long it wants us to wait.
+        retry_after: Option<Duration>,
+    },
+
+    /// Nobody listens there.
+    #[error("the connection was refused")]
+    Refused {
+        /// What the client says.
+        source: Box<dyn Error + Send + Sync>,
+    },
+
+    /// The request did not get through, or its answer broke off.
+    #[error("the connection failed")]
+    Connection {
+        /// What the client says.
+        source: Box<dyn Error + Send + Sync>,
+    },
+
+    /// Nothing came for too long, although the connection seemed to stand.
+    #[error("nothing came for {} seconds", .after.as_secs())]
+    Silent {
+        /// How long.
+        after: Duration,
+    },
+
+    /// The server sends us elsewhere; a client of the Kubernetes API does not follow.
+    #[error("the server redirects to {location:?} (HTTP {code}); is the server's address right?")]
+    Redirected {
+        /// The HTTP code.
+        code: u16,
+        /// Where to.
+        location: String,
+    },
+
+    /// The answer is something else than JSON, such as a proxy's error page.
+    #[error("the answer is {found:?}, not JSON; it begins with {beginning:?}; is there a proxy on the way?")]
+    ContentType {
+        /// What it says it is.
+        found: String,
+        /// Its first bytes.
+        beginning: String,
+    },
+
+    /// The answer is compressed, and nobody asked for that.
+    #[error("the answer is compressed ({encoding}), which was not asked for")]
+    Compressed {
+        /// How.
+        encoding: String,
+    },
+
+    /// The bytes of the answer are not what they should be.
+    #[error("the answer cannot be read")]
+    Body(#[from] CutError),
+
+    /// The list is one of other things.
+    #[error("the answer is a list of {found}, not of {expected}")]
+    WrongList {
+        /// apiVersion that was asked for.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+
+    /// An error event that does not say what the error is.
+    #[error("the server sent an error event without a status")]
+    UnreadableError,
+
+    /// The watch ended at once, without a word.
+    #[error("the watch ended after {} ms without an event", .lived.as_millis())]
+    ShortWatch {
+        /// How long it lasted.
+        lived: Duration,
+    },
+
+    /// A streamed list brings nothing new, but does not end either: the server does not know how.
+    #[error("the streamed list did not end within {} seconds after its last object", .after.as_secs())]
+    Endless {
+        /// How long nothing new came.
+        after: Duration,
+    },
+
+    /// The stream ended before all that exists was told.
+    #[error("the stream ended before the end of its list")]
+    EndedEarly,
+
+    /// A version that is older than one before it.
+    #[error("the version went back from {from} to {to}")]
+    WentBack {
+        /// The version before.
+        from: ResourceVersion,
+        /// The older one that came.
+        to: ResourceVersion,
+    },
+
+    /// A streamed list and a list of the same version differ.
+    #[error("the streamed list at version {version} differs from the list: {missing} missing, {surplus} too many")]
+    Inconsistent {
+        /// The version.
+        version: ResourceVersion,
+        /// How many objects of the list the stream did not have in the same state.
+        missing: usize,
+        /// How many objects of the stream the list did not have in the same state.
+        surplus: usize,
+    },
+
+    /// Anything else; for sources of your own.
+    #[error("the source failed")]
+    Other {
+        /// What it says.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+/// What a failure means for what comes next. No other code looks at codes and texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The version is too old: the server has forgotten what came after it.
+    Expired,
+    /// The version is one that the server has not reached yet.
+    TooLarge,
+    /// The server has too much to do.
+    Overloaded,
+    /// Nobody listens.
+    Refused,
+    /// The connection is lost or silent.
+    Lost,
+    /// What came is not what it should be.
+    Garbled,
+    /// The server is in trouble (5xx).
+    Trouble,
+    /// It does not exist (404).
+    NotFound,
+    /// The request is one that the server does not take.
+    Unsupported,
+    /// Anything else.
+    Other,
+}
+
+/// The cause by which servers say that a version is too large, and the phrase by which older ones do.
+const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
+const TOO_LARGE_PHRASE: &str = "Too large resource version";
+
+impl SourceError {
+    /// The version that was asked for is too old.
+    pub fn expired() -> Self {
+        Status::failure("the version is too old", "Expired").with_code(410).into()
+    }
+
+    /// Something of a source of your own.
+    pub fn other(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Other { source: source.into() }
+    }
+
+    /// The code of the server's answer, if it is one that says no.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } => Some(status.code),
+            Self::Refused { .. }
+            | Self::Connection { .. }
+            | Self::Silent { .. }
+            | Self::Redirected { .. }
+            | Self::ContentType { .. }
+            | Self::Compressed { .. }
+            | Self::Body(_)
+            | Self::WrongList { .. }
+            | Self::UnreadableError
+            | Self::ShortWatch { .. }
+            | Self::Endless { .. }
+            | Self::EndedEarly
+            | Self::WentBack { .. }
+            | Self::Inconsistent { .. }
+            | Self::Other { .. } => None,
+        }
+    }
+
+    /// How long the server wants us to wait.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let Self::Status { status, retry_after } = self else { return None };
+        let details = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        retry_after.or((details > 0).then(|| Duration::from_secs(details.into())))
+    }
+
+    pub(super) fn meaning(&self) -> Meaning {
+        match self {
+            Self::Status { status, .. } => meaning_of(status),
+            Self::Refused { .. } => Meaning::Refused,
+            Self::Connection { .. } | Self::Silent { .. } | Self::Body(CutError::Truncated { .. }) => Meaning::Lost,
+            Self::Body(_) | Self::ContentType { .. } | Self::Compressed { .. } | Self::WrongList { .. } => {
+                Meaning::Garbled
+            }
+            Self::Endless { .. } => Meaning::Unsupported,
+            Self::Redirected { .. }
+            | Self::UnreadableError
+            | Self::ShortWatch { .. }
+            | Self::EndedEarly
+            | Self::WentBack { .. }
+            | Self::Inconsistent { .. }
+            | Self::Other { .. } => Meaning::Other,
+        }
+    }
+}
+
+fn meaning_of(status: &Status) -> Meaning {
+    // A reason says more than a code; a code counts if there is none.
+    match status.reason.as_str() {
+        "Expired" | "Gone" => return Meaning::Expired,
+        "Timeout" | "ServerTimeout" if is_too_large(status) => return Meaning::TooLarge,
+        "TooManyRequests" => return Meaning::Overloaded,
+        "NotFound" => return Meaning::NotFound,
+        _ => {}
+    }
+    match status.code {
+        410 if !kube::core::response::reason::is_known(&status.reason) || status.reason.is_empty() => Meaning::Expired,
+        _ if status
+            .details
+            .as_ref()
+            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == TOO_LARGE_CAUSE)) =>
+        {
+            Meaning::TooLarge
+        }
+        504 if is_too_large(status) => Meaning::TooLarge,
+        429 => Meaning::Overloaded,
+        404 => Meaning::NotFound,
+        400 | 405 | 406 | 415 | 422 | 501 => Meaning::Unsupported,
+        500..=599 => Meaning::Trouble,
+        _ => Meaning::Other,
+    }
+}
+
+/// Of a timeout: whether it is that of a version too large.
+fn is_too_large(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == TOO_LARGE_CAUSE || cause.message.contains(TOO_LARGE_PHRASE))
+        || status.message.contains(TOO_LARGE_PHRASE)
+}
+
+impl From<Status> for SourceError {
+    fn from(status: Status) -> Self {
+        Self::Status { status: Box::new(status), retry_after: None }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::List => "listing",
+            Self::StreamList => "streaming the list of",
+            Self::OpenWatch => "opening a watch of",
+            Self::Watch => "watching",
+        })
+    }
+}
+
+/// What a server says, in one line.
+struct Said<'a>(&'a Status);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Status { message, reason, code, .. } = self.0;
+        let reason = if reason.is_empty() { "no reason given" } else { reason };
+        if message.is_empty() { write!(f, "{reason} ({code})") } else { write!(f, "{message} ({reason}, {code})") }
+    }
+}
+
+/// An error and what stands behind it, in one line: for logs.
+pub(super) struct Chain<'a>(pub(super) &'a (dyn Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::StatusCause;
+    use kube::core::response::StatusDetails;
+
+    use super::*;
+
+    fn status(code: u16, reason: &str, message: &str) -> Status {
+        Status::failure(message, reason).with_code(code)
+    }
+
+    fn with_cause(status: Status, reason: &str, message: &str) -> Status {
+        let cause = StatusCause { reason: reason.into(), message: message.into(), field: String::new() };
+        let details = StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: vec![cause],
+            retry_after_seconds: 0,
+        };
+        status.with_details(details)
+    }
+
+    /// RE-16, RE-17, HC-21
+    #[test]
+    fn what_the_server_says_is_understood_in_all_its_encodings() {
+        let phrase = "Too large resource version: 20, current: 10";
+        let table = [
+            (status(410, "Expired", ""), Meaning::Expired),
+            (status(410, "Gone", ""), Meaning::Expired),
+            (status(410, "", "too old resource version"), Meaning::Expired),
+            (status(410, "SomethingNew", ""), Meaning::Expired),
+            (status(0, "Expired", ""), Meaning::Expired),
+            (status(410, "Forbidden", ""), Meaning::Other),
+            (with_cause(status(504, "Timeout", ""), "ResourceVersionTooLarge", ""), Meaning::TooLarge),
+            (with_cause(status(504, "Timeout", ""), "", phrase), Meaning::TooLarge),
+            (status(504, "Timeout", phrase), Meaning::TooLarge),
+            (status(504, "", phrase), Meaning::TooLarge),
+            (status(504, "Timeout", "it took too long"), Meaning::Trouble),
+            (status(500, "InternalError", phrase), Meaning::Trouble),
+            (status(429, "TooManyRequests", ""), Meaning::Overloaded),
+            (status(429, "", ""), Meaning::Overloaded),
+            (status(404, "NotFound", ""), Meaning::NotFound),
+            (status(404, "", ""), Meaning::NotFound),
+            (status(500, "InternalError", ""), Meaning::Trouble),
+            (status(503, "ServiceUnavailable", ""), Meaning::Trouble),
+            (status(422, "Invalid", ""), Meaning::Unsupported),
+            (status(400, "BadRequest", ""), Meaning::Unsupported),
+            (status(405, "MethodNotAllowed", ""), Meaning::Unsupported),
+            (status(401, "Unauthorized", ""), Meaning::Other),
+            (status(403, "Forbidden", ""), Meaning::Other),
+        ];
+        for (status, meaning) in table {
+            let shown = format!("{status:?}");
+            assert_eq!(SourceError::from(status).meaning(), meaning, "{shown}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_in_one_line_what_failed_and_why() {
+        let source = SourceError::from(status(403, "Forbidden", "pods is forbidden"));
+        let error = ListWatchError { attempt: Attempt::List, resource: "pods".into(), source };
+
+        assert_eq!(
+            Chain(&error).to_string(),
+            "listing pods failed: the server says: pods is forbidden (Forbidden, 403)"
+        );
+    }
+}

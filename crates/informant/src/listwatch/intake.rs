@@ -1,0 +1,140 @@
+//! Items become objects: scanned, looked up, decoded and transformed, or set aside.
+//!
+//! - **In:** one item, as JSON or ready.
+//! - **Out:** an object to be cached, or why it cannot be.
+//! - **Knows nothing of:** lists, watches, versions to come.
+
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use super::Item;
+use super::Quarantined;
+use crate::Cached;
+use crate::DecodeError;
+use crate::Identity;
+use crate::Key;
+use crate::RawObject;
+use crate::Scanner;
+
+/// Changes an object before it is cached, or says why that is not possible.
+pub(super) type Transform<O> =
+    Box<dyn Fn(&mut O) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+
+/// Makes an object of its JSON.
+pub(super) type Decode<O> = fn(&RawObject<'_>) -> Result<O, DecodeError>;
+
+/// Makes objects of items.
+pub(super) struct Intake<O> {
+    scanner: Scanner,
+    decode: Decode<O>,
+    transform: Option<Transform<O>>,
+}
+
+/// What became of an item.
+pub(super) type Taken<O> = Result<Arc<Cached<O>>, Box<Quarantined>>;
+
+/// Finds the object that is cached under a key.
+pub(super) type Known<'a, O> = &'a dyn Fn(&Key) -> Option<Arc<Cached<O>>>;
+
+/// For sources whose objects are ready.
+pub(super) fn decode_nothing<O>(raw: &RawObject<'_>) -> Result<O, DecodeError> {
+    let source = "it came as JSON, but only objects that are ready were expected".into();
+    Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
+}
+
+impl<O> Intake<O> {
+    pub(super) fn new(scanner: Scanner, decode: Decode<O>, transform: Option<Transform<O>>) -> Self {
+        Self { scanner, decode, transform }
+    }
+
+    /// Takes an item. What is known in the same state is not decoded again.
+    pub(super) fn take(&mut self, item: Item<O>, known: Known<'_, O>) -> Taken<O> {
+        match item {
+            Item::Json(json) => self.take_json(&json, known),
+            Item::Ready(object) => self.take_ready(object, known),
+        }
+    }
+
+    pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_, O>) -> Taken<O> {
+        match self.scanner.scan(json) {
+            Ok(raw) => make(raw, self.decode, self.transform.as_ref(), known, json),
+            Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
+        }
+    }
+
+    /// Takes the item that stands at the start of the bytes, and says how long it is; `None` if it is not complete, or not
+    /// as it should be.
+    pub(super) fn take_first(&mut self, json: &[u8], known: Known<'_, O>) -> Option<(Taken<O>, usize)> {
+        self.take_first_before(json, known, |_| true)
+    }
+
+    /// As [`take_first`](Self::take_first), if what follows the item is as it should be.
+    pub(super) fn take_first_before(
+        &mut self,
+        json: &[u8],
+        known: Known<'_, O>,
+        is_right: impl FnOnce(&[u8]) -> bool,
+    ) -> Option<(Taken<O>, usize)> {
+        let (raw, length) = self.scanner.scan_first(json).ok()?;
+        let (item, rest) = json.split_at(length);
+        is_right(rest).then(|| (make(raw, self.decode, self.transform.as_ref(), known, item), length))
+    }
+
+    fn take_ready(&mut self, object: Cached<O>, known: Known<'_, O>) -> Taken<O> {
+        if let Some(same) = same_state(object.identity(), known) {
+            return Ok(same);
+        }
+        let (identity, types, mut object) = object.into_parts();
+        match transform(&identity.key, &mut object, self.transform.as_ref()) {
+            Ok(()) => Ok(Arc::new(Cached::with_types(identity, types, object))),
+            Err(error) => Err(Box::new(Quarantined::new(error, Some(&identity), None))),
+        }
+    }
+}
+
+fn make<O>(
+    raw: RawObject<'_>,
+    decoder: Decode<O>,
+    transformer: Option<&Transform<O>>,
+    known: Known<'_, O>,
+    json: &[u8],
+) -> Taken<O> {
+    if let Some(same) = same_state(raw.identity(), known) {
+        return Ok(same);
+    }
+    let decoded = decode(&raw, decoder).and_then(|mut object| {
+        transform(&raw.identity().key, &mut object, transformer)?;
+        Ok(object)
+    });
+    match decoded {
+        Ok(object) => Ok(Arc::new(raw.into_cached(object))),
+        Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
+    }
+}
+
+fn same_state<O>(identity: &Identity, known: Known<'_, O>) -> Option<Arc<Cached<O>>> {
+    known(&identity.key).filter(|known| known.identity().is_same_state(identity))
+}
+
+/// A form of the user's own may panic; then the object is one that cannot be read.
+fn decode<O>(raw: &RawObject<'_>, decoder: Decode<O>) -> Result<O, DecodeError> {
+    let decoded = catch_unwind(AssertUnwindSafe(|| decoder(raw)));
+    decoded.unwrap_or_else(|panic| {
+        let source = panicked(&*panic).into();
+        Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
+    })
+}
+
+fn transform<O>(key: &Key, object: &mut O, transform: Option<&Transform<O>>) -> Result<(), DecodeError> {
+    let Some(transform) = transform else { return Ok(()) };
+    let transformed = catch_unwind(AssertUnwindSafe(|| transform(object)));
+    let outcome = transformed.unwrap_or_else(|panic| Err(panicked(&*panic).into()));
+    outcome.map_err(|source| DecodeError::Transform { key: key.clone(), source })
+}
+
+/// What a panic said.
+pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("no message"))
+}

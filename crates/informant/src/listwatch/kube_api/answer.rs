@@ -1,0 +1,100 @@
+//! Checks that an answer is one, before anybody reads it.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::Response;
+use http::header::CONTENT_ENCODING;
+use http::header::CONTENT_TYPE;
+use http::header::HeaderName;
+use http::header::LOCATION;
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::Status;
+
+use super::super::SourceError;
+
+/// An error's body is not worth more.
+const LONGEST_ERROR: usize = 64 << 10;
+/// What is quoted of a body that makes no sense.
+const QUOTED: usize = 200;
+
+/// The body, if the server says that it is what was asked for.
+pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError> {
+    let code = response.status();
+    if code.is_redirection() {
+        return Err(SourceError::Redirected { code: code.as_u16(), location: header(&response, LOCATION) });
+    }
+    if !code.is_success() {
+        let retry_after = header(&response, RETRY_AFTER).parse().ok().map(Duration::from_secs);
+        let body = beginning(response.into_body(), LONGEST_ERROR).await;
+        return Err(SourceError::Status { status: Box::new(status(code.as_u16(), &body)), retry_after });
+    }
+    let encoding = header(&response, CONTENT_ENCODING);
+    if !matches!(encoding.as_str(), "" | "identity") {
+        return Err(SourceError::Compressed { encoding });
+    }
+    let found = header(&response, CONTENT_TYPE);
+    let media_type = found.split(';').next().unwrap_or_default().trim();
+    if !media_type.is_empty() && !media_type.eq_ignore_ascii_case("application/json") {
+        let beginning = quote(&beginning(response.into_body(), QUOTED).await);
+        return Err(SourceError::ContentType { found, beginning });
+    }
+    Ok(response.into_body())
+}
+
+/// A request that got no answer, or an answer that broke off.
+pub(super) fn failed(error: kube::Error) -> SourceError {
+    let source = Box::new(error);
+    match is_refused(&*source) {
+        true => SourceError::Refused { source },
+        false => SourceError::Connection { source },
+    }
+}
+
+fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    let mut error = Some(error);
+    // Stacks nest a handful of errors; one that is its own source must not hold us up.
+    for _ in 0..16 {
+        let Some(current) = error else { return false };
+        if current.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        error = current.source();
+    }
+    false
+}
+
+/// What the server says, or what can be said for it if its words make no sense.
+fn status(code: u16, body: &[u8]) -> Status {
+    match serde_json::from_slice::<Status>(body) {
+        Ok(status) if status.is_failure() => Status { code, ..status },
+        Ok(_) | Err(_) => Status::failure(&quote(body), "").with_code(code),
+    }
+}
+
+fn header(response: &Response<Body>, name: HeaderName) -> String {
+    let value = response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    value.unwrap_or_default()
+}
+
+/// The first bytes of a body, or what came of them.
+async fn beginning(body: Body, length: usize) -> Vec<u8> {
+    let mut read = Vec::new();
+    let mut chunks = body.into_data_stream();
+    while read.len() < length
+        && let Some(Ok(chunk)) = chunks.next().await
+    {
+        let chunk: Bytes = chunk;
+        read.extend_from_slice(&chunk[..chunk.len().min(length - read.len())]);
+    }
+    read
+}
+
+fn quote(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(QUOTED)]).trim().to_owned()
+}

@@ -1,0 +1,264 @@
+//! The Kubernetes API as a source: one kind, in one scope.
+//!
+//! - **In:** what the reflector asks for.
+//! - **Out:** requests on a `kube::Client`, and the bytes of their answers ([`answer`] checks that they are answers).
+//! - **Knows nothing of:** objects, and what is done with the bytes.
+
+mod answer;
+
+use std::any::TypeId;
+
+use futures_util::StreamExt;
+use http::HeaderValue;
+use http::Request;
+use http::header::ACCEPT;
+use http::header::ACCEPT_ENCODING;
+use http_body_util::BodyExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::Client;
+use kube::client::Body;
+use kube::core::ApiResource;
+use kube::core::DynamicObject;
+use kube::core::TypeMeta;
+
+use super::ListPiece;
+use super::ListRequest;
+use super::ListStream;
+use super::ListWatch;
+use super::Served;
+use super::SourceError;
+use super::WatchPiece;
+use super::WatchRequest;
+use super::WatchStream;
+
+/// One kind of the Kubernetes API, in all namespaces or in one, perhaps selected by labels and fields.
+///
+/// It delivers bytes, so it fits every form of the objects: `KubeSource::of_kind::<Pod>` is the source for `Pod`,
+/// `Lazy<Pod>`, and projections of your own.
+///
+/// The client's own retries, which `kube::Config` switches on by default, come before those of the reflector; with
+/// `default_retry = false` the reflector sees each failure at once.
+#[derive(Clone)]
+pub struct KubeSource {
+    client: Client,
+    resource: ApiResource,
+    /// Whether objects of the kind live in namespaces, if that is known.
+    is_namespaced: Option<bool>,
+    is_metadata_only: bool,
+    namespace: Option<String>,
+    labels: String,
+    fields: String,
+}
+
+/// A scope that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScopeError {
+    /// Objects of this kind are not in namespaces.
+    #[error("{kind} is cluster-scoped: it cannot be watched in namespace {namespace:?}; leave the namespace out")]
+    ClusterScoped {
+        /// The kind.
+        kind: String,
+        /// The namespace that was asked for.
+        namespace: String,
+    },
+    /// No namespace can be called so.
+    #[error("{namespace:?} is no name of a namespace")]
+    BadNamespace {
+        /// What was asked for.
+        namespace: String,
+    },
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const METADATA: HeaderValue = HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+const METADATA_LIST: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+
+impl KubeSource {
+    /// A kind that is known at compile time. Of `PartialObjectMeta<K>`, only the metadata is asked for.
+    pub fn of_kind<K>(client: Client) -> Self
+    where
+        K: kube::Resource<DynamicType = (), Scope: 'static>,
+    {
+        let scope = TypeId::of::<K::Scope>();
+        let is_namespaced = match () {
+            () if scope == TypeId::of::<kube::core::NamespaceResourceScope>() => Some(true),
+            () if scope == TypeId::of::<kube::core::ClusterResourceScope>() => Some(false),
+            () => None,
+        };
+        let mut source = Self::dynamic(client, ApiResource::erase::<K>(&()));
+        source.is_namespaced = is_namespaced;
+        source.is_metadata_only = K::metadata_api();
+        source
+    }
+
+    /// A kind that is known at run time, such as one that was discovered.
+    pub fn dynamic(client: Client, resource: ApiResource) -> Self {
+        Self {
+            client,
+            resource,
+            is_namespaced: None,
+            is_metadata_only: false,
+            namespace: None,
+            labels: String::new(),
+            fields: String::new(),
+        }
+    }
+
+    /// Whether objects of the kind live in namespaces: discovery knows. Default: known for kinds of compile time, and for
+    /// others not checked.
+    #[must_use]
+    pub fn scoped(mut self, scope: &kube::discovery::Scope) -> Self {
+        self.is_namespaced = Some(*scope == kube::discovery::Scope::Namespaced);
+        self
+    }
+
+    /// Only the metadata: for [`PartialObjectMeta`](kube::core::PartialObjectMeta) of a dynamic kind. Default: all of an object.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.is_metadata_only = true;
+        self
+    }
+
+    /// Only objects of this namespace. Default: all namespaces.
+    ///
+    /// # Errors
+    ///
+    /// If objects of the kind are not in namespaces, or no namespace can be called so.
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, ScopeError> {
+        let namespace = namespace.into();
+        if self.is_namespaced == Some(false) {
+            return Err(ScopeError::ClusterScoped { kind: self.resource.kind, namespace });
+        }
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+        if namespace.is_empty() || !namespace.bytes().all(is_name) {
+            return Err(ScopeError::BadNamespace { namespace });
+        }
+        self.namespace = Some(namespace);
+        Ok(self)
+    }
+
+    /// Only objects with such labels: `app=web,tier!=cache`, which is how a `kube::core::Selector` is written. Default: any.
+    #[must_use]
+    pub fn with_labels(mut self, selector: impl Into<String>) -> Self {
+        self.labels = selector.into();
+        self
+    }
+
+    /// Only objects with such fields: `spec.nodeName=node-1`. Default: any.
+    #[must_use]
+    pub fn with_fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = selector.into();
+        self
+    }
+
+    /// A request for the objects of this kind and scope.
+    fn request(&self, accept: HeaderValue, query: &[(&str, &str)]) -> Result<Request<Body>, SourceError> {
+        let path = <DynamicObject as kube::Resource>::url_path(&self.resource, self.namespace.as_deref());
+        let selectors = [("labelSelector", &*self.labels), ("fieldSelector", &*self.fields)];
+        let pairs = query.iter().copied().chain(selectors).filter(|(_, value)| !value.is_empty());
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        get(&format!("{path}?{query}"), accept)
+    }
+
+    fn list_request(&self, asked: &ListRequest) -> Result<Request<Body>, SourceError> {
+        let limit = asked.limit.map(|limit| limit.to_string()).unwrap_or_default();
+        self.request(
+            if self.is_metadata_only { METADATA_LIST } else { JSON },
+            &[
+                ("resourceVersion", asked.version.as_str()),
+                ("resourceVersionMatch", if asked.is_exact { "Exact" } else { "" }),
+                ("limit", &limit),
+                ("continue", asked.continue_token.as_deref().unwrap_or_default()),
+            ],
+        )
+    }
+
+    fn watch_request(&self, asked: &WatchRequest) -> Result<Request<Body>, SourceError> {
+        let timeout = asked.timeout.as_secs().to_string();
+        let streams = asked.sends_initial_events;
+        let mut request = self.request(
+            if self.is_metadata_only { METADATA } else { JSON },
+            &[
+                ("watch", "true"),
+                ("resourceVersion", asked.version.as_str()),
+                ("allowWatchBookmarks", "true"),
+                ("timeoutSeconds", &timeout),
+                ("sendInitialEvents", if streams { "true" } else { "" }),
+                ("resourceVersionMatch", if streams { "NotOlderThan" } else { "" }),
+            ],
+        )?;
+        // Servers from 1.37 on may compress a watch event by event, which no decompressing layer understands.
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        Ok(request)
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Body, SourceError> {
+        let response = self.client.send(request).await.map_err(answer::failed)?;
+        answer::check(response).await
+    }
+}
+
+impl<O> ListWatch<O> for KubeSource {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<O>, SourceError> {
+        let body = self.send(self.list_request(&request)?).await?;
+        Ok(body.into_data_stream().map(|chunk| chunk.map(ListPiece::Body).map_err(answer::failed)).boxed())
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<O>, SourceError> {
+        let body = self.send(self.watch_request(&request)?).await?;
+        Ok(body.into_data_stream().map(|chunk| chunk.map(WatchPiece::Body).map_err(answer::failed)).boxed())
+    }
+
+    /// Asks discovery.
+    async fn is_served(&self) -> Served {
+        let root = if self.resource.group.is_empty() { "api" } else { "apis" };
+        let Ok(request) = get(&format!("/{root}/{}", self.resource.api_version), JSON) else { return Served::Unknown };
+        let body = match self.send(request).await {
+            Ok(body) => body,
+            Err(error) if error.code() == Some(404) => return Served::No,
+            Err(_) => return Served::Unknown,
+        };
+        let Ok(bytes) = body.collect_bytes().await else { return Served::Unknown };
+        match serde_json::from_slice::<APIResourceList>(&bytes) {
+            Ok(list) if list.resources.iter().any(|resource| resource.name == self.resource.plural) => Served::Yes,
+            Ok(_) => Served::No,
+            Err(_) => Served::Unknown,
+        }
+    }
+
+    fn can_stream_lists(&self) -> bool {
+        true
+    }
+
+    fn types(&self) -> TypeMeta {
+        match self.is_metadata_only {
+            true => TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() },
+            false => TypeMeta { api_version: self.resource.api_version.clone(), kind: self.resource.kind.clone() },
+        }
+    }
+
+    /// As in `kubectl`: `pods`, `deployments.apps`.
+    fn name(&self) -> String {
+        match self.resource.group.as_str() {
+            "" => self.resource.plural.clone(),
+            group => format!("{}.{group}", self.resource.plural),
+        }
+    }
+}
+
+impl std::fmt::Debug for KubeSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubeSource")
+            .field("resource", &self.resource)
+            .field("namespace", &self.namespace)
+            .field("labels", &self.labels)
+            .field("fields", &self.fields)
+            .finish_non_exhaustive()
+    }
+}
+
+fn get(uri: &str, accept: HeaderValue) -> Result<Request<Body>, SourceError> {
+    Request::get(uri).header(ACCEPT, accept).body(Body::empty()).map_err(SourceError::other)
+}

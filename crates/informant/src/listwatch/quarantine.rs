@@ -1,0 +1,221 @@
+//! Objects that are on the server but cannot be read: set aside, so that they harm nobody else.
+//!
+//! - **In:** what could not be read, and news of objects that can.
+//! - **Out:** a list that anybody can look at.
+//! - **Knows nothing of:** why it could not be read, beyond the error.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::DecodeError;
+use crate::Identity;
+use crate::Key;
+use crate::ResourceVersion;
+use crate::Uid;
+
+/// An object that could not be read.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Quarantined {
+    /// Which one, if that could be read.
+    pub key: Option<Key>,
+    /// Which life of it; empty if that could not be read.
+    pub uid: Uid,
+    /// Which state of it; empty if that could not be read.
+    pub version: ResourceVersion,
+    /// Why.
+    pub error: Arc<DecodeError>,
+    /// Its bytes as they came; `None` if those of all quarantined objects together would be too many, or if the source gave
+    /// none.
+    pub json: Option<Bytes>,
+    /// When it came.
+    pub at: Instant,
+}
+
+/// What is quarantined now; a clone looks at the same.
+#[derive(Clone, Default)]
+pub(super) struct Quarantine {
+    shared: Arc<Mutex<Entries>>,
+}
+
+/// Objects that were set aside.
+#[derive(Default)]
+pub(super) struct Entries {
+    by_key: HashMap<Key, Quarantined>,
+    /// Those that nobody can name: only the last few.
+    nameless: VecDeque<Quarantined>,
+    /// How many bytes are kept.
+    bytes: usize,
+}
+
+/// How many bytes are kept at most.
+const KEPT_BYTES: usize = 1 << 20;
+const KEPT_NAMELESS: usize = 16;
+
+impl Quarantined {
+    /// From the error, and the identity as far as it was read.
+    pub(super) fn new(error: DecodeError, identity: Option<&Identity>, json: Option<&[u8]>) -> Self {
+        Self {
+            key: identity.map(|identity| &identity.key).or(error.key()).cloned(),
+            uid: identity.map_or_else(Uid::default, |identity| identity.uid.clone()),
+            version: identity.map_or_else(ResourceVersion::default, |identity| identity.version.clone()),
+            error: Arc::new(error),
+            // Copied: a slice would keep all bytes that came with it.
+            json: json.filter(|json| json.len() <= KEPT_BYTES).map(Bytes::copy_from_slice),
+            at: Instant::now(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.json.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Whether both are the same state of the same object.
+    fn is_same(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.version == other.version && self.error.to_string() == other.error.to_string()
+    }
+}
+
+impl Quarantine {
+    /// Sets an object aside; says whether that is news.
+    pub(super) fn add(&self, object: Quarantined) -> bool {
+        self.shared.lock().add(object)
+    }
+
+    /// The object was read, or is gone.
+    pub(super) fn release(&self, key: &Key) {
+        self.shared.lock().remove(key);
+    }
+
+    /// Whether nothing is quarantined.
+    pub(super) fn is_empty(&self) -> bool {
+        let entries = self.shared.lock();
+        entries.by_key.is_empty() && entries.nameless.is_empty()
+    }
+
+    /// A list has all that exists: what it did not set aside is no longer quarantined. Gives what is news.
+    pub(super) fn replace(&self, entries: Entries) -> Vec<Quarantined> {
+        let mut current = self.shared.lock();
+        let old = std::mem::replace(&mut *current, entries);
+        let is_news = |object: &&Quarantined| match &object.key {
+            Some(key) => old.by_key.get(key).is_none_or(|before| !before.is_same(object)),
+            None => old.nameless.iter().all(|before| !before.is_same(object)),
+        };
+        current.iter().filter(is_news).cloned().collect()
+    }
+
+    /// All of it, those with names first.
+    pub(super) fn list(&self) -> Vec<Quarantined> {
+        self.shared.lock().iter().cloned().collect()
+    }
+}
+
+impl Entries {
+    fn iter(&self) -> impl Iterator<Item = &Quarantined> {
+        self.by_key.values().chain(&self.nameless)
+    }
+
+    /// Those that can be named.
+    pub(super) fn names(&self) -> Vec<(Key, Uid)> {
+        self.by_key.iter().map(|(key, object)| (key.clone(), object.uid.clone())).collect()
+    }
+
+    /// Sets an object aside; says whether that is news.
+    pub(super) fn add(&mut self, mut object: Quarantined) -> bool {
+        let Some(key) = object.key.clone() else {
+            self.keep_bytes(&mut object);
+            self.nameless.push_back(object);
+            if self.nameless.len() > KEPT_NAMELESS
+                && let Some(oldest) = self.nameless.pop_front()
+            {
+                self.bytes -= oldest.size();
+            }
+            return true;
+        };
+        let before = self.remove(&key);
+        let is_news = before.is_none_or(|before| !before.is_same(&object));
+        self.keep_bytes(&mut object);
+        self.by_key.insert(key, object);
+        is_news
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Quarantined> {
+        let removed = self.by_key.remove(key)?;
+        self.bytes -= removed.size();
+        Some(removed)
+    }
+
+    fn keep_bytes(&mut self, object: &mut Quarantined) {
+        if self.bytes + object.size() > KEPT_BYTES {
+            object.json = None;
+        }
+        self.bytes += object.size();
+    }
+}
+
+impl fmt::Debug for Quarantined {
+    /// Without its bytes: they may be many, or secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quarantined")
+            .field("key", &self.key)
+            .field("uid", &self.uid)
+            .field("version", &self.version)
+            .field("error", &self.error)
+            .field("bytes", &self.size())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bad(name: &str, version: &str, bytes: usize) -> Quarantined {
+        let identity = Identity { key: name.parse().unwrap(), uid: "u".into(), version: version.into() };
+        Quarantined::new(DecodeError::NoName, Some(&identity), Some(&vec![b'x'; bytes]))
+    }
+
+    #[test]
+    fn the_same_state_is_news_once() {
+        let quarantine = Quarantine::default();
+        assert!(quarantine.add(bad("a", "1", 5)));
+        assert!(!quarantine.add(bad("a", "1", 5)));
+        assert!(quarantine.add(bad("a", "2", 5)));
+
+        let mut listed = Entries::default();
+        listed.add(bad("a", "2", 5));
+        listed.add(bad("b", "1", 5));
+        let news = quarantine.replace(listed);
+
+        assert_eq!(news.iter().map(|object| object.key.clone().unwrap().to_string()).collect::<Vec<_>>(), ["b"]);
+        quarantine.release(&"a".parse().unwrap());
+        assert!(quarantine.replace(Entries::default()).is_empty());
+        assert!(quarantine.is_empty());
+    }
+
+    #[test]
+    fn the_bytes_that_are_kept_are_bounded_and_freed() {
+        let quarantine = Quarantine::default();
+        for number in 0..100 {
+            quarantine.add(bad(&format!("o{number}"), "1", KEPT_BYTES / 10));
+        }
+        let kept = |quarantine: &Quarantine| quarantine.list().iter().filter(|object| object.json.is_some()).count();
+        assert_eq!((quarantine.list().len(), kept(&quarantine)), (100, 10));
+
+        for number in 0..100 {
+            quarantine.release(&format!("o{number}").parse().unwrap());
+        }
+        assert_eq!(quarantine.shared.lock().bytes, 0);
+        for _ in 0..100 {
+            quarantine.add(Quarantined::new(DecodeError::NoName, None, Some(b"{}")));
+        }
+        assert_eq!(quarantine.list().len(), KEPT_NAMELESS);
+        assert_eq!(quarantine.shared.lock().bytes, 2 * KEPT_NAMELESS);
+    }
+}

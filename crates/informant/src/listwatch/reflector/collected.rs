@@ -1,0 +1,86 @@
+//! What a list has brought so far: nobody sees it before it is complete.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::super::intake::Taken;
+use super::super::quarantine::Entries;
+use crate::Cached;
+use crate::Key;
+use crate::Relist;
+use crate::ResourceVersion;
+
+/// The items of a list, in its order.
+pub(super) struct Collected<O> {
+    objects: Vec<Arc<Cached<O>>>,
+    quarantined: Entries,
+}
+
+/// The objects of a streamed list, which may still change while it comes.
+pub(super) struct Snapshot<O> {
+    objects: HashMap<Key, Arc<Cached<O>>>,
+    quarantined: Entries,
+}
+
+impl<O> Collected<O> {
+    pub(super) fn new() -> Self {
+        Self { objects: Vec::new(), quarantined: Entries::default() }
+    }
+
+    pub(super) fn push(&mut self, taken: Taken<O>) {
+        match taken {
+            Ok(object) => self.objects.push(object),
+            Err(quarantined) => {
+                self.quarantined.add(*quarantined);
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// The objects in some order, as a list of this version.
+    pub(super) fn into_relist(self, version: ResourceVersion) -> (Relist<O>, Entries) {
+        let Self { mut objects, quarantined } = self;
+        objects.shrink_to_fit();
+        (Relist { version, objects, quarantined: quarantined.names() }, quarantined)
+    }
+
+    pub(super) fn objects(&self) -> &[Arc<Cached<O>>] {
+        &self.objects
+    }
+}
+
+impl<O> Snapshot<O> {
+    pub(super) fn new() -> Self {
+        Self { objects: HashMap::new(), quarantined: Entries::default() }
+    }
+
+    /// An object is there, or has changed; says whether it is new.
+    pub(super) fn upsert(&mut self, taken: Taken<O>) -> bool {
+        match taken {
+            Ok(object) => {
+                self.quarantined.remove(object.key());
+                self.objects.insert(object.key().clone(), object).is_none()
+            }
+            // The last state that could be read stays, as in the cache.
+            Err(quarantined) => self.quarantined.add(*quarantined),
+        }
+    }
+
+    /// An object is gone.
+    pub(super) fn remove(&mut self, key: &Key) {
+        self.objects.remove(key);
+        self.quarantined.remove(key);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn into_collected(self) -> Collected<O> {
+        Collected { objects: self.objects.into_values().collect(), quarantined: self.quarantined }
+    }
+}

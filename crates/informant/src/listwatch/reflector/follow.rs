@@ -1,0 +1,262 @@
+//! The changes, one watch after the other.
+
+use tokio::time::Instant;
+use tokio::time::timeout_at;
+use tracing::debug;
+use tracing::trace;
+use tracing::warn;
+
+use super::super::Attempt;
+use super::super::Destination;
+use super::super::ListWatch;
+use super::super::SourceError;
+use super::super::WatchRequest;
+use super::super::intake::Taken;
+use super::super::rules::endings::AfterWatch;
+use super::super::rules::endings::Ending;
+use super::super::rules::endings::SHORT;
+use super::super::rules::endings::after_watch;
+use super::super::rules::resume::Moved;
+use super::reader::EventReader;
+use super::reader::Happening;
+use super::rounds::Over;
+use super::rounds::Rounds;
+use crate::ResourceVersion;
+
+/// How far one watch has come.
+struct Progress {
+    /// The watch began without a version: what exists is told in no order, until something changes.
+    is_unordered: bool,
+    has_moved: bool,
+    events: u64,
+}
+
+impl<O, L, D> Rounds<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    /// Watches from where the list ended, or goes on with a stream that began with the list, until that cannot go on.
+    pub(super) async fn follow(&mut self, mut stream: Option<EventReader<O>>) -> Over {
+        let mut failures = 0;
+        let mut resync_at = self.next_resync();
+        loop {
+            let begun = Instant::now();
+            let version = self.resume.watch();
+            let is_unordered = stream.is_none() && matches!(version.as_str(), "" | "0");
+            let mut progress = Progress { is_unordered, has_moved: false, events: 0 };
+            let opened = match stream.take() {
+                Some(reader) => Ok(reader),
+                None => {
+                    debug!(kind = self.resource(), rv = %version, "opening a watch");
+                    let timeout = self.random_watch_timeout();
+                    self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
+                }
+            };
+            let (ending, error) = match opened {
+                Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
+                Ok(mut reader) => {
+                    self.watching();
+                    match self.read_changes(&mut reader, &mut progress, &mut resync_at).await {
+                        Ok(()) => (Ending::Cleanly, None),
+                        Err(error) => (Ending::Failed(error.meaning()), Some(error)),
+                    }
+                }
+            };
+            let lived = begun.elapsed();
+            let (attempt, was_of_use) = match ending {
+                Ending::Unopened(_) => (Attempt::OpenWatch, false),
+                Ending::Cleanly | Ending::Failed(_) => (Attempt::Watch, progress.has_moved || lived >= SHORT),
+            };
+            failures = if was_of_use { 0 } else { failures + 1 };
+            let now = Instant::now();
+            let window = &mut self.window;
+            match after_watch(ending, was_of_use, failures.max(1), || window.allows(now)) {
+                AfterWatch::Reopen => {
+                    if let Some(error) = error {
+                        self.failed(attempt, error);
+                    }
+                }
+                AfterWatch::ReopenLater => {
+                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived }));
+                    self.wait(error).await;
+                }
+                AfterWatch::Relist => {
+                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived }));
+                    // Those that come within a watch are everyday life.
+                    return Over { error, is_heard: attempt == Attempt::OpenWatch };
+                }
+            }
+        }
+    }
+
+    /// Passes on what comes until the watch ends.
+    async fn read_changes(
+        &mut self,
+        reader: &mut EventReader<O>,
+        progress: &mut Progress,
+        resync_at: &mut Option<Instant>,
+    ) -> Result<(), SourceError> {
+        loop {
+            while let Some(incoming) = reader.next_here()? {
+                // What a watch brings is news, so there is no point in looking for it in the cache.
+                let happening = incoming.understand(&mut self.intake, &|_| None)?;
+                self.pass_on(happening, progress)?;
+            }
+            self.show(reader, progress);
+            let full_since = Instant::now();
+            self.destination.room().await;
+            // While we do not listen, the watch is not silent.
+            reader.heard += full_since.elapsed();
+
+            let patience = self.watchdog.patience(reader.timeout);
+            let deadline = reader.heard + patience;
+            let wake = resync_at.map_or(deadline, |resync_at| resync_at.min(deadline));
+            match timeout_at(wake, reader.wait()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Ok(()),
+                Ok(Err(error)) => return Err(error),
+                Err(_) if resync_at.is_some_and(|resync_at| Instant::now() >= resync_at) => {
+                    self.resync();
+                    *resync_at = self.next_resync();
+                }
+                Err(_) => return Err(SourceError::Silent { after: patience }),
+            }
+        }
+    }
+
+    fn pass_on(&mut self, happening: Happening<O>, progress: &mut Progress) -> Result<(), SourceError> {
+        match happening {
+            Happening::Added(taken) => {
+                if let Some(object) = self.check(taken, progress, !progress.is_unordered)? {
+                    self.destination.add(object);
+                }
+            }
+            Happening::Modified(taken) => {
+                progress.is_unordered = false;
+                if let Some(object) = self.check(taken, progress, true)? {
+                    self.destination.update(object);
+                }
+            }
+            Happening::Deleted(taken) => {
+                progress.is_unordered = false;
+                self.pass_on_delete(taken, progress)?;
+            }
+            Happening::Bookmark { version, .. } => {
+                progress.is_unordered = false;
+                self.watchdog.bookmark(Instant::now());
+                self.advance(&version, progress)?;
+                self.destination.bookmark(version);
+            }
+            Happening::Unknown { kind, version } => {
+                progress.is_unordered = false;
+                warn!(kind = self.resource(), event = kind, rv = %version, "unknown event");
+                self.advance(&version, progress)?;
+                self.destination.bookmark(version);
+            }
+        }
+        Ok(())
+    }
+
+    /// The object, if it is one; else it is set aside, and counts as told.
+    fn check(
+        &mut self,
+        taken: Taken<O>,
+        progress: &mut Progress,
+        is_ordered: bool,
+    ) -> Result<Option<std::sync::Arc<crate::Cached<O>>>, SourceError> {
+        let version = match &taken {
+            Ok(object) => object.version(),
+            Err(bad) => &bad.version,
+        };
+        let is_certain = taken.as_ref().map_or_else(|bad| !bad.version.is_empty(), |_| true);
+        if is_ordered && is_certain {
+            self.advance(version, progress)?;
+        }
+        match taken {
+            Ok(object) => {
+                if !self.quarantine.is_empty() {
+                    self.quarantine.release(object.key());
+                }
+                Ok(Some(object))
+            }
+            Err(bad) => {
+                if is_ordered && is_certain {
+                    self.destination.bookmark(bad.version.clone());
+                }
+                if self.quarantine.add((*bad).clone()) {
+                    self.tell_of_quarantined(&bad);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn pass_on_delete(&mut self, taken: Taken<O>, progress: &mut Progress) -> Result<(), SourceError> {
+        match taken {
+            Ok(object) => {
+                self.advance(object.version(), progress)?;
+                if !self.quarantine.is_empty() {
+                    self.quarantine.release(object.key());
+                }
+                self.destination.delete(object);
+            }
+            Err(bad) => {
+                let version = Some(bad.version.clone()).filter(|version| !version.is_empty());
+                if let Some(version) = &version {
+                    self.advance(version, progress)?;
+                }
+                self.tell_of_quarantined(&bad);
+                match &bad.key {
+                    Some(key) => {
+                        self.quarantine.release(key);
+                        self.destination.delete_unread(key, version);
+                    }
+                    None => {
+                        self.quarantine.add(*bad);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An event of this version has come.
+    fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
+        trace!(kind = self.resource(), rv = %version, "event");
+        progress.events += 1;
+        match self.resume.observe(version) {
+            Moved::Forward => progress.has_moved = true,
+            // A source without versions says at least that something happened.
+            Moved::Nowhere => progress.has_moved |= version.is_empty(),
+            Moved::Back => return Err(SourceError::WentBack { from: self.resume.watch(), to: version.clone() }),
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, reader: &EventReader<O>, progress: &mut Progress) {
+        let events = std::mem::take(&mut progress.events);
+        if events == 0 {
+            return;
+        }
+        let version = self.resume.watch();
+        self.status.note(|status| {
+            status.version = Some(version);
+            status.last_event = Some(reader.heard);
+            status.events += events;
+        });
+    }
+
+    fn resync(&self) {
+        if let Some(resync) = &self.settings.resync
+            && (resync.is_due)()
+        {
+            self.destination.resync();
+        }
+    }
+
+    fn next_resync(&self) -> Option<Instant> {
+        self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
+    }
+}

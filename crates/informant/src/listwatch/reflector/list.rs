@@ -1,0 +1,157 @@
+//! Everything that exists, page by page.
+
+use tokio::time::timeout;
+
+use futures_util::StreamExt;
+
+use super::super::Attempt;
+use super::super::Destination;
+use super::super::ListPiece;
+use super::super::ListRequest;
+use super::super::ListWatch;
+use super::super::SourceError;
+use super::super::error::Meaning;
+use super::super::frames::ListCutter;
+use super::super::frames::ListHead;
+use super::super::frames::ListMetadata;
+use super::super::frames::ListPart;
+use super::collected::Collected;
+use super::reader::EventReader;
+use super::rounds::Over;
+use super::rounds::Rounds;
+use super::rounds::known;
+use super::status::Activity;
+
+impl<O, L, D> Rounds<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    /// Brings the destination up to date; gives the watch that goes on from there, if there is one already.
+    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader<O>>, Over> {
+        let now = tokio::time::Instant::now();
+        let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
+        if may_stream
+            && self.source.can_stream_lists()
+            && let Some(stream) = self.stream().await
+        {
+            return Ok(Some(stream));
+        }
+        self.list().await.map(|()| None)
+    }
+
+    async fn list(&mut self) -> Result<(), Over> {
+        loop {
+            let request = self.resume.list();
+            let before = self.resume.watch();
+            self.status.set(Activity::Listing { objects: 0 });
+            let failure = match self.list_pages(&request).await {
+                Ok((listed, version, is_paged)) => {
+                    match self.accept(&request.version, listed, version.clone(), is_paged) {
+                        true => return Ok(()),
+                        false => SourceError::WentBack { from: before, to: version },
+                    }
+                }
+                Err(error) => {
+                    if let Meaning::Expired | Meaning::TooLarge = error.meaning() {
+                        self.resume.unavailable();
+                    }
+                    error
+                }
+            };
+            let asks_for_newest = self.resume.list().version.is_empty() && !request.version.is_empty();
+            let error = self.failed(Attempt::List, failure);
+            if !(asks_for_newest && std::mem::take(&mut self.may_repeat)) {
+                return Err(Over { error, is_heard: true });
+            }
+        }
+    }
+
+    /// All pages; gives the version of the first, and whether there were more.
+    pub(super) async fn list_pages(
+        &mut self,
+        request: &ListRequest,
+    ) -> Result<(Collected<O>, crate::ResourceVersion, bool), SourceError> {
+        let mut collected = Collected::new();
+        let mut page = request.clone();
+        let mut version = None;
+        loop {
+            let reuses = self.reuses_for(&request.version);
+            let metadata = match self.list_page(page.clone(), reuses, &mut collected).await {
+                Ok(metadata) => metadata,
+                Err(error)
+                    if error.meaning() == Meaning::Expired
+                        && page.continue_token.is_some()
+                        && std::mem::take(&mut self.may_repeat) =>
+                {
+                    // The rest of the pages is gone, but all in one may still be had.
+                    self.failed(Attempt::List, error);
+                    (page, collected, version) = (request.unpaged(), Collected::new(), None);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let is_first = version.is_none();
+            let version = version.get_or_insert(metadata.resource_version);
+            if metadata.continue_token.is_empty() {
+                return Ok((collected, version.clone(), !is_first));
+            }
+            if page.continue_token.as_ref() == Some(&metadata.continue_token) {
+                return Err(SourceError::other("the server gave the same continue token twice"));
+            }
+            page = request.next_page(metadata.continue_token);
+        }
+    }
+
+    async fn list_page(
+        &mut self,
+        request: ListRequest,
+        reuses: bool,
+        collected: &mut Collected<O>,
+    ) -> Result<ListMetadata, SourceError> {
+        let patience = self.settings.patience;
+        let silent = |_| SourceError::Silent { after: patience };
+        let mut pieces = timeout(patience, self.source.list(request)).await.map_err(silent)??;
+        let known = known(&self.settings, reuses);
+        let mut cutter = ListCutter::with_limit(self.settings.size_limit);
+        let (mut end, mut has_body) = (None, false);
+        while let Some(piece) = timeout(patience, pieces.next()).await.map_err(silent)? {
+            match piece? {
+                ListPiece::Body(chunk) => {
+                    has_body = true;
+                    cutter.push(chunk);
+                    while let Some(part) = cutter.next_unless(|bytes| {
+                        let (taken, length) = self.intake.take_first(bytes, &known)?;
+                        collected.push(taken);
+                        Some(length)
+                    })? {
+                        match part {
+                            ListPart::Item(json) => collected.push(self.intake.take_json(&json, &known)),
+                            ListPart::End(head) => end = Some(self.check_head(head)?),
+                        }
+                    }
+                }
+                ListPiece::Item(item) => collected.push(self.intake.take(item, &known)),
+                ListPiece::End(metadata) => end = Some(metadata),
+            }
+            let objects = collected.len();
+            self.status.note(|status| status.activity = Activity::Listing { objects });
+        }
+        if has_body || end.is_none() {
+            cutter.finish()?;
+        }
+        end.ok_or(SourceError::EndedEarly)
+    }
+
+    /// A list of something else is none; one that does not say what it is of is believed.
+    fn check_head(&self, head: ListHead) -> Result<ListMetadata, SourceError> {
+        let expected = self.source.types().api_version;
+        let ListHead { api_version, kind, metadata } = head;
+        // Some servers call every list `v1, List`.
+        if expected.is_empty() || api_version.is_empty() || api_version == expected || kind == "List" {
+            return Ok(metadata);
+        }
+        Err(SourceError::WrongList { expected, found: format!("{api_version}, {kind}") })
+    }
+}

@@ -1,0 +1,313 @@
+//! Keeps a destination in step with a source, whatever happens.
+//!
+//! - **In:** a [source](ListWatch) and settings.
+//! - **Out:** changes, to a [`Destination`]; a [status](ReflectorStatus) that anybody can look at.
+//! - **Knows nothing of:** HTTP, queues, caches.
+//!
+//! [`rounds`] is the loop: bring everything up to date ([`list`], or [`stream`] if the source can), then [`follow`] the
+//! changes, until that fails; then wait and begin again. What to do is decided by the plain rules of
+//! [`rules`](super::rules); here it is done.
+
+mod collected;
+mod follow;
+mod list;
+mod reader;
+mod rounds;
+mod status;
+mod stream;
+
+use std::error::Error;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select;
+
+use self::rounds::Rounds;
+use self::status::StatusBoard;
+use super::Backoff;
+use super::Destination;
+use super::ListWatch;
+use super::ListWatchError;
+use super::Quarantined;
+use super::StreamingSupport;
+use super::frames::DEFAULT_LIMIT;
+use super::intake::Decode;
+use super::intake::Intake;
+use super::intake::Transform;
+use super::intake::decode_nothing;
+use super::quarantine::Quarantine;
+use crate::KnownObjects;
+use crate::Object;
+use crate::Scanner;
+
+pub use self::status::Activity;
+pub use self::status::ReflectorHandle;
+pub use self::status::ReflectorStatus;
+
+/// Keeps a destination in step with a source; see the [module's page](super) for an example.
+///
+/// It asks for everything that exists, as a stream where the source can do that and else as a list, and then follows the
+/// changes. Whatever goes wrong, it goes on from the version where it was if that is possible, and asks for everything anew
+/// if not; each attempt after a failure waits, longer each time. Whoever wants to know looks at its [handle](Self::handle).
+pub struct Reflector<O, L, D> {
+    rounds: Rounds<O, L, D>,
+    handle: ReflectorHandle,
+}
+
+/// Settings of a [`Reflector`].
+pub struct ReflectorBuilder<O, L, D> {
+    source: L,
+    destination: D,
+    decode: Decode<O>,
+    transform: Option<Transform<O>>,
+    keeps_managed_fields: bool,
+    settings: Settings<O>,
+}
+
+/// What does not change while it runs.
+struct Settings<O> {
+    known: Option<Arc<dyn KnownObjects<O>>>,
+    page_size: Option<u32>,
+    size_limit: usize,
+    backoff: Backoff,
+    streaming: Option<StreamingSupport>,
+    streaming_deadline: Duration,
+    verifies_streams: bool,
+    watch_timeout: Duration,
+    patience: Duration,
+    retries_server_errors_for: Duration,
+    resync: Option<Resync>,
+    on_error: Option<Hear<ListWatchError>>,
+    on_quarantine: Option<Hear<Quarantined>>,
+}
+
+/// Somebody who is told.
+type Hear<T> = Box<dyn Fn(&T) + Send + Sync>;
+
+struct Resync {
+    period: Duration,
+    is_due: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// The least time that a watch is asked to last.
+const SHORTEST_WATCH: Duration = Duration::from_secs(300);
+
+impl<O, L, D> Reflector<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    /// A reflector with settings, for objects that come as JSON.
+    pub fn builder(source: L, destination: D) -> ReflectorBuilder<O, L, D>
+    where
+        O: Object,
+    {
+        ReflectorBuilder::new(source, destination, O::decode)
+    }
+
+    /// A reflector with settings, for a source whose objects come [ready](super::Item::Ready): they can be of any type.
+    pub fn of_ready_objects(source: L, destination: D) -> ReflectorBuilder<O, L, D> {
+        ReflectorBuilder::new(source, destination, decode_nothing)
+    }
+
+    /// Looks at what it does, also while it runs.
+    pub fn handle(&self) -> ReflectorHandle {
+        self.handle.clone()
+    }
+
+    /// Runs until `stop` is done. Whatever was under way then is given up: no request, watch or wait is left.
+    ///
+    /// Cancel safe in the same sense: dropping it stops it.
+    ///
+    /// # Panics
+    ///
+    /// If the source or the destination does.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let Self { rounds, handle: _ } = self;
+        select(pin!(stop), pin!(rounds.run())).await;
+    }
+}
+
+impl<O, L, D> ReflectorBuilder<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    fn new(source: L, destination: D, decode: Decode<O>) -> Self {
+        let settings = Settings {
+            known: None,
+            page_size: None,
+            size_limit: DEFAULT_LIMIT,
+            backoff: Backoff::default(),
+            streaming: Some(StreamingSupport::new()),
+            streaming_deadline: Duration::from_secs(30),
+            verifies_streams: false,
+            watch_timeout: SHORTEST_WATCH,
+            patience: Duration::from_secs(120),
+            retries_server_errors_for: Duration::ZERO,
+            resync: None,
+            on_error: None,
+            on_quarantine: None,
+        };
+        Self { source, destination, decode, transform: None, keeps_managed_fields: false, settings }
+    }
+
+    /// Does not decode what the consumer's cache has in the same state (uid and version): a list of what is known already
+    /// costs a fraction. Default: no cache is known, so everything is decoded.
+    ///
+    /// Leave it out for servers that change an object without changing its version.
+    #[must_use]
+    pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
+        self.settings.known = Some(known);
+        self
+    }
+
+    /// Changes each object before anybody sees it, once; such as to drop what nobody needs. It cannot change who the
+    /// object is. One for which it fails is set aside like one that cannot be decoded. Default: nothing is changed.
+    #[must_use]
+    pub fn transform<E>(mut self, transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static) -> Self
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.transform = Some(Box::new(move |object| transform(object).map_err(Into::into)));
+        self
+    }
+
+    /// Keeps `metadata.managedFields`, a third of a typical object. Default: cut.
+    #[must_use]
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keeps_managed_fields = true;
+        self
+    }
+
+    /// Asks for lists in pages of this size, always. Default: pages of 500 where they help.
+    #[must_use]
+    pub fn page_size(mut self, items: u32) -> Self {
+        self.settings.page_size = Some(items.max(1));
+        self
+    }
+
+    /// The largest object that is taken, in bytes of JSON. Default: 64 MiB.
+    #[must_use]
+    pub fn size_limit(mut self, bytes: usize) -> Self {
+        self.settings.size_limit = bytes;
+        self
+    }
+
+    /// How delays grow. Default: that of [`Backoff`].
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.settings.backoff = backoff;
+        self
+    }
+
+    /// Shares what is known of the server's ability to stream lists with other reflectors of the same client and kind.
+    /// Default: each finds out by itself.
+    #[must_use]
+    pub fn streaming(mut self, support: StreamingSupport) -> Self {
+        self.settings.streaming = Some(support);
+        self
+    }
+
+    /// Never asks for lists as streams. Default: if the source can, and until the server says no.
+    #[must_use]
+    pub fn without_streaming(mut self) -> Self {
+        self.settings.streaming = None;
+        self
+    }
+
+    /// How long a streamed list may bring nothing new before it is taken for one that never ends. Default: 30 s.
+    #[must_use]
+    pub fn streaming_deadline(mut self, deadline: Duration) -> Self {
+        self.settings.streaming_deadline = deadline;
+        self
+    }
+
+    /// Compares each streamed list with a list of the same version; if they differ, says so and uses lists. It costs as
+    /// much again. Default: no.
+    #[must_use]
+    pub fn verify_streams(mut self) -> Self {
+        self.settings.verifies_streams = true;
+        self
+    }
+
+    /// Asks for watches of at least this length; each is up to twice as long, by chance. Default, and least: five minutes.
+    #[must_use]
+    pub fn watch_timeout(mut self, least: Duration) -> Self {
+        self.settings.watch_timeout = least.max(SHORTEST_WATCH);
+        self
+    }
+
+    /// How long to wait for the first bytes of an answer, or the next bytes of a list, before the connection is taken for
+    /// dead. Default: two minutes, twice what an API server gives itself.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.settings.patience = patience;
+        self
+    }
+
+    /// Takes errors of the server (5xx) within a watch as passing for this time: the watch is opened again, after a delay,
+    /// instead of listing everything anew. Default: not at all.
+    #[must_use]
+    pub fn retry_server_errors_for(mut self, time: Duration) -> Self {
+        self.settings.retries_server_errors_for = time;
+        self
+    }
+
+    /// Tells the consumer of everything again, this long after the last time, while a watch lasts. Default: never.
+    #[must_use]
+    pub fn resync_every(self, period: Duration) -> Self {
+        self.resync_every_if(period, || true)
+    }
+
+    /// As [`resync_every`](Self::resync_every), if `is_due` says so then.
+    #[must_use]
+    pub fn resync_every_if(mut self, period: Duration, is_due: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.settings.resync = (!period.is_zero()).then(|| Resync { period, is_due: Box::new(is_due) });
+        self
+    }
+
+    /// Hears of each failure that means that everything must be listed anew, and of lists that fail. What passes is seen
+    /// in the [status](ReflectorStatus) only. Default: it is logged.
+    #[must_use]
+    pub fn on_error(mut self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
+        self.settings.on_error = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears of each object that cannot be read. Default: it is logged.
+    #[must_use]
+    pub fn on_quarantine(mut self, hear: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
+        self.settings.on_quarantine = Some(Box::new(hear));
+        self
+    }
+
+    /// Makes the reflector.
+    pub fn build(self) -> Reflector<O, L, D> {
+        let Self { source, destination, decode, transform, keeps_managed_fields, settings } = self;
+        let mut scanner = Scanner::new(source.types());
+        if keeps_managed_fields {
+            scanner = scanner.keep_managed_fields();
+        }
+        let quarantine = Quarantine::default();
+        let (status, handle) = StatusBoard::new(quarantine.clone());
+        let intake = Intake::new(scanner, decode, transform);
+        Reflector { rounds: Rounds::new(source, destination, intake, settings, quarantine, status), handle }
+    }
+}
+
+impl<O, L, D> fmt::Debug for Reflector<O, L, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector").field("status", &self.handle.status()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReflectorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
+    }
+}

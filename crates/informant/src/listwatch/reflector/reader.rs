@@ -1,0 +1,184 @@
+//! A watch as events: from pieces to what they say.
+//!
+//! - **In:** the pieces of a watch.
+//! - **Out:** one event after the other, its object taken in.
+//! - **Knows nothing of:** what an event means for the version, or for what comes next.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use kube::core::Status;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::super::Item;
+use super::super::SourceError;
+use super::super::SourceEvent;
+use super::super::WatchPiece;
+use super::super::WatchStream;
+use super::super::frames::EventType;
+use super::super::frames::LineCutter;
+use super::super::frames::WatchEvent;
+use super::super::intake::Intake;
+use super::super::intake::Known;
+use super::super::intake::Taken;
+use crate::ResourceVersion;
+
+/// A watch that was opened.
+pub(super) struct EventReader<O> {
+    stream: WatchStream<O>,
+    lines: LineCutter,
+    ready: Option<SourceEvent<O>>,
+    /// How long it was asked to last.
+    pub(super) timeout: Duration,
+    /// When something came last.
+    pub(super) heard: Instant,
+}
+
+/// An event on its way: not yet looked at.
+pub(super) enum Incoming<O> {
+    Line(Bytes),
+    Event(SourceEvent<O>),
+}
+
+/// What an event says.
+pub(super) enum Happening<O> {
+    Added(Taken<O>),
+    Modified(Taken<O>),
+    Deleted(Taken<O>),
+    Bookmark {
+        version: ResourceVersion,
+        ends_initial_events: bool,
+    },
+    /// A type that this library does not know; its version counts.
+    Unknown {
+        kind: String,
+        version: ResourceVersion,
+    },
+}
+
+impl<O> EventReader<O> {
+    pub(super) fn new(stream: WatchStream<O>, timeout: Duration, limit: usize) -> Self {
+        Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, heard: Instant::now() }
+    }
+
+    /// The next event that has come already.
+    pub(super) fn next_here(&mut self) -> Result<Option<Incoming<O>>, SourceError> {
+        if let Some(event) = self.ready.take() {
+            return Ok(Some(Incoming::Event(event)));
+        }
+        Ok(self.lines.next()?.map(Incoming::Line))
+    }
+
+    /// Waits until more has come; says whether the watch goes on.
+    ///
+    /// Cancel safe.
+    pub(super) async fn wait(&mut self) -> Result<bool, SourceError> {
+        let Some(piece) = self.stream.next().await else {
+            std::mem::take(&mut self.lines).finish()?;
+            return Ok(false);
+        };
+        self.heard = Instant::now();
+        match piece? {
+            WatchPiece::Body(bytes) => self.lines.push(bytes),
+            WatchPiece::Event(event) => self.ready = Some(event),
+        }
+        Ok(true)
+    }
+}
+
+impl<O> Incoming<O> {
+    /// What it says.
+    pub(super) fn understand(self, intake: &mut Intake<O>, known: Known<'_, O>) -> Result<Happening<O>, SourceError> {
+        let line = match self {
+            Self::Event(event) => return Ok(from_source(event, intake, known)),
+            Self::Line(line) => line,
+        };
+        if let Some(happening) = usual(&line, intake, known) {
+            return Ok(happening);
+        }
+        let event = match WatchEvent::read(&line) {
+            Ok(event) => event,
+            // Some proxies and older servers answer a watch with the bare status.
+            Err(error) => return Err(read_status(&line).map_or(error.into(), SourceError::from)),
+        };
+        Ok(match event.kind {
+            EventType::Added => Happening::Added(intake.take_json(event.object, known)),
+            EventType::Modified => Happening::Modified(intake.take_json(event.object, known)),
+            EventType::Deleted => Happening::Deleted(intake.take_json(event.object, known)),
+            EventType::Bookmark => {
+                let metadata = read_metadata(event.object);
+                let mark = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
+                Happening::Bookmark {
+                    version: metadata.resource_version.unwrap_or_default().as_str().into(),
+                    ends_initial_events: mark.as_deref() == Some("true"),
+                }
+            }
+            EventType::Error => {
+                return Err(read_status(event.object).map_or(SourceError::UnreadableError, SourceError::from));
+            }
+            EventType::Unknown(kind) => {
+                let version = read_metadata(event.object).resource_version.unwrap_or_default();
+                Happening::Unknown { kind, version: version.as_str().into() }
+            }
+        })
+    }
+}
+
+/// A line as servers write it, read in one pass; `None` if it is anything else.
+fn usual<O>(line: &[u8], intake: &mut Intake<O>, known: Known<'_, O>) -> Option<Happening<O>> {
+    type Wrap<O> = fn(Taken<O>) -> Happening<O>;
+    let types: [(&[u8], Wrap<O>); 3] = [
+        (br#"MODIFIED","object":"#, Happening::Modified),
+        (br#"ADDED","object":"#, Happening::Added),
+        (br#"DELETED","object":"#, Happening::Deleted),
+    ];
+    let rest = line.strip_prefix(br#"{"type":""#)?;
+    let (object, wrap) = types.iter().find_map(|(prefix, wrap)| Some((rest.strip_prefix(*prefix)?, wrap)))?;
+    intake.take_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
+}
+
+fn from_source<O>(event: SourceEvent<O>, intake: &mut Intake<O>, known: Known<'_, O>) -> Happening<O> {
+    let mut take = |item: Item<O>| intake.take(item, known);
+    match event {
+        SourceEvent::Added(item) => Happening::Added(take(item)),
+        SourceEvent::Modified(item) => Happening::Modified(take(item)),
+        SourceEvent::Deleted(item) => Happening::Deleted(take(item)),
+        SourceEvent::Bookmark { version, ends_initial_events } => Happening::Bookmark { version, ends_initial_events },
+    }
+}
+
+/// A status, if it is one.
+fn read_status(json: &[u8]) -> Option<Status> {
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    let is_status = serde_json::from_slice::<Kind>(json).is_ok_and(|object| object.kind == "Status");
+    is_status.then(|| serde_json::from_slice(json).ok()).flatten()
+}
+
+#[derive(Default, Deserialize)]
+struct Versioned {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    resource_version: Option<String>,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end")]
+    initial_events_end: Option<String>,
+}
+
+/// As much of the metadata as can be read.
+fn read_metadata(json: &[u8]) -> Metadata {
+    serde_json::from_slice::<Versioned>(json).unwrap_or_default().metadata
+}

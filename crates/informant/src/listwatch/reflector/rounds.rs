@@ -1,0 +1,277 @@
+//! The loop: everything, then the changes, until that fails; then wait and begin again.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tokio::time::sleep_until;
+use tokio::time::timeout;
+use tracing::debug;
+use tracing::error;
+use tracing::warn;
+
+use super::super::Attempt;
+use super::super::Destination;
+use super::super::ListWatch;
+use super::super::ListWatchError;
+use super::super::Quarantined;
+use super::super::Served;
+use super::super::SourceError;
+use super::super::error::Chain;
+use super::super::error::Meaning;
+use super::super::intake::Intake;
+use super::super::intake::panicked;
+use super::super::quarantine::Entries;
+use super::super::quarantine::Quarantine;
+use super::super::rules::delays::Delays;
+use super::super::rules::resume::Listed;
+use super::super::rules::resume::Resume;
+use super::super::rules::watchdog::Watchdog;
+use super::super::rules::window::RetryWindow;
+use super::Settings;
+use super::collected::Collected;
+use super::status::Activity;
+use super::status::StatusBoard;
+use crate::Cached;
+use crate::Key;
+use crate::Relist;
+use crate::ResourceVersion;
+
+/// A reflector at work.
+pub(super) struct Rounds<O, L, D> {
+    pub(super) source: L,
+    pub(super) destination: D,
+    pub(super) intake: Intake<O>,
+    pub(super) settings: Settings<O>,
+    pub(super) quarantine: Quarantine,
+    pub(super) status: StatusBoard,
+    pub(super) resume: Resume,
+    pub(super) delays: Delays,
+    pub(super) watchdog: Watchdog,
+    pub(super) window: RetryWindow,
+    /// Whether a request may still be repeated at once in this round.
+    pub(super) may_repeat: bool,
+    /// Whether a known object of the same uid and version has the same content: not after the server went back, for then
+    /// versions come again with other contents.
+    may_reuse: bool,
+    presence: Presence,
+    resource: Arc<str>,
+}
+
+/// Whether the source has the kind, as far as that is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Present,
+    /// A list was not found.
+    InDoubt,
+    /// It is not there, and the destination knows.
+    Gone,
+}
+
+/// How a round ended.
+pub(super) struct Over {
+    pub(super) error: Arc<ListWatchError>,
+    /// Whether the error callback hears of it.
+    pub(super) is_heard: bool,
+}
+
+impl<O, L, D> Rounds<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    pub(super) fn new(
+        source: L,
+        destination: D,
+        intake: Intake<O>,
+        settings: Settings<O>,
+        quarantine: Quarantine,
+        status: StatusBoard,
+    ) -> Self {
+        Self {
+            resume: Resume::new(settings.page_size),
+            delays: Delays::new(settings.backoff),
+            watchdog: Watchdog::default(),
+            window: RetryWindow::new(settings.retries_server_errors_for),
+            may_repeat: true,
+            may_reuse: true,
+            presence: Presence::Present,
+            resource: source.name().into(),
+            source,
+            destination,
+            intake,
+            settings,
+            quarantine,
+            status,
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Infallible {
+        loop {
+            let Over { error, is_heard } = self.round().await;
+            if is_heard {
+                self.tell(&error);
+            }
+            self.wait(error).await;
+        }
+    }
+
+    async fn round(&mut self) -> Over {
+        self.may_repeat = true;
+        if self.presence == Presence::InDoubt {
+            self.look_for_kind().await;
+        }
+        let stream = match self.stream_or_list().await {
+            Ok(stream) => stream,
+            Err(over) => return over,
+        };
+        self.follow(stream).await
+    }
+
+    /// A list was not found: that may be an error on the way. Only if the source is sure that it has no such kind, its
+    /// objects are gone.
+    async fn look_for_kind(&mut self) {
+        match timeout(self.settings.patience, self.source.is_served()).await {
+            Ok(Served::No) if self.resume.has_observed() => {
+                warn!(kind = %self.resource, "the source has no such kind any more; its objects are gone");
+                self.presence = Presence::Gone;
+                let version = self.resume.watch();
+                self.quarantine.replace(Entries::default());
+                self.destination.replace(Relist { version, objects: Vec::new(), quarantined: Vec::new() });
+                self.status.update(|status| status.is_gone = true);
+            }
+            Ok(Served::No | Served::Yes | Served::Unknown) | Err(_) => {}
+        }
+    }
+
+    /// A list has come; says whether it became the new state.
+    pub(super) fn accept(
+        &mut self,
+        asked: &ResourceVersion,
+        listed: Collected<O>,
+        version: ResourceVersion,
+        is_paged: bool,
+    ) -> bool {
+        match self.resume.listed(asked, &version, is_paged) {
+            Listed::Doubted => return false,
+            Listed::Accepted => {}
+            Listed::Rewound => {
+                warn!(kind = %self.resource, rv = %version, "the server went back to an older version");
+                self.may_reuse = false;
+                self.status.note(|status| status.rewinds += 1);
+            }
+        }
+        debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
+        let (relist, quarantined) = listed.into_relist(version.clone());
+        for object in self.quarantine.replace(quarantined) {
+            self.tell_of_quarantined(&object);
+        }
+        self.destination.replace(relist);
+        self.presence = Presence::Present;
+        let now = Instant::now();
+        self.delays.succeeded(now);
+        self.status.update(|status| {
+            status.version = Some(version);
+            status.last_event = Some(now);
+            status.lists += 1;
+            status.failing_since = None;
+            status.is_gone = false;
+        });
+        true
+    }
+
+    /// A watch begins.
+    pub(super) fn watching(&mut self) {
+        self.watchdog.opened();
+        self.delays.succeeded(Instant::now());
+        self.status.update(|status| {
+            status.activity = Activity::Watching;
+            status.watches += 1;
+            status.failing_since = None;
+        });
+    }
+
+    /// Whether objects of a list that is asked for with this version may be taken from the cache: not if the answer may be
+    /// that of a server that went back.
+    pub(super) fn reuses_for(&self, asked: &ResourceVersion) -> bool {
+        self.may_reuse && !(asked.is_empty() && self.resume.has_observed())
+    }
+
+    /// Something failed: everybody can see it.
+    pub(super) fn failed(&mut self, attempt: Attempt, source: SourceError) -> Arc<ListWatchError> {
+        let meaning = source.meaning();
+        if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
+            streaming.connection_lost();
+        }
+        if meaning == Meaning::NotFound && attempt == Attempt::List && self.presence == Presence::Present {
+            self.presence = Presence::InDoubt;
+        }
+        let error = Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source });
+        debug!(kind = %self.resource, error = %Chain(&*error), "failed");
+        self.status.update(|status| {
+            status.last_error = Some(Arc::clone(&error));
+            status.failing_since.get_or_insert_with(Instant::now);
+        });
+        error
+    }
+
+    /// Waits before the next attempt.
+    pub(super) async fn wait(&mut self, because: Arc<ListWatchError>) {
+        let now = Instant::now();
+        let delay = self.delays.failed(now, because.source.retry_after());
+        debug!(kind = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
+        let until = now + delay;
+        self.status.set(Activity::BackingOff { until, because });
+        sleep_until(until).await;
+    }
+
+    /// Tells the user, or the log.
+    pub(super) fn tell(&self, failure: &ListWatchError) {
+        if let Some(hear) = &self.settings.on_error {
+            self.call("on_error", || hear(failure));
+            return;
+        }
+        match failure.source.meaning() {
+            Meaning::Expired | Meaning::Lost => {
+                debug!(kind = %self.resource, error = %Chain(failure), "beginning anew");
+            }
+            Meaning::TooLarge
+            | Meaning::Overloaded
+            | Meaning::Refused
+            | Meaning::Garbled
+            | Meaning::Trouble
+            | Meaning::NotFound
+            | Meaning::Unsupported
+            | Meaning::Other => warn!(kind = %self.resource, error = %Chain(failure), "failed; trying again"),
+        }
+    }
+
+    pub(super) fn tell_of_quarantined(&self, object: &Quarantined) {
+        if let Some(hear) = &self.settings.on_quarantine {
+            self.call("on_quarantine", || hear(object));
+            return;
+        }
+        let key = object.key.as_ref().map(Key::as_str);
+        warn!(kind = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "cannot be read; set aside");
+    }
+
+    /// Runs what the user gave us; if it panics, that is its own trouble.
+    fn call(&self, name: &str, callback: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
+            error!(kind = %self.resource, callback = name, error = panicked(&*panic), "a callback panicked");
+        }
+    }
+
+    pub(super) fn resource(&self) -> &str {
+        &self.resource
+    }
+}
+
+/// The cached object of a key, if it may be used.
+pub(super) fn known<O>(settings: &Settings<O>, reuses: bool) -> impl Fn(&Key) -> Option<Arc<Cached<O>>> {
+    let known = settings.known.as_deref().filter(|_| reuses);
+    move |key| known.and_then(|known| known.get(key))
+}

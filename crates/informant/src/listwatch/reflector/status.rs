@@ -1,0 +1,130 @@
+//! What a reflector is doing, for everybody to see.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::super::ListWatchError;
+use super::super::Quarantined;
+use super::super::quarantine::Quarantine;
+use crate::ResourceVersion;
+
+/// What a reflector is doing, and how it is.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ReflectorStatus {
+    /// What it does now.
+    pub activity: Activity,
+    /// The newest version that it has seen; the consumer may not have come so far.
+    pub version: Option<ResourceVersion>,
+    /// When something came from the source last: a list, an event, a bookmark.
+    pub last_event: Option<Instant>,
+    /// What failed last, if anything ever did.
+    pub last_error: Option<Arc<ListWatchError>>,
+    /// Since when it has been failing; `None` if all is well.
+    pub failing_since: Option<Instant>,
+    /// The source has no such kind any more, so all its objects are gone.
+    pub is_gone: bool,
+    /// How many lists it has brought to an end, streamed ones among them.
+    pub lists: u64,
+    /// How many watches it has opened.
+    pub watches: u64,
+    /// How many events came, bookmarks among them.
+    pub events: u64,
+    /// How often the server itself went back to an older version.
+    pub rewinds: u64,
+}
+
+/// What a reflector does.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Activity {
+    /// It has not begun.
+    #[default]
+    Idle,
+    /// It gets a list.
+    Listing {
+        /// How many objects have come so far.
+        objects: usize,
+    },
+    /// It gets a list as a stream.
+    Streaming {
+        /// How many objects have come so far.
+        objects: usize,
+    },
+    /// It waits for changes.
+    Watching,
+    /// It waits before it tries again.
+    BackingOff {
+        /// Until when.
+        until: Instant,
+        /// Why.
+        because: Arc<ListWatchError>,
+    },
+    /// It has stopped.
+    Stopped,
+}
+
+/// Looks at a reflector that runs elsewhere. Clones look at the same one.
+#[derive(Clone)]
+pub struct ReflectorHandle {
+    status: watch::Receiver<ReflectorStatus>,
+    quarantine: Quarantine,
+}
+
+/// The reflector's side.
+pub(super) struct StatusBoard {
+    status: watch::Sender<ReflectorStatus>,
+}
+
+impl ReflectorHandle {
+    /// How it is now.
+    pub fn status(&self) -> ReflectorStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Waits until the activity or the error has changed since it was looked at this way. Events alone are no change.
+    ///
+    /// Cancel safe. Returns at once if the reflector is gone.
+    pub async fn changed(&mut self) -> ReflectorStatus {
+        // An error says that there is nobody to change it any more.
+        let _ = self.status.changed().await;
+        self.status.borrow_and_update().clone()
+    }
+
+    /// The objects that exist but could not be read. What the cache has of them, if anything, is an older state.
+    pub fn quarantined(&self) -> Vec<Quarantined> {
+        self.quarantine.list()
+    }
+}
+
+impl StatusBoard {
+    pub(super) fn new(quarantine: Quarantine) -> (Self, ReflectorHandle) {
+        let (sender, receiver) = watch::channel(ReflectorStatus::default());
+        (Self { status: sender }, ReflectorHandle { status: receiver, quarantine })
+    }
+
+    pub(super) fn set(&self, activity: Activity) {
+        self.status.send_modify(|status| status.activity = activity);
+    }
+
+    /// For what changes too often to wake anybody.
+    pub(super) fn note(&self, change: impl FnOnce(&mut ReflectorStatus)) {
+        self.status.send_if_modified(|status| {
+            change(status);
+            false
+        });
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut ReflectorStatus)) {
+        self.status.send_modify(change);
+    }
+}
+
+/// A reflector that is gone has stopped, however it went.
+impl Drop for StatusBoard {
+    fn drop(&mut self) {
+        self.set(Activity::Stopped);
+    }
+}

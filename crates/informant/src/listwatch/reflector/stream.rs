@@ -1,0 +1,216 @@
+//! Everything that exists, as the beginning of a watch.
+
+use std::time::Duration;
+
+use hashbrown::HashSet;
+use tokio::time::Instant;
+use tokio::time::timeout;
+use tokio::time::timeout_at;
+use tracing::warn;
+
+use super::super::Attempt;
+use super::super::Destination;
+use super::super::ListRequest;
+use super::super::ListWatch;
+use super::super::SourceError;
+use super::super::WatchRequest;
+use super::super::rules::endings::AfterStreaming;
+use super::super::rules::endings::Ending;
+use super::super::rules::endings::SHORT;
+use super::super::rules::endings::after_streaming;
+use super::collected::Collected;
+use super::collected::Snapshot;
+use super::reader::EventReader;
+use super::reader::Happening;
+use super::rounds::Rounds;
+use super::rounds::known;
+use super::status::Activity;
+use crate::Identity;
+use crate::ResourceVersion;
+
+/// A streamed list that did not reach its end.
+struct Unfinished {
+    ending: Ending,
+    error: SourceError,
+    was_of_use: bool,
+}
+
+/// How often to complain of a streamed list that says nothing.
+const COMPLAINS_EVERY: Duration = Duration::from_secs(10);
+
+impl<O, L, D> Rounds<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    /// Gets the list as a stream, which then goes on as a watch; `None` if an ordinary list is to be tried.
+    pub(super) async fn stream(&mut self) -> Option<EventReader<O>> {
+        let mut failures = 0;
+        loop {
+            let asked = self.resume.stream();
+            let before = self.resume.watch();
+            self.status.set(Activity::Streaming { objects: 0 });
+            let unfinished = match self.stream_once(&asked).await {
+                Ok((reader, listed, version)) => {
+                    if self.settings.verifies_streams && !self.verify(&listed, &version).await {
+                        self.stream_no_more();
+                        return None;
+                    }
+                    if self.accept(&asked, listed, version.clone(), false) {
+                        return Some(reader);
+                    }
+                    let error = SourceError::WentBack { from: before, to: version };
+                    let ending = Ending::Failed(super::super::error::Meaning::TooLarge);
+                    Unfinished { ending, error, was_of_use: true }
+                }
+                Err(unfinished) => unfinished,
+            };
+            let Unfinished { ending, error, was_of_use } = unfinished;
+            failures += 1;
+            let next = after_streaming(ending, was_of_use, failures, self.may_repeat);
+            let error = self.failed(Attempt::StreamList, error);
+            if let Ending::Unopened(meaning) | Ending::Failed(meaning) = ending
+                && let super::super::error::Meaning::Expired | super::super::error::Meaning::TooLarge = meaning
+            {
+                self.resume.unavailable();
+            }
+            match next {
+                AfterStreaming::AskNewest => self.may_repeat = false,
+                AfterStreaming::Later => self.wait(error).await,
+                AfterStreaming::List => return None,
+                AfterStreaming::ListFromNowOn => {
+                    self.stream_no_more();
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn stream_no_more(&self) {
+        if let Some(streaming) = &self.settings.streaming {
+            streaming.refused(Instant::now());
+        }
+    }
+
+    async fn stream_once(
+        &mut self,
+        asked: &ResourceVersion,
+    ) -> Result<(EventReader<O>, Collected<O>, ResourceVersion), Unfinished> {
+        let begun = Instant::now();
+        let request =
+            WatchRequest { version: asked.clone(), sends_initial_events: true, timeout: self.random_watch_timeout() };
+        let mut reader = self.open(request).await.map_err(|error| Unfinished {
+            ending: Ending::Unopened(error.meaning()),
+            error,
+            was_of_use: false,
+        })?;
+        let mut snapshot = Snapshot::new();
+        let mut has_come = false;
+        let result = self.read_snapshot(&mut reader, asked, &mut snapshot, &mut has_come).await;
+        let was_of_use = has_come || begun.elapsed() >= SHORT;
+        match result {
+            Ok(Some(version)) => Ok((reader, snapshot.into_collected(), version)),
+            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, was_of_use }),
+            Err(error) => Err(Unfinished { ending: Ending::Failed(error.meaning()), error, was_of_use }),
+        }
+    }
+
+    /// Reads until the end of the list; gives its version, or nothing if the stream ends before.
+    async fn read_snapshot(
+        &mut self,
+        reader: &mut EventReader<O>,
+        asked: &ResourceVersion,
+        snapshot: &mut Snapshot<O>,
+        has_come: &mut bool,
+    ) -> Result<Option<ResourceVersion>, SourceError> {
+        let reuses = self.reuses_for(asked);
+        let patience = self.settings.streaming_deadline;
+        let mut last_new = Instant::now();
+        let mut complained = Instant::now();
+        loop {
+            while let Some(incoming) = reader.next_here()? {
+                let known = known(&self.settings, reuses);
+                match incoming.understand(&mut self.intake, &known)? {
+                    Happening::Added(taken) | Happening::Modified(taken) => {
+                        if snapshot.upsert(taken) {
+                            last_new = Instant::now();
+                        }
+                    }
+                    Happening::Deleted(taken) => {
+                        let key = taken.as_ref().map_or_else(|bad| bad.key.as_ref(), |object| Some(object.key()));
+                        if let Some(key) = key {
+                            snapshot.remove(key);
+                        }
+                    }
+                    Happening::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
+                    Happening::Bookmark { .. } => {}
+                    Happening::Unknown { kind, .. } => warn!(kind = self.resource(), event = kind, "unknown event"),
+                }
+                *has_come = true;
+            }
+            let objects = snapshot.len();
+            self.status.note(|status| status.activity = Activity::Streaming { objects });
+
+            let deadline = last_new + patience;
+            let complaint = reader.heard.max(complained) + COMPLAINS_EVERY;
+            match timeout_at(deadline.min(complaint), reader.wait()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Ok(None),
+                Ok(Err(error)) => return Err(error),
+                Err(_) if Instant::now() >= deadline => return Err(SourceError::Endless { after: patience }),
+                Err(_) => {
+                    complained = Instant::now();
+                    let quiet_s = reader.heard.elapsed().as_secs();
+                    let message = match *has_come {
+                        false => "the streamed list has brought nothing yet",
+                        true => "the streamed list has brought nothing more, and does not end",
+                    };
+                    warn!(kind = self.resource(), count = objects, quiet_s, message);
+                }
+            }
+        }
+    }
+
+    /// Compares a streamed list with an ordinary one.
+    async fn verify(&mut self, streamed: &Collected<O>, version: &ResourceVersion) -> bool {
+        let request = ListRequest { version: version.clone(), is_exact: true, ..ListRequest::default() };
+        let listed = loop {
+            match self.list_pages(&request).await {
+                Ok((listed, ..)) => break listed,
+                Err(error) => {
+                    let error = self.failed(Attempt::List, error);
+                    self.wait(error).await;
+                }
+            }
+        };
+        let states = |collected: &Collected<O>| -> HashSet<String> {
+            let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
+            collected.objects().iter().map(|object| shown(object.identity())).collect()
+        };
+        let (listed, streamed) = (states(&listed), states(streamed));
+        let missing = listed.difference(&streamed).count();
+        let surplus = streamed.difference(&listed).count();
+        if missing + surplus > 0 {
+            let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
+            let error = self.failed(Attempt::StreamList, error);
+            self.tell(&error);
+        }
+        missing + surplus == 0
+    }
+
+    /// Opens a watch.
+    pub(super) async fn open(&mut self, request: WatchRequest) -> Result<EventReader<O>, SourceError> {
+        let lasts = request.timeout;
+        let patience = self.settings.patience;
+        let stream = timeout(patience, self.source.watch(request)).await;
+        let stream = stream.map_err(|_| SourceError::Silent { after: patience })??;
+        Ok(EventReader::new(stream, lasts, self.settings.size_limit))
+    }
+
+    /// By chance, so that not all watches of a server end at once.
+    pub(super) fn random_watch_timeout(&self) -> Duration {
+        let least = self.settings.watch_timeout.as_secs();
+        Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)))
+    }
+}

@@ -1,0 +1,168 @@
+//! How long to wait before the next attempt.
+
+use std::time::Duration;
+
+use backon::BackoffBuilder;
+use backon::ExponentialBackoff;
+use backon::ExponentialBuilder;
+use tokio::time::Instant;
+
+/// How delays grow: each is twice the one before, up to a cap, and made longer by chance so that not everybody comes back
+/// at once.
+///
+/// The default is client-go's: 0.8 s, 1.6 s, 3.2 s … 30 s, each up to twice as long. After two minutes without trouble it
+/// begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    first: Duration,
+    cap: Duration,
+    is_random: bool,
+    seed: Option<u64>,
+}
+
+/// The delays of one reflector.
+#[derive(Debug)]
+pub(crate) struct Delays {
+    backoff: Backoff,
+    next: ExponentialBackoff,
+    /// Since when nothing has failed.
+    healthy_since: Option<Instant>,
+}
+
+/// How long all must go well until the delays begin anew.
+const HEALTHY_AFTER: Duration = Duration::from_secs(120);
+
+/// A server that asks for more patience than this does not get it.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+impl Backoff {
+    /// Delays from `first` on, doubling up to `cap`, each made up to twice as long by chance.
+    pub fn new(first: Duration, cap: Duration) -> Self {
+        Self { first, cap, is_random: true, seed: None }
+    }
+
+    /// Without chance: the delays are what they are. For tests.
+    #[must_use]
+    pub fn exactly(mut self) -> Self {
+        self.is_random = false;
+        self
+    }
+
+    /// With chance that can be repeated.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    fn delays(&self) -> ExponentialBackoff {
+        let mut builder = ExponentialBuilder::new()
+            .with_min_delay(self.first.min(self.cap))
+            .with_max_delay(self.cap)
+            .with_factor(2.0)
+            .without_max_times();
+        if self.is_random {
+            builder = builder.with_jitter();
+        }
+        if let Some(seed) = self.seed {
+            builder = builder.with_jitter_seed(seed);
+        }
+        builder.build()
+    }
+}
+
+impl Delays {
+    pub(crate) fn new(backoff: Backoff) -> Self {
+        Self { backoff, next: backoff.delays(), healthy_since: None }
+    }
+
+    /// Something went well: a list was complete, a watch began.
+    pub(crate) fn succeeded(&mut self, now: Instant) {
+        self.healthy_since.get_or_insert(now);
+    }
+
+    /// Something failed: how long to wait. The server may ask for more.
+    pub(crate) fn failed(&mut self, now: Instant, retry_after: Option<Duration>) -> Duration {
+        // Counted from the last trouble on, not from the last restart: an outage never becomes short delays again.
+        if self.healthy_since.take().is_some_and(|since| now - since >= HEALTHY_AFTER) {
+            self.next = self.backoff.delays();
+        }
+        let delay = self.next.next().unwrap_or(self.backoff.cap);
+        delay.max(retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER))
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(800), Duration::from_secs(30))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENTH: Duration = Duration::from_millis(100);
+
+    fn seconds(delay: Duration) -> f64 {
+        (delay.as_secs_f64() * 10.0).round() / 10.0
+    }
+
+    /// RE-02, HC-25
+    #[test]
+    fn delays_double_up_to_the_cap_each_up_to_twice_as_long() {
+        for seed in 0..200 {
+            let now = Instant::now();
+            let mut delays = Delays::new(Backoff::default().seed(seed));
+            for least in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0, 30.0] {
+                let delay = delays.failed(now, None).as_secs_f64();
+                assert!((least - 0.001..least * 2.0 + 0.001).contains(&delay), "{delay} for {least}, seed {seed}");
+            }
+        }
+    }
+
+    /// RE-05
+    #[test]
+    fn the_numbers_can_be_chosen() {
+        let now = Instant::now();
+        let mut delays = Delays::new(Backoff::new(Duration::from_millis(10), TENTH).exactly());
+
+        let total: Duration = (0..5).map(|_| delays.failed(now, None)).sum();
+
+        assert_eq!((total.as_secs_f64() * 1e4).round(), 2500.0);
+    }
+
+    /// HC-25 and RE-03 as we want them.
+    #[test]
+    fn delays_begin_anew_after_two_minutes_of_health_and_never_within_an_outage() {
+        let mut now = Instant::now();
+        let mut delays = Delays::new(Backoff::default().exactly());
+        delays.succeeded(now);
+        for _ in 0..60 {
+            now += delays.failed(now, None);
+        }
+        assert_eq!(seconds(delays.failed(now, None)), 30.0, "half an hour of failures");
+
+        delays.succeeded(now);
+        now += Duration::from_secs(119);
+        assert_eq!(seconds(delays.failed(now, None)), 30.0, "not yet healthy");
+
+        delays.succeeded(now);
+        now += Duration::from_secs(60);
+        delays.succeeded(now);
+        now += Duration::from_secs(60);
+        assert_eq!(seconds(delays.failed(now, None)), 0.8, "healthy for two minutes");
+        now += Duration::from_secs(3600);
+        assert_eq!(seconds(delays.failed(now, None)), 1.6, "an hour in which nothing went well");
+    }
+
+    #[test]
+    fn the_server_may_ask_for_more_patience_up_to_a_minute() {
+        let now = Instant::now();
+        let mut delays = Delays::new(Backoff::default().exactly());
+
+        assert_eq!(delays.failed(now, Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(seconds(delays.failed(now, Some(TENTH))), 1.6, "less than the delay counts nothing");
+        assert_eq!(delays.failed(now, Some(Duration::from_secs(86_400))), Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,199 @@
+//! Which version to ask for next.
+
+use std::cmp::Ordering;
+
+use crate::ResourceVersion;
+use crate::listwatch::ListRequest;
+
+/// What was seen so far, and what follows from it for the next request.
+#[derive(Debug, Default)]
+pub(crate) struct Resume {
+    /// The newest version that was seen.
+    observed: Option<ResourceVersion>,
+    /// The server could not serve it: until a list succeeds, ask for the newest state instead.
+    is_unavailable: bool,
+    page_size: Option<u32>,
+    /// The very first list came in pages although it needed none: this server has no cache to answer from, so pages are
+    /// worth asking for at any version.
+    prefers_pages: bool,
+}
+
+/// What a complete list means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listed {
+    /// It is the new state.
+    Accepted,
+    /// It is the new state although it is older than what was seen before: the server itself went back.
+    Rewound,
+    /// It is older than what was seen before, perhaps because whoever answered lags behind: ask for the newest state.
+    Doubted,
+}
+
+/// What the version of an event means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// It is newer.
+    Forward,
+    /// It is the same as before, or there is none.
+    Nowhere,
+    /// It is older.
+    Back,
+}
+
+/// Any version will do.
+const ANY: &str = "0";
+const PAGE: u32 = 500;
+
+impl Resume {
+    pub(crate) fn new(page_size: Option<u32>) -> Self {
+        Self { page_size, ..Self::default() }
+    }
+
+    /// The first page of the next list.
+    pub(crate) fn list(&self) -> ListRequest {
+        let version = match &self.observed {
+            Some(_) if self.is_unavailable => ResourceVersion::default(),
+            None if self.is_unavailable => ResourceVersion::default(),
+            Some(observed) => observed.clone(),
+            None => ANY.into(),
+        };
+        let is_of_a_version = !version.is_empty() && version.as_str() != ANY;
+        // A limit beside a version means that very version, which may be gone; without one, any newer will do.
+        let limit = self.page_size.or((!is_of_a_version || self.prefers_pages).then_some(PAGE));
+        ListRequest { version, limit, ..ListRequest::default() }
+    }
+
+    /// The version of the next streamed list.
+    pub(crate) fn stream(&self) -> ResourceVersion {
+        match &self.observed {
+            Some(observed) if !self.is_unavailable => observed.clone(),
+            Some(_) | None => ResourceVersion::default(),
+        }
+    }
+
+    /// The version of the next watch.
+    pub(crate) fn watch(&self) -> ResourceVersion {
+        self.observed.clone().unwrap_or_default()
+    }
+
+    /// Whether anything was seen.
+    pub(crate) fn has_observed(&self) -> bool {
+        self.observed.is_some()
+    }
+
+    /// The version that was asked for is too old or too new.
+    pub(crate) fn unavailable(&mut self) {
+        self.is_unavailable = true;
+    }
+
+    /// A list is complete, streamed or not.
+    pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) -> Listed {
+        let is_older = self.moved(version) == Moved::Back;
+        if is_older && !asked.is_empty() {
+            self.is_unavailable = true;
+            return Listed::Doubted;
+        }
+        self.is_unavailable = false;
+        self.observed = Some(version.clone());
+        self.prefers_pages |= is_paged && asked.as_str() == ANY;
+        if is_older { Listed::Rewound } else { Listed::Accepted }
+    }
+
+    /// An event has this version; it counts unless it is older.
+    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> Moved {
+        let moved = self.moved(version);
+        if moved == Moved::Forward {
+            self.observed = Some(version.clone());
+        }
+        moved
+    }
+
+    fn moved(&self, version: &ResourceVersion) -> Moved {
+        let Some(observed) = &self.observed else { return Moved::Forward };
+        if version.is_empty() || version == observed {
+            return Moved::Nowhere;
+        }
+        match version.compare(observed) {
+            Ok(Ordering::Less) => Moved::Back,
+            // What has no order can only be believed.
+            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => Moved::Forward,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> ResourceVersion {
+        text.into()
+    }
+
+    fn observed(text: &str) -> Resume {
+        let mut resume = Resume::default();
+        assert_eq!(resume.listed(&version("0"), &version(text), false), Listed::Accepted);
+        resume
+    }
+
+    /// RE-08, RE-09, RE-14, RE-15, RE-52
+    #[test]
+    fn the_next_request_follows_from_what_was_seen() {
+        let mut resume = Resume::default();
+        assert_eq!((resume.list().to_string().as_str(), resume.stream().as_str()), ("L(0, 500)", ""));
+        resume.unavailable();
+        assert_eq!(resume.list().to_string(), "L(\"\", 500)");
+
+        let mut resume = observed("10");
+        assert_eq!(resume.list().to_string(), "L(10, no limit)");
+        assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("10", "10"));
+
+        resume.unavailable();
+        assert_eq!(resume.list().to_string(), "L(\"\", 500)");
+        assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("", "10"));
+
+        resume.listed(&version(""), &version("12"), true);
+        assert_eq!(resume.list().to_string(), "L(12, no limit)", "pages of another list than the first do not count");
+    }
+
+    /// RE-09, RE-10, HC-23
+    #[test]
+    fn pages_are_asked_for_where_they_help() {
+        let mut resume = Resume::default();
+        resume.listed(&version("0"), &version("10"), true);
+        assert_eq!(resume.list().to_string(), "L(10, 500)");
+
+        let mut resume = Resume::new(Some(20));
+        assert_eq!(resume.list().to_string(), "L(0, 20)");
+        resume.listed(&version("0"), &version("10"), false);
+        assert_eq!(resume.list().to_string(), "L(10, 20)");
+    }
+
+    #[test]
+    fn an_older_list_is_doubted_once_and_believed_if_it_is_the_newest_state() {
+        let mut resume = observed("100");
+
+        assert_eq!(resume.listed(&version("100"), &version("60"), false), Listed::Doubted);
+        assert_eq!(resume.list().to_string(), "L(\"\", 500)");
+        assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
+
+        assert_eq!(resume.listed(&version(""), &version("61"), false), Listed::Rewound);
+        assert_eq!(resume.list().to_string(), "L(61, no limit)");
+    }
+
+    /// RE-27 as we want it.
+    #[test]
+    fn an_event_moves_the_version_forward_only() {
+        let mut resume = observed("10");
+        let table = [
+            ("11", Moved::Forward, "11"),
+            ("11", Moved::Nowhere, "11"),
+            ("", Moved::Nowhere, "11"),
+            ("9", Moved::Back, "11"),
+            ("v2", Moved::Forward, "v2"),
+            ("v1", Moved::Forward, "v1"),
+        ];
+        for (event, moved, after) in table {
+            assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (moved, after), "{event}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Where objects come from: the trait that a source implements, and the words it uses.
+//!
+//! - **In:** what the reflector asks for: a page of a list, a watch.
+//! - **Out:** streams of pieces: bytes as an API server writes them, or items one by one.
+//! - **Knows nothing of:** when to ask, and what to do when it fails.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use kube::core::TypeMeta;
+
+use super::SourceError;
+use super::frames::ListMetadata;
+use crate::Cached;
+use crate::ResourceVersion;
+
+/// A source of objects that can be listed and watched.
+///
+/// [`KubeSource`](super::KubeSource) is the one for Kubernetes. A source of your own needs two functions; its objects need
+/// no JSON:
+///
+/// ```
+/// use futures_util::stream;
+/// use informant::{Cached, Identity, Key};
+/// use informant::listwatch::{
+///     ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
+/// };
+///
+/// /// The stock of a shop: how many there are of each thing.
+/// struct Shop;
+///
+/// fn stock(name: &str, count: u32) -> Cached<u32> {
+///     Cached::new(Identity::of_key(Key::cluster(name)), count)
+/// }
+///
+/// impl ListWatch<u32> for Shop {
+///     async fn list(&self, _: ListRequest) -> Result<ListStream<u32>, SourceError> {
+///         Ok(ListPiece::page("1", [stock("apples", 12), stock("pears", 3)]))
+///     }
+///
+///     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+///         let sold = SourceEvent::Modified(stock("apples", 11).into());
+///         Ok(Box::pin(stream::iter([Ok(WatchPiece::Event(sold))])))
+///     }
+/// }
+/// ```
+pub trait ListWatch<O>: Send + Sync + 'static {
+    /// Begins to list a page.
+    ///
+    /// Dropping the future or the stream gives the request up.
+    fn list(&self, request: ListRequest) -> impl Future<Output = Result<ListStream<O>, SourceError>> + Send;
+
+    /// Begins to watch. The future ends when the source has accepted, also if nothing happens yet.
+    ///
+    /// Dropping the future or the stream ends the watch.
+    fn watch(&self, request: WatchRequest) -> impl Future<Output = Result<WatchStream<O>, SourceError>> + Send;
+
+    /// Whether the source still has this kind at all; asked after it said "not found". Default: unknown, so that nothing
+    /// is forgotten.
+    fn is_served(&self) -> impl Future<Output = Served> + Send {
+        async { Served::Unknown }
+    }
+
+    /// Whether [`WatchRequest::sends_initial_events`] may be tried. Default: no.
+    fn can_stream_lists(&self) -> bool {
+        false
+    }
+
+    /// Which apiVersion and kind JSON items must have. Default: any.
+    fn types(&self) -> TypeMeta {
+        TypeMeta::default()
+    }
+
+    /// What the objects are called in logs and errors, such as `pods`. Default: `objects`.
+    fn name(&self) -> String {
+        "objects".into()
+    }
+}
+
+/// The pieces of one page.
+pub type ListStream<O> = BoxStream<'static, Result<ListPiece<O>, SourceError>>;
+
+/// The pieces of a watch, as long as it lasts.
+pub type WatchStream<O> = BoxStream<'static, Result<WatchPiece<O>, SourceError>>;
+
+/// Which page is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListRequest {
+    /// At least this version; `0` for anything that is at hand, empty for the newest.
+    pub version: ResourceVersion,
+    /// This very version, not a newer one.
+    pub is_exact: bool,
+    /// At most so many items.
+    pub limit: Option<u32>,
+    /// What the page before gave as its token.
+    pub continue_token: Option<String>,
+}
+
+/// What is to be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchRequest {
+    /// Everything after this version.
+    pub version: ResourceVersion,
+    /// Begin with everything that exists, and mark the end of that: a list as a stream.
+    pub sends_initial_events: bool,
+    /// End it after this time, which is in whole seconds.
+    pub timeout: Duration,
+}
+
+/// A piece of a page.
+pub enum ListPiece<O> {
+    /// Some bytes of the page, which is JSON as an API server writes it. They may begin and end anywhere.
+    Body(Bytes),
+    /// An item.
+    Item(Item<O>),
+    /// The end of a page that came as items. One that came as bytes says itself where it ends.
+    End(ListMetadata),
+}
+
+/// A piece of a watch.
+pub enum WatchPiece<O> {
+    /// Some bytes of the watch, which is lines of JSON as an API server writes them. They may begin and end anywhere.
+    Body(Bytes),
+    /// An event.
+    Event(SourceEvent<O>),
+}
+
+/// Something that happened at the source.
+#[derive(Debug)]
+pub enum SourceEvent<O> {
+    /// An object is there.
+    Added(Item<O>),
+    /// An object has changed.
+    Modified(Item<O>),
+    /// An object is gone; this is its final state.
+    Deleted(Item<O>),
+    /// Nothing happened to objects, but everything up to a version was told.
+    Bookmark {
+        /// The version.
+        version: ResourceVersion,
+        /// Whether everything that existed was told as well: the end of a streamed list.
+        ends_initial_events: bool,
+    },
+}
+
+/// An object of a source.
+#[derive(Debug)]
+pub enum Item<O> {
+    /// As JSON.
+    Json(Bytes),
+    /// Ready.
+    Ready(Cached<O>),
+}
+
+/// Whether a source has a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It has.
+    Yes,
+    /// It has not, for sure.
+    No,
+    /// It cannot say.
+    Unknown,
+}
+
+impl ListRequest {
+    /// The next page of the same list.
+    pub(super) fn next_page(&self, continue_token: String) -> Self {
+        Self {
+            version: ResourceVersion::default(),
+            is_exact: false,
+            limit: self.limit,
+            continue_token: Some(continue_token),
+        }
+    }
+
+    /// The same list in one page.
+    pub(super) fn unpaged(&self) -> Self {
+        Self { limit: None, continue_token: None, ..self.clone() }
+    }
+}
+
+impl<O: Send + 'static> ListPiece<O> {
+    /// A whole list in one page, of objects that are ready.
+    pub fn page(version: impl Into<ResourceVersion>, objects: impl IntoIterator<Item = Cached<O>>) -> ListStream<O> {
+        let end = ListMetadata { resource_version: version.into(), ..ListMetadata::default() };
+        let items: Vec<_> = objects.into_iter().map(|object| Ok(Self::Item(object.into()))).collect();
+        futures_util::stream::iter(items).chain(futures_util::stream::iter([Ok(Self::End(end))])).boxed()
+    }
+}
+
+impl<O> From<Cached<O>> for Item<O> {
+    fn from(object: Cached<O>) -> Self {
+        Self::Ready(object)
+    }
+}
+
+/// In the notation of informer specifications: `L(0, 500)`, `L("", 500, C1)`.
+impl fmt::Display for ListRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "L({}, ", Version(&self.version))?;
+        match self.limit {
+            None => write!(f, "no limit")?,
+            Some(limit) => write!(f, "{limit}")?,
+        }
+        match &self.continue_token {
+            None => write!(f, ")"),
+            Some(token) => write!(f, ", {token})"),
+        }
+    }
+}
+
+/// `W(10)`, or `WL("")` if it sends initial events.
+impl fmt::Display for WatchRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.sends_initial_events { "WL" } else { "W" };
+        write!(f, "{verb}({})", Version(&self.version))
+    }
+}
+
+/// A version that can be seen also if it is empty.
+struct Version<'a>(&'a ResourceVersion);
+
+impl fmt::Display for Version<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("\"\"") } else { self.0.fmt(f) }
+    }
+}
+
+impl<O> fmt::Debug for ListPiece<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Self::Item(_) => f.write_str("Item"),
+            Self::End(metadata) => f.debug_tuple("End").field(metadata).finish(),
+        }
+    }
+}
+
+impl<O> fmt::Debug for WatchPiece<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Self::Event(_) => f.write_str("Event"),
+        }
+    }
+}
