@@ -29,6 +29,8 @@ pub(super) struct Intake<O> {
     scanner: Scanner,
     decode: Decode<O>,
     transform: Option<Transform<O>>,
+    /// How many objects were taken from the cache.
+    reused: usize,
 }
 
 /// What became of an item.
@@ -45,7 +47,16 @@ pub(super) fn decode_nothing<O>(raw: &RawObject<'_>) -> Result<O, DecodeError> {
 
 impl<O> Intake<O> {
     pub(super) fn new(scanner: Scanner, decode: Decode<O>, transform: Option<Transform<O>>) -> Self {
-        Self { scanner, decode, transform }
+        Self { scanner, decode, transform, reused: 0 }
+    }
+
+    /// How many objects were taken from the cache since the last time that this was forgotten.
+    pub(super) fn reused(&self) -> usize {
+        self.reused
+    }
+
+    pub(super) fn forget_reused(&mut self) {
+        self.reused = 0;
     }
 
     /// Takes an item. What is known in the same state is not decoded again.
@@ -58,7 +69,7 @@ impl<O> Intake<O> {
 
     pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_, O>) -> Taken<O> {
         match self.scanner.scan(json) {
-            Ok(raw) => make(raw, self.decode, self.transform.as_ref(), known, json),
+            Ok(raw) => make(raw, self.decode, self.transform.as_ref(), known, &mut self.reused, json),
             Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
         }
     }
@@ -78,11 +89,15 @@ impl<O> Intake<O> {
     ) -> Option<(Taken<O>, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
-        is_right(rest).then(|| (make(raw, self.decode, self.transform.as_ref(), known, item), length))
+        if !is_right(rest) {
+            return None;
+        }
+        Some((make(raw, self.decode, self.transform.as_ref(), known, &mut self.reused, item), length))
     }
 
     fn take_ready(&mut self, object: Cached<O>, known: Known<'_, O>) -> Taken<O> {
         if let Some(same) = same_state(object.identity(), known) {
+            self.reused += 1;
             return Ok(same);
         }
         let (identity, types, mut object) = object.into_parts();
@@ -98,9 +113,11 @@ fn make<O>(
     decoder: Decode<O>,
     transformer: Option<&Transform<O>>,
     known: Known<'_, O>,
+    reused: &mut usize,
     json: &[u8],
 ) -> Taken<O> {
     if let Some(same) = same_state(raw.identity(), known) {
+        *reused += 1;
         return Ok(same);
     }
     let decoded = decode(&raw, decoder).and_then(|mut object| {

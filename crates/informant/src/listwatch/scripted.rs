@@ -12,6 +12,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::Item;
 use super::ListPiece;
@@ -70,7 +71,7 @@ struct Script<O> {
     streams: VecDeque<ScriptedWatch<O>>,
     streams_lists: bool,
     served: Served,
-    requests: Vec<String>,
+    requests: Vec<(Instant, String)>,
 }
 
 /// The answer to a list.
@@ -137,7 +138,12 @@ impl<O> ScriptedSource<O> {
 
     /// What was asked so far.
     pub fn requests(&self) -> Vec<String> {
-        self.shared.script.lock().requests.clone()
+        self.shared.script.lock().requests.iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// When it was asked, for each request.
+    pub fn times(&self) -> Vec<Instant> {
+        self.shared.script.lock().requests.iter().map(|(time, _)| *time).collect()
     }
 
     /// Waits until so much was asked.
@@ -164,7 +170,7 @@ impl<O> ScriptedSource<O> {
     }
 
     fn write_down(&self, request: &impl fmt::Display) {
-        self.shared.script.lock().requests.push(request.to_string());
+        self.shared.script.lock().requests.push((Instant::now(), request.to_string()));
         self.shared.asked.notify_waiters();
     }
 }

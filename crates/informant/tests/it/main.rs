@@ -12,6 +12,7 @@ mod lister;
 mod memory;
 mod past_bugs;
 mod random;
+mod reflector;
 mod scanner;
 mod support;
 mod tidy;

@@ -73,12 +73,12 @@ where
         &mut self,
         request: &ListRequest,
     ) -> Result<(Collected<O>, crate::ResourceVersion, bool), SourceError> {
+        self.intake.forget_reused();
         let mut collected = Collected::new();
         let mut page = request.clone();
         let mut version = None;
         loop {
-            let reuses = self.reuses_for(&request.version);
-            let metadata = match self.list_page(page.clone(), reuses, &mut collected).await {
+            let metadata = match self.list_page(page.clone(), &mut collected).await {
                 Ok(metadata) => metadata,
                 Err(error)
                     if error.meaning() == Meaning::Expired
@@ -107,13 +107,12 @@ where
     async fn list_page(
         &mut self,
         request: ListRequest,
-        reuses: bool,
         collected: &mut Collected<O>,
     ) -> Result<ListMetadata, SourceError> {
         let patience = self.settings.patience;
         let silent = |_| SourceError::Silent { after: patience };
         let mut pieces = timeout(patience, self.source.list(request)).await.map_err(silent)??;
-        let known = known(&self.settings, reuses);
+        let known = known(&self.settings, self.may_reuse);
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(patience, pieces.next()).await.map_err(silent)? {

@@ -55,7 +55,7 @@ pub(super) struct Rounds<O, L, D> {
     pub(super) may_repeat: bool,
     /// Whether a known object of the same uid and version has the same content: not after the server went back, for then
     /// versions come again with other contents.
-    may_reuse: bool,
+    pub(super) may_reuse: bool,
     presence: Presence,
     resource: Arc<str>,
 }
@@ -155,15 +155,24 @@ where
         version: ResourceVersion,
         is_paged: bool,
     ) -> bool {
-        match self.resume.listed(asked, &version, is_paged) {
-            Listed::Doubted => return false,
+        match self.resume.judge(asked, &version) {
             Listed::Accepted => {}
+            Listed::Doubted => {
+                self.resume.unavailable();
+                return false;
+            }
             Listed::Rewound => {
                 warn!(kind = %self.resource, rv = %version, "the server went back to an older version");
                 self.may_reuse = false;
+                // What was taken from the cache may have another content now, although the version is the same.
+                if self.intake.reused() > 0 {
+                    self.resume.unavailable();
+                    return false;
+                }
                 self.status.note(|status| status.rewinds += 1);
             }
         }
+        self.resume.listed(asked, &version, is_paged);
         debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone());
         for object in self.quarantine.replace(quarantined) {
@@ -192,12 +201,6 @@ where
             status.watches += 1;
             status.failing_since = None;
         });
-    }
-
-    /// Whether objects of a list that is asked for with this version may be taken from the cache: not if the answer may be
-    /// that of a server that went back.
-    pub(super) fn reuses_for(&self, asked: &ResourceVersion) -> bool {
-        self.may_reuse && !(asked.is_empty() && self.resume.has_observed())
     }
 
     /// Something failed: everybody can see it.
@@ -270,7 +273,7 @@ where
     }
 }
 
-/// The cached object of a key, if it may be used.
+/// The cached object of a key, if it may be used again.
 pub(super) fn known<O>(settings: &Settings<O>, reuses: bool) -> impl Fn(&Key) -> Option<Arc<Cached<O>>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))

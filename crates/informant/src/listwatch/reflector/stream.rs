@@ -107,7 +107,7 @@ where
         })?;
         let mut snapshot = Snapshot::new();
         let mut has_come = false;
-        let result = self.read_snapshot(&mut reader, asked, &mut snapshot, &mut has_come).await;
+        let result = self.read_snapshot(&mut reader, &mut snapshot, &mut has_come).await;
         let was_of_use = has_come || begun.elapsed() >= SHORT;
         match result {
             Ok(Some(version)) => Ok((reader, snapshot.into_collected(), version)),
@@ -120,17 +120,16 @@ where
     async fn read_snapshot(
         &mut self,
         reader: &mut EventReader<O>,
-        asked: &ResourceVersion,
         snapshot: &mut Snapshot<O>,
         has_come: &mut bool,
     ) -> Result<Option<ResourceVersion>, SourceError> {
-        let reuses = self.reuses_for(asked);
+        self.intake.forget_reused();
         let patience = self.settings.streaming_deadline;
         let mut last_new = Instant::now();
         let mut complained = Instant::now();
         loop {
             while let Some(incoming) = reader.next_here()? {
-                let known = known(&self.settings, reuses);
+                let known = known(&self.settings, self.may_reuse);
                 match incoming.understand(&mut self.intake, &known)? {
                     Happening::Added(taken) | Happening::Modified(taken) => {
                         if snapshot.upsert(taken) {

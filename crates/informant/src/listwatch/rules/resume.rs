@@ -23,7 +23,7 @@ pub(crate) struct Resume {
 pub(crate) enum Listed {
     /// It is the new state.
     Accepted,
-    /// It is the new state although it is older than what was seen before: the server itself went back.
+    /// It is the newest state although it is older than what was seen before: the server itself went back.
     Rewound,
     /// It is older than what was seen before, perhaps because whoever answered lags behind: ask for the newest state.
     Doubted,
@@ -52,8 +52,7 @@ impl Resume {
     /// The first page of the next list.
     pub(crate) fn list(&self) -> ListRequest {
         let version = match &self.observed {
-            Some(_) if self.is_unavailable => ResourceVersion::default(),
-            None if self.is_unavailable => ResourceVersion::default(),
+            Some(_) | None if self.is_unavailable => ResourceVersion::default(),
             Some(observed) => observed.clone(),
             None => ANY.into(),
         };
@@ -86,17 +85,20 @@ impl Resume {
         self.is_unavailable = true;
     }
 
-    /// A list is complete, streamed or not.
-    pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) -> Listed {
-        let is_older = self.moved(version) == Moved::Back;
-        if is_older && !asked.is_empty() {
-            self.is_unavailable = true;
-            return Listed::Doubted;
+    /// A list has come, streamed or not: what to make of it.
+    pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> Listed {
+        match self.moved(version) {
+            Moved::Forward | Moved::Nowhere => Listed::Accepted,
+            Moved::Back if asked.is_empty() => Listed::Rewound,
+            Moved::Back => Listed::Doubted,
         }
+    }
+
+    /// A list became the new state.
+    pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
         self.is_unavailable = false;
         self.observed = Some(version.clone());
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
-        if is_older { Listed::Rewound } else { Listed::Accepted }
     }
 
     /// An event has this version; it counts unless it is older.
@@ -131,7 +133,8 @@ mod tests {
 
     fn observed(text: &str) -> Resume {
         let mut resume = Resume::default();
-        assert_eq!(resume.listed(&version("0"), &version(text), false), Listed::Accepted);
+        assert_eq!(resume.judge(&version("0"), &version(text)), Listed::Accepted);
+        resume.listed(&version("0"), &version(text), false);
         resume
     }
 
@@ -172,11 +175,13 @@ mod tests {
     fn an_older_list_is_doubted_once_and_believed_if_it_is_the_newest_state() {
         let mut resume = observed("100");
 
-        assert_eq!(resume.listed(&version("100"), &version("60"), false), Listed::Doubted);
+        assert_eq!(resume.judge(&version("100"), &version("60")), Listed::Doubted);
+        resume.unavailable();
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
 
-        assert_eq!(resume.listed(&version(""), &version("61"), false), Listed::Rewound);
+        assert_eq!(resume.judge(&version(""), &version("61")), Listed::Rewound);
+        resume.listed(&version(""), &version("61"), false);
         assert_eq!(resume.list().to_string(), "L(61, no limit)");
     }
 

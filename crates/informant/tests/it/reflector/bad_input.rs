@@ -1,0 +1,263 @@
+//! Bad input gets a clear error and a delay, and nothing is lost.
+
+use std::time::Duration;
+
+use informant::Lazy;
+use informant::listwatch::Reflector;
+use informant_apiserver::After;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Canned;
+use informant_apiserver::Ending;
+use informant_apiserver::Fault;
+use informant_apiserver::Gzip;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::kube_source::config_maps;
+use super::support::Recorder;
+use super::support::Running;
+use super::support::config_map;
+use super::support::exact;
+use super::support::seconds;
+use super::support::start;
+
+fn server() -> ApiServer {
+    let server = ApiServer::new();
+    server.skip_to_version(9);
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    server
+}
+
+fn follow(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
+    let recorder = Recorder::new();
+    let builder = Reflector::builder(config_maps(server), recorder.clone());
+    start(builder.backoff(exact()).without_streaming().size_limit(10_000), recorder)
+}
+
+fn canned(code: u16, body: &str) -> Fault {
+    Fault::Answer(Canned::new(code, body))
+}
+
+/// The first list is answered so: the error says it, and after a delay everything is there.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
+    let html = Canned::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
+    let moved = Canned::new(302, "").header("location", "https://elsewhere/");
+    let huge = format!(r#"{{"kind":"ConfigMapList","items":[{{"a":"{}"}}]}}"#, "x".repeat(20_000));
+    let cases = [
+        (canned(200, ""), "the answer ends after 0 bytes, in the middle of the list"),
+        (canned(200, "garbage"), "byte 0 of the answer is 'g'"),
+        (
+            canned(200, r#"{"kind":"ConfigMapList","items":[{"metadata":"#),
+            "ends after 45 bytes, in the middle of an item",
+        ),
+        (canned(200, r#"{"kind":"ConfigMapList","items":[]} and more"#), "but nothing should stand there"),
+        (canned(200, r#"{"kind":"Status","status":"Success"}"#), "the answer is a \"Status\", not a list"),
+        (canned(200, r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#), "a \"Table\", not a list"),
+        (
+            canned(200, r#"{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}"#),
+            "the answer is a list of apps/v1, DeploymentList, not of v1",
+        ),
+        (canned(200, &huge), "an item of the list is larger than 10000 bytes"),
+        (Fault::Answer(html), "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\""),
+        (Fault::Answer(moved), "redirects to \"https://elsewhere/\" (HTTP 302)"),
+        (canned(502, "<h1>Bad Gateway</h1>"), "the server says: <h1>Bad Gateway</h1> (no reason given, 502)"),
+        (Fault::Gzip(Gzip::Always), "the answer is compressed (gzip), which was not asked for"),
+        (Fault::status(401), "Unauthorized"),
+        (Fault::Garbage, "\"text/html\", not JSON"),
+        (Fault::Truncate, "the answer ends after"),
+        (Fault::Refuse, "the connection was refused"),
+        (Fault::Drop, "the connection failed"),
+        (Fault::Cut { after: After::Bytes(50), ending: Ending::Reset }, "the connection failed"),
+        (Fault::Cut { after: After::Bytes(50), ending: Ending::Silence }, "nothing came for 120 seconds"),
+        (Fault::Hang, "nothing came for 120 seconds"),
+    ];
+    for (fault, expected) in cases {
+        let server = server();
+        server.inject(On::list().of("configmaps").once(), fault.clone());
+        let running = follow(&server);
+        running.until("Replaced@10 [shop/a@10]").await;
+
+        let errors = running.errors();
+        assert_eq!(errors.len(), 1, "{fault:?}: {errors:?}");
+        assert!(errors[0].starts_with("listing configmaps failed: "), "{}", errors[0]);
+        assert!(errors[0].contains(expected), "{fault:?}: {}", errors[0]);
+        assert_eq!(server.requests_for("configmaps")[..2], ["L(0, 500)", "L(0, 500)"]);
+        let log = server.requests();
+        assert!(log[1].at - log[0].at >= Duration::from_millis(800), "{fault:?}: a delay");
+        running.stop().await;
+    }
+}
+
+/// The first watch is so: afterwards everything is there that happened meanwhile, and it was not listed anew where the
+/// version was not in doubt.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
+    let line = |text: &str| Fault::Line { after: 0, text: text.into() };
+    let html = Canned::new(200, "<html>Please log in</html>").header("content-type", "text/html");
+    let endless = line(&format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{}", "x".repeat(20_000)));
+    let (resumes, relists) = (true, false);
+    let cases = [
+        (line("garbage\n"), resumes, "a line of 7 bytes is not a watch event"),
+        (line("{\"type\":\"ADDED\",\"object\":\n"), resumes, "is not a watch event"),
+        (line("{\"type\":\"ADDED\"}\n"), resumes, "it has no object"),
+        (line("[]\n"), resumes, "is not a watch event"),
+        (endless, resumes, "a line of the watch is larger than 10000 bytes"),
+        (Fault::Garbage, resumes, "is not a watch event"),
+        (Fault::Truncate, resumes, "in the middle of a line of the watch"),
+        (Fault::Cut { after: After::HalfLine(0), ending: Ending::Reset }, resumes, "the connection failed"),
+        (Fault::Cut { after: After::HalfLine(0), ending: Ending::Close }, resumes, "in the middle of a line"),
+        (Fault::cut_after_events(0), resumes, "the connection failed"),
+        (Fault::Refuse, resumes, "the connection was refused"),
+        (Fault::Drop, resumes, "the connection failed"),
+        (Fault::status(500), resumes, "500"),
+        (Fault::status(503), resumes, "503"),
+        (Fault::status(429), resumes, "429"),
+        (Fault::ErrorEvent { code: 429, after: 0 }, resumes, "429"),
+        (Fault::status(401), relists, "401"),
+        (Fault::status(410), relists, "410"),
+        (Fault::ErrorEvent { code: 410, after: 0 }, relists, "410"),
+        (Fault::ErrorEvent { code: 500, after: 0 }, relists, "500"),
+        (line("{\"kind\":\"Status\",\"code\":410,\"reason\":\"Gone\"}\n"), relists, "Gone (410)"),
+        (line("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Pod\"}}\n"), relists, "an error event without a status"),
+        (canned(200, ""), relists, "ended after 0 ms without an event"),
+        (Fault::Answer(html), relists, "not JSON"),
+        (Fault::Gzip(Gzip::Always), relists, "compressed"),
+    ];
+    for (fault, resumes, expected) in cases {
+        let server = server();
+        server.inject(On::watch().of("configmaps").once(), fault.clone());
+        let running = follow(&server);
+        running.until("Replaced@10 [shop/a@10]").await;
+        seconds(0.01).await;
+        server.put("configmaps", config_map("b", "1")).unwrap();
+        running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
+
+        assert!(running.last_error().contains(expected), "{fault:?}: {}", running.last_error());
+        let lists = server.requests_for("configmaps").iter().filter(|request| request.starts_with('L')).count();
+        assert_eq!(lists == 1, resumes, "{fault:?}: {:?}", server.requests_for("configmaps"));
+        running.stop().await;
+    }
+}
+
+/// The same for a streamed list.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all_the_same() {
+    let line = |text: &str| Fault::Line { after: 1, text: text.into() };
+    let cases = [
+        line("garbage\n"),
+        line("{\"kind\":\"Status\",\"code\":410,\"reason\":\"Gone\"}\n"),
+        Fault::Garbage,
+        Fault::Truncate,
+        Fault::cut_after_events(1),
+        Fault::Cut { after: After::HalfLine(1), ending: Ending::Close },
+        Fault::freeze_after_events(1),
+        Fault::Hang,
+        Fault::Refuse,
+        Fault::Drop,
+        Fault::status(401),
+        Fault::status(410),
+        Fault::status(429),
+        Fault::status(500),
+        Fault::Gzip(Gzip::Always),
+        canned(200, ""),
+        canned(200, "{}"),
+        Fault::ErrorEvent { code: 500, after: 1 },
+        Fault::WatchListRefused,
+        Fault::WatchListFails,
+        Fault::WatchListNeverEnds,
+        Fault::ByteByByte,
+        Fault::Split { pieces: 3 },
+    ];
+    for fault in cases {
+        let server = server();
+        server.put("configmaps", config_map("b", "1")).unwrap();
+        server.inject(On::watch_list().of("configmaps").once(), fault.clone());
+        let recorder = Recorder::<ConfigMap>::new();
+        let running = start(Reflector::builder(config_maps(&server), recorder.clone()).backoff(exact()), recorder);
+        running.until("Replaced@11 [shop/a@10 shop/b@11]").await;
+
+        server.delete("configmaps", "shop/a").unwrap();
+        running.until("Deleted shop/a@12").await;
+        assert_eq!(running.told().len(), 2, "{fault:?}: {:?}", running.told());
+        running.stop().await;
+    }
+}
+
+/// RE-30
+#[tokio::test(start_paused = true)]
+async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
+    let server = server();
+    let text = r#"{"type":"RENAMED","object":{"kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"11"}}}"#;
+    server.inject(On::watch().of("configmaps").once(), Fault::Line { after: 0, text: format!("{text}\n") });
+    let running = follow(&server);
+    running.until("Bookmark@11").await;
+
+    server.skip_to_version(11);
+    server.put("configmaps", config_map("b", "1")).unwrap();
+    running.until("Added shop/b@12").await;
+    assert!(running.last_error().is_empty(), "{}", running.last_error());
+    running.stop().await;
+}
+
+/// RE-31: the absence of bookmarks is tolerated.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_bookmarks_will_do() {
+    let server = server();
+    server.inject(On::any(), Fault::NoBookmarks);
+    let running = follow(&server);
+    running.until("Replaced@10 [shop/a@10]").await;
+    seconds(3600.0).await;
+
+    server.put("configmaps", config_map("b", "1")).unwrap();
+    running.until("Added shop/b@11").await;
+    let lists = server.requests_for("configmaps").iter().filter(|request| request.starts_with('L')).count();
+    assert_eq!(lists, 1);
+    running.stop().await;
+}
+
+/// A token that expires: 401 until somebody has renewed it.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expired_is_waited_for() {
+    let server = server();
+    let running = follow(&server);
+    server.watched("configmaps", 1).await;
+    server.inject(On::any().of("configmaps").times(5), Fault::status(401));
+    seconds(700.0).await;
+    server.put("configmaps", config_map("b", "1")).unwrap();
+
+    running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
+    assert!(!running.errors().is_empty());
+    running.stop().await;
+}
+
+/// Duplicate items in a list: the last one counts.
+#[tokio::test(start_paused = true)]
+async fn of_an_object_that_is_listed_twice_the_last_state_counts() {
+    let server = server();
+    let item =
+        |version: u32| format!(r#"{{"metadata":{{"namespace":"shop","name":"a","resourceVersion":"{version}"}}}}"#);
+    let body = format!(
+        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"10"}},"items":[{},{}]}}"#,
+        item(3),
+        item(10)
+    );
+    server.inject(On::list().of("configmaps").once(), canned(200, &body));
+    let running = follow(&server);
+    running.recorder.until(|lines, _| lines.len() == 1).await;
+
+    assert_eq!(running.recorder.state(), ["shop/a@10"]);
+    running.stop().await;
+}
+
+/// A list's own fields may come after its items, and be in any order.
+#[tokio::test(start_paused = true)]
+async fn a_list_may_say_last_which_version_it_is() {
+    let server = server();
+    let body = r#"{"items":[{"metadata":{"name":"x","resourceVersion":"3"}}],"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"10"}}"#;
+    server.inject(On::list().of("configmaps").once(), canned(200, body));
+    let running = follow(&server);
+    running.until("Replaced@10 [x@3]").await;
+    server.requested(|request| request.to_string() == "W(10)").await;
+    running.stop().await;
+}

@@ -1,0 +1,14 @@
+//! The reflector: by script, and against the embedded server.
+
+mod bad_input;
+mod kube_source;
+mod listing;
+mod quarantine;
+mod soak;
+mod sockets;
+mod status;
+mod stopping;
+mod streaming;
+mod support;
+mod versions;
+mod watching;

@@ -1,0 +1,92 @@
+//! What can be seen of a reflector from outside.
+
+use std::time::Duration;
+
+use informant::listwatch::Activity;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use tokio::time::Instant;
+
+use super::support::exact;
+use super::support::list;
+use super::support::ready;
+use super::support::refused;
+use super::support::run;
+use super::support::run_with;
+use super::support::says;
+use super::support::seconds;
+use super::support::settle;
+
+#[tokio::test(start_paused = true)]
+async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
+    let source = ScriptedSource::new();
+    let running = run_with(&source, |builder| builder.backoff(exact()));
+    assert!(matches!(running.handle.status().activity, Activity::Idle));
+    settle().await;
+    assert!(matches!(running.handle.status().activity, Activity::Listing { objects: 0 }));
+
+    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    settle().await;
+    let status = running.handle.status();
+    let Activity::BackingOff { until, because } = status.activity else { panic!("{:?}", status.activity) };
+    assert_eq!(because.source.code(), Some(403));
+    let left = until - Instant::now();
+    assert!(left > Duration::from_millis(700) && left <= Duration::from_millis(800), "{left:?}");
+    assert!(status.failing_since.is_some() && status.version.is_none());
+
+    source.on_list(list("10", &[("a", 1)]));
+    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(5)).added(ready("b", 11)).stays_open());
+    seconds(1.0).await;
+    let status = running.handle.status();
+    assert!(matches!(status.activity, Activity::Watching));
+    assert!(status.failing_since.is_none(), "all is well again");
+    assert_eq!(status.last_error.unwrap().source.code(), Some(403), "but what failed last is not forgotten");
+    assert_eq!((status.lists, status.watches, status.events), (1, 1, 0));
+
+    let before = status.last_event.unwrap();
+    seconds(5.0).await;
+    let status = running.handle.status();
+    assert_eq!((status.version, status.events), (Some("11".into()), 1));
+    assert!(status.last_event.unwrap() > before);
+
+    let handle = running.handle.clone();
+    running.stop().await;
+    assert!(matches!(handle.status().activity, Activity::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_change_is_woken_by_it() {
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[]));
+    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let running = run(&source);
+    let mut handle = running.handle.clone();
+    let mut seen = Vec::new();
+    while !seen.last().is_some_and(|seen| *seen == "watching") {
+        seen.push(match handle.changed().await.activity {
+            Activity::Idle => "idle",
+            Activity::Listing { .. } => "listing",
+            Activity::Streaming { .. } => "streaming",
+            Activity::Watching => "watching",
+            Activity::BackingOff { .. } => "backing off",
+            _ => "something else",
+        });
+    }
+    assert!(seen.contains(&"backing off"), "{seen:?}");
+    running.stop().await;
+    assert!(matches!(handle.changed().await.activity, Activity::Stopped));
+    assert!(matches!(handle.changed().await.activity, Activity::Stopped), "and does not wait for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_can_be_seen_while_a_list_comes() {
+    let source = ScriptedSource::new();
+    source.on_stream(ScriptedWatch::new().added(ready("a", 1)).added(ready("b", 2)).stays_open());
+    let running = run(&source);
+    settle().await;
+
+    assert!(matches!(running.handle.status().activity, Activity::Streaming { objects: 2 }));
+    running.stop().await;
+}
