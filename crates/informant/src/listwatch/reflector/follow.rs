@@ -15,6 +15,7 @@ use super::super::intake::Taken;
 use super::super::rules::endings::AfterWatch;
 use super::super::rules::endings::Ending;
 use super::super::rules::endings::SHORT;
+use super::super::rules::endings::Streak;
 use super::super::rules::endings::after_watch;
 use super::super::rules::resume::Moved;
 use super::reader::EventReader;
@@ -39,7 +40,7 @@ where
 {
     /// Watches from where the list ended, or goes on with a stream that began with the list, until that cannot go on.
     pub(super) async fn follow(&mut self, mut stream: Option<EventReader<O>>) -> Over {
-        let mut failures = 0;
+        let mut streak = Streak::default();
         let mut resync_at = self.next_resync();
         loop {
             let begun = Instant::now();
@@ -69,10 +70,10 @@ where
                 Ending::Unopened(_) => (Attempt::OpenWatch, false),
                 Ending::Cleanly | Ending::Failed(_) => (Attempt::Watch, progress.has_moved || lived >= SHORT),
             };
-            failures = if was_of_use { 0 } else { failures + 1 };
+            let failures = streak.count(ending, was_of_use);
             let now = Instant::now();
             let window = &mut self.window;
-            match after_watch(ending, was_of_use, failures.max(1), || window.allows(now)) {
+            match after_watch(ending, was_of_use, failures, || window.allows(now)) {
                 AfterWatch::Reopen => {
                     if let Some(error) = error {
                         self.failed(attempt, error);

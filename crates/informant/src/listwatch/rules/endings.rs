@@ -39,6 +39,24 @@ pub(crate) enum Ending {
     Failed(Meaning),
 }
 
+/// How many watches in a row came to nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Streak(u32);
+
+impl Streak {
+    /// Counts one more, and gives their number.
+    pub(crate) fn count(&mut self, ending: Ending, was_of_use: bool) -> u32 {
+        self.0 = match ending {
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) if was_of_use => 0,
+            // Who is not there, or too busy, says nothing of whether watches work.
+            Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
+            | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => self.0,
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) => self.0 + 1,
+        };
+        self.0
+    }
+}
+
 /// A watch that lasted so long is worth opening again at once, even if it said nothing.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 
@@ -165,6 +183,24 @@ mod tests {
         for meaning in [Meaning::Refused, Meaning::Overloaded] {
             let after = after_watch(Ending::Unopened(meaning), USELESS, 1000, || false);
             assert_eq!(after, AfterWatch::ReopenLater, "{meaning:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_there_or_too_busy_is_not_counted() {
+        let mut streak = Streak::default();
+        let table = [
+            (Ending::Unopened(Meaning::Trouble), USELESS, 1),
+            (Ending::Unopened(Meaning::Refused), USELESS, 1),
+            (Ending::Failed(Meaning::Overloaded), USELESS, 1),
+            (Ending::Failed(Meaning::Lost), USELESS, 2),
+            (Ending::Cleanly, USELESS, 3),
+            (Ending::Failed(Meaning::Overloaded), USEFUL, 0),
+            (Ending::Failed(Meaning::Garbled), USELESS, 1),
+            (Ending::Cleanly, USEFUL, 0),
+        ];
+        for (ending, was_of_use, count) in table {
+            assert_eq!(streak.count(ending, was_of_use), count, "{ending:?}");
         }
     }
 
