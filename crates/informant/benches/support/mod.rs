@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 
+pub mod static_server;
+
 use std::sync::Arc;
 
 use informant::Cached;

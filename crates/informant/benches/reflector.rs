@@ -1,0 +1,189 @@
+//! The way of 20,000 pods and 20,000 changes from a socket into the cache, beside kube-runtime's, in the same run.
+//!
+//! Each run is a thread of its own with a runtime of its own, and its CPU time is what counts; the server's does not. The
+//! sides take turns, and of all rounds the fastest counts. `INFORMANT_PODS` sets the number of pods.
+#![allow(clippy::print_stdout, reason = "the table is the result")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
+
+mod support;
+
+use std::fs;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use futures_util::future::select;
+use informant::Delta;
+use informant::Lazy;
+use informant::Object;
+use informant::listwatch::Backoff;
+use informant::listwatch::KubeSource;
+use informant::listwatch::Reflector;
+use informant::queue::DeltaFifo;
+use informant::store::Indexer;
+use informant::store::WriteBatch;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector;
+use kube::runtime::watcher;
+
+use self::support::print_head;
+use self::support::print_row;
+use self::support::static_server::Order;
+use self::support::static_server::StaticServer;
+
+const ROUNDS: usize = 3;
+
+/// CPU time in microseconds.
+#[derive(Clone, Copy)]
+struct Cost {
+    per_object: f64,
+    per_event: f64,
+    per_relisted: f64,
+}
+
+impl Cost {
+    const MAX: Self = Self { per_object: f64::MAX, per_event: f64::MAX, per_relisted: f64::MAX };
+
+    fn min(self, other: Self) -> Self {
+        Self {
+            per_object: self.per_object.min(other.per_object),
+            per_event: self.per_event.min(other.per_event),
+            per_relisted: self.per_relisted.min(other.per_relisted),
+        }
+    }
+}
+
+/// Of this thread, in microseconds.
+fn cpu() -> f64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1000.0
+}
+
+/// Runs in a thread of its own.
+fn alone(server: &Arc<StaticServer>, run: impl AsyncFnOnce(&StaticServer) -> Cost + Send + 'static) -> Cost {
+    let server = Arc::clone(server);
+    server.begin();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run(&server))
+    });
+    thread.join().unwrap()
+}
+
+async fn of_kube_runtime(server: &StaticServer) -> Cost {
+    let begun = cpu();
+    let (store, writer) = reflector::store::<Pod>();
+    let pods = Api::<Pod>::all(server.client());
+    let mut stream = pin!(watcher(pods, watcher::Config::default()).reflect(writer));
+    while let Some(event) = stream.try_next().await.unwrap() {
+        if let watcher::Event::InitDone = event {
+            break;
+        }
+    }
+    assert_eq!(store.len(), server.pods);
+    let listed = cpu();
+    server.order(Order::SendEvents);
+    for _ in 0..server.pods {
+        stream.try_next().await.unwrap();
+    }
+    let (pods, done) = (server.pods as f64, cpu());
+    Cost { per_object: (listed - begun) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
+}
+
+async fn of_informant<O: Object>(server: &StaticServer) -> Cost {
+    let begun = cpu();
+    let cache = Indexer::<O>::new();
+    let known = Arc::new(cache.lister());
+    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
+    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()), queue.clone())
+        .known_objects(known)
+        .without_streaming()
+        .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(1)))
+        .build();
+    let consume = async {
+        consume(&queue, &cache, server.pods).await;
+        assert_eq!(cache.lister().len(), server.pods);
+        let listed = cpu();
+        server.order(Order::SendEvents);
+        consume(&queue, &cache, server.pods).await;
+        let followed = cpu();
+        let (pods, done) = (server.pods as f64, followed);
+        Cost { per_object: (listed - begun) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
+    };
+    match select(pin!(consume), pin!(reflector.run(std::future::pending()))).await {
+        futures_util::future::Either::Left((cost, _)) => cost,
+        futures_util::future::Either::Right(_) => panic!("it runs until it is stopped"),
+    }
+}
+
+/// A list of what is known already.
+async fn of_relist<O: Object>(server: &StaticServer) -> Cost {
+    let begun = cpu();
+    let cache = Indexer::<O>::new();
+    let known = Arc::new(cache.lister());
+    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
+    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()), queue.clone())
+        .known_objects(known)
+        .without_streaming()
+        .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(1)))
+        .build();
+    let consume = async {
+        consume(&queue, &cache, server.pods).await;
+        let listed = cpu();
+        server.order(Order::Expire);
+        consume(&queue, &cache, server.pods).await;
+        let (pods, done) = (server.pods as f64, cpu());
+        Cost { per_object: (listed - begun) / pods, per_event: f64::MAX, per_relisted: (done - listed) / pods }
+    };
+    match select(pin!(consume), pin!(reflector.run(std::future::pending()))).await {
+        futures_util::future::Either::Left((cost, _)) => cost,
+        futures_util::future::Either::Right(_) => panic!("it runs until it is stopped"),
+    }
+}
+
+/// Takes so many changes into the cache, as an informer does.
+async fn consume<O>(queue: &DeltaFifo<O>, cache: &Indexer<O>, changes: usize) {
+    let mut left = changes;
+    while left > 0 {
+        let receipt = queue.drain().await.unwrap();
+        let mut batch = WriteBatch::with_capacity(receipt.items().len());
+        for taken in receipt.items() {
+            left -= taken.deltas().len();
+            match taken.deltas().newest() {
+                Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+                Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
+                    batch.upsert(Arc::clone(pod));
+                }
+            }
+        }
+        cache.apply(batch);
+        receipt.done();
+    }
+}
+
+fn main() {
+    let pods = std::env::var("INFORMANT_PODS").map_or(20_000, |text| text.parse().unwrap());
+    let server = Arc::new(StaticServer::start(pods));
+    let mut best = [Cost::MAX; 5];
+    for _ in 0..ROUNDS {
+        best[0] = best[0].min(alone(&server, of_kube_runtime));
+        best[1] = best[1].min(alone(&server, of_informant::<Lazy<Pod>>));
+        best[2] = best[2].min(alone(&server, of_informant::<Pod>));
+        best[3] = best[3].min(alone(&server, of_relist::<Pod>));
+        best[4] = best[4].min(alone(&server, of_relist::<Lazy<Pod>>));
+    }
+    let [kube, lazy, eager, relist, lazy_relist] = best;
+
+    println!("\nFrom the socket into the cache, µs of CPU; {pods} pods, {pods} changes.");
+    print_head("informant", "kube-runtime");
+    print_row("Lazy<Pod>: initial list, per object", lazy.per_object, kube.per_object, Some(0.15));
+    print_row("Lazy<Pod>: watch, per event", lazy.per_event, kube.per_event, Some(0.10));
+    print_row("Pod: initial list, per object", eager.per_object, kube.per_object, Some(0.8));
+    print_row("Pod: watch, per event", eager.per_event, kube.per_event, Some(0.4));
+    print_head("relist", "first list");
+    print_row("Pod: list of what is known, per object", relist.per_relisted, relist.per_object, Some(0.2));
+    print_row("Lazy<Pod>: list of what is known, per object", lazy_relist.per_relisted, lazy_relist.per_object, None);
+}
