@@ -38,6 +38,10 @@ pub enum Attempt {
 }
 
 /// Why a source could not do what was asked.
+///
+/// It decides what the reflector does next. After [`Refused`](Self::Refused), [`Connection`](Self::Connection) and errors of
+/// the server (5xx, 429) a watch is opened again from where it was; after [`expired`](Self::expired), most other answers of a
+/// server and [`Other`](Self::Other) everything is listed anew. All of that happens after a delay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -107,6 +111,17 @@ pub enum SourceError {
         expected: String,
         /// What came.
         found: String,
+    },
+
+    /// A list, or the end of a streamed one, that does not say which version it is of, although those before did.
+    #[error("the list does not say which version it is of")]
+    NoVersion,
+
+    /// An event whose object is damaged so that nobody can tell which one it is.
+    #[error("an event of an object that cannot be told")]
+    Damaged {
+        /// What is wrong with it.
+        source: Arc<crate::DecodeError>,
     },
 
     /// An error event that does not say what the error is.
@@ -211,6 +226,8 @@ impl SourceError {
             | Self::Compressed { .. }
             | Self::Body(_)
             | Self::WrongList { .. }
+            | Self::NoVersion
+            | Self::Damaged { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
             | Self::Endless { .. }
@@ -233,9 +250,12 @@ impl SourceError {
             Self::Status { status, .. } => meaning_of(status),
             Self::Refused { .. } => Meaning::Refused,
             Self::Connection { .. } | Self::Silent { .. } | Self::Body(CutError::Truncated { .. }) => Meaning::Lost,
-            Self::Body(_) | Self::ContentType { .. } | Self::Compressed { .. } | Self::WrongList { .. } => {
-                Meaning::Garbled
-            }
+            Self::Body(_)
+            | Self::ContentType { .. }
+            | Self::Compressed { .. }
+            | Self::WrongList { .. }
+            | Self::NoVersion
+            | Self::Damaged { .. } => Meaning::Garbled,
             Self::Endless { .. } => Meaning::Unsupported,
             Self::Redirected { .. }
             | Self::UnreadableError

@@ -61,8 +61,13 @@ const KEPT_NAMELESS: usize = 16;
 impl Quarantined {
     /// From the error, and the identity as far as it was read.
     pub(super) fn new(error: DecodeError, identity: Option<&Identity>, json: Option<&[u8]>) -> Self {
+        // What is of another kind is not the object of ours that has the same name.
+        let named = match &error {
+            DecodeError::WrongType { .. } => None,
+            error => error.key(),
+        };
         Self {
-            key: identity.map(|identity| &identity.key).or(error.key()).cloned(),
+            key: identity.map(|identity| &identity.key).or(named).cloned(),
             uid: identity.map_or_else(Uid::default, |identity| identity.uid.clone()),
             version: identity.map_or_else(ResourceVersion::default, |identity| identity.version.clone()),
             error: Arc::new(error),
@@ -95,8 +100,7 @@ impl Quarantine {
 
     /// Whether nothing is quarantined.
     pub(super) fn is_empty(&self) -> bool {
-        let entries = self.shared.lock();
-        entries.by_key.is_empty() && entries.nameless.is_empty()
+        self.shared.lock().is_empty()
     }
 
     /// A list has all that exists: what it did not set aside is no longer quarantined. Gives what is news.
@@ -119,6 +123,10 @@ impl Quarantine {
 impl Entries {
     fn iter(&self) -> impl Iterator<Item = &Quarantined> {
         self.by_key.values().chain(&self.nameless)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.nameless.is_empty()
     }
 
     /// Those that can be named.

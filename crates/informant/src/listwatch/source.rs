@@ -23,7 +23,7 @@ use crate::ResourceVersion;
 /// no JSON:
 ///
 /// ```
-/// use futures_util::stream;
+/// use futures_util::stream::{self, StreamExt};
 /// use informant::{Cached, Identity, Key};
 /// use informant::listwatch::{
 ///     ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
@@ -43,10 +43,14 @@ use crate::ResourceVersion;
 ///
 ///     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
 ///         let sold = SourceEvent::Modified(stock("apples", 11).into());
-///         Ok(Box::pin(stream::iter([Ok(WatchPiece::Event(sold))])))
+///         // A watch goes on until there is a reason to end it: after that, everything is listed anew.
+///         Ok(stream::iter([Ok(WatchPiece::Event(sold))]).chain(stream::pending()).boxed())
 ///     }
 /// }
 /// ```
+///
+/// If its lists have versions, and `watch` can go on from one, a watch that ends or breaks is resumed where it was; else
+/// everything is listed anew.
 pub trait ListWatch<O>: Send + Sync + 'static {
     /// Begins to list a page.
     ///
@@ -166,6 +170,13 @@ pub enum Served {
     No,
     /// It cannot say.
     Unknown,
+}
+
+impl WatchRequest {
+    /// Everything after a version; asked to last five minutes.
+    pub fn from_version(version: impl Into<ResourceVersion>) -> Self {
+        Self { version: version.into(), sends_initial_events: false, timeout: Duration::from_secs(300) }
+    }
 }
 
 impl ListRequest {

@@ -14,12 +14,15 @@ use http::Request;
 use http::header::ACCEPT;
 use http::header::ACCEPT_ENCODING;
 use http_body_util::BodyExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use kube::client::Body;
 use kube::core::ApiResource;
 use kube::core::DynamicObject;
 use kube::core::TypeMeta;
+use serde::de::DeserializeOwned;
 
 use super::ListPiece;
 use super::ListRequest;
@@ -164,11 +167,18 @@ impl KubeSource {
 
     fn list_request(&self, asked: &ListRequest) -> Result<Request<Body>, SourceError> {
         let limit = asked.limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let is_of_a_version = !matches!(asked.version.as_str(), "" | "0");
+        let matching = match asked.is_exact {
+            true => "Exact",
+            // Without saying so, a limit beside a version means that very version, which may be an old one for ever.
+            false if is_of_a_version && asked.limit.is_some() => "NotOlderThan",
+            false => "",
+        };
         self.request(
             if self.is_metadata_only { METADATA_LIST } else { JSON },
             &[
                 ("resourceVersion", asked.version.as_str()),
-                ("resourceVersionMatch", if asked.is_exact { "Exact" } else { "" }),
+                ("resourceVersionMatch", matching),
                 ("limit", &limit),
                 ("continue", asked.continue_token.as_deref().unwrap_or_default()),
             ],
@@ -194,6 +204,11 @@ impl KubeSource {
         Ok(request)
     }
 
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, SourceError> {
+        let bytes = self.send(get(path, JSON)?).await?.collect_bytes().await.map_err(answer::failed)?;
+        serde_json::from_slice(&bytes).map_err(SourceError::other)
+    }
+
     async fn send(&self, request: Request<Body>) -> Result<Body, SourceError> {
         let response = self.client.send(request).await.map_err(answer::failed)?;
         answer::check(response).await
@@ -214,16 +229,24 @@ impl<O> ListWatch<O> for KubeSource {
     /// Asks discovery.
     async fn is_served(&self) -> Served {
         let root = if self.resource.group.is_empty() { "api" } else { "apis" };
-        let Ok(request) = get(&format!("/{root}/{}", self.resource.api_version), JSON) else { return Served::Unknown };
-        let body = match self.send(request).await {
-            Ok(body) => body,
-            Err(error) if error.code() == Some(404) => return Served::No,
-            Err(_) => return Served::Unknown,
-        };
-        let Ok(bytes) = body.collect_bytes().await else { return Served::Unknown };
-        match serde_json::from_slice::<APIResourceList>(&bytes) {
+        let path = format!("/{root}/{}", self.resource.api_version);
+        match self.get::<APIResourceList>(&path).await {
             Ok(list) if list.resources.iter().any(|resource| resource.name == self.resource.plural) => Served::Yes,
             Ok(_) => Served::No,
+            // A 404 may be that of a proxy: only a server that knows its groups, and not this one, is sure.
+            Err(error) if error.code() == Some(404) && !self.resource.group.is_empty() => {
+                let is_this = |group: &APIGroup| group.name == self.resource.group;
+                match self.get::<APIGroupList>("/apis").await {
+                    Ok(list) => match list.groups.iter().find(|group| is_this(group)) {
+                        Some(group) => match group.versions.iter().any(|one| one.version == self.resource.version) {
+                            true => Served::Unknown,
+                            false => Served::No,
+                        },
+                        None => Served::No,
+                    },
+                    Err(_) => Served::Unknown,
+                }
+            }
             Err(_) => Served::Unknown,
         }
     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::super::SourceError;
 use super::super::intake::Taken;
 use super::super::quarantine::Entries;
 use crate::Cached;
+use crate::DecodeError;
 use crate::Key;
 use crate::Relist;
 use crate::ResourceVersion;
@@ -28,20 +30,33 @@ impl<O> Collected<O> {
         Self { objects: Vec::new(), quarantined: Entries::default() }
     }
 
-    pub(super) fn push(&mut self, taken: Taken<O>) {
+    /// # Errors
+    ///
+    /// If the item is of another kind: then it is no list of ours.
+    pub(super) fn push(&mut self, taken: Taken<O>) -> Result<(), SourceError> {
         match taken {
-            Ok(object) => self.objects.push(object),
-            Err(quarantined) => {
-                self.quarantined.add(*quarantined);
+            Ok(object) => {
+                // It may be listed twice.
+                if !self.quarantined.is_empty() {
+                    self.quarantined.remove(object.key());
+                }
+                self.objects.push(object);
+            }
+            Err(bad) => {
+                if let DecodeError::WrongType { expected, found, .. } = &*bad.error {
+                    return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });
+                }
+                self.quarantined.add(*bad);
             }
         }
+        Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// The objects in some order, as a list of this version.
+    /// All of it, as a list of this version.
     pub(super) fn into_relist(self, version: ResourceVersion) -> (Relist<O>, Entries) {
         let Self { mut objects, quarantined } = self;
         objects.shrink_to_fit();

@@ -1,5 +1,8 @@
 //! The changes, one watch after the other.
 
+use std::sync::Arc;
+
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio::time::timeout_at;
 use tracing::debug;
@@ -9,6 +12,7 @@ use tracing::warn;
 use super::super::Attempt;
 use super::super::Destination;
 use super::super::ListWatch;
+use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
 use super::super::intake::Taken;
@@ -22,6 +26,9 @@ use super::reader::EventReader;
 use super::reader::Happening;
 use super::rounds::Over;
 use super::rounds::Rounds;
+use super::status::Activity;
+use crate::Cached;
+use crate::DecodeError;
 use crate::ResourceVersion;
 
 /// How far one watch has come.
@@ -45,11 +52,12 @@ where
         loop {
             let begun = Instant::now();
             let version = self.resume.watch();
-            let is_unordered = stream.is_none() && matches!(version.as_str(), "" | "0");
+            let is_unordered = stream.is_none() && !self.resume.is_versioned();
             let mut progress = Progress { is_unordered, has_moved: false, events: 0 };
             let opened = match stream.take() {
                 Some(reader) => Ok(reader),
                 None => {
+                    self.status.set(Activity::Opening);
                     debug!(kind = self.resource(), rv = %version, "opening a watch");
                     let timeout = self.random_watch_timeout();
                     self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
@@ -68,12 +76,21 @@ where
             let lived = begun.elapsed();
             let (attempt, was_of_use) = match ending {
                 Ending::Unopened(_) => (Attempt::OpenWatch, false),
-                Ending::Cleanly | Ending::Failed(_) => (Attempt::Watch, progress.has_moved || lived >= SHORT),
+                Ending::Cleanly | Ending::Failed(_) | Ending::InDoubt => {
+                    (Attempt::Watch, progress.has_moved || lived >= SHORT)
+                }
             };
             let failures = streak.count(ending, was_of_use);
             let now = Instant::now();
             let window = &mut self.window;
-            match after_watch(ending, was_of_use, failures, || window.allows(now)) {
+            let next = match self.resume.is_versioned() {
+                true => after_watch(ending, was_of_use, failures, || window.allows(now)),
+                // There is no place to go on from: what happens between two watches would be lost.
+                false => AfterWatch::Relist,
+            };
+            // Also if a watch is opened and ends at once: others must be able to run.
+            consume_budget().await;
+            match next {
                 AfterWatch::Reopen => {
                     if let Some(error) = error {
                         self.failed(attempt, error);
@@ -100,12 +117,10 @@ where
         resync_at: &mut Option<Instant>,
     ) -> Result<(), SourceError> {
         loop {
-            while let Some(incoming) = reader.next_here()? {
-                // What a watch brings is news, so there is no point in looking for it in the cache.
-                let happening = incoming.understand(&mut self.intake, &|_| None)?;
-                self.pass_on(happening, progress)?;
-            }
+            let passed_on = self.pass_on_all(reader, progress);
             self.show(reader, progress);
+            passed_on?;
+            consume_budget().await;
             let full_since = Instant::now();
             self.destination.room().await;
             // While we do not listen, the watch is not silent.
@@ -127,7 +142,17 @@ where
         }
     }
 
-    fn pass_on(&mut self, happening: Happening<O>, progress: &mut Progress) -> Result<(), SourceError> {
+    /// What has come already.
+    fn pass_on_all(&mut self, reader: &mut EventReader<O>, progress: &mut Progress) -> Result<(), SourceError> {
+        while let Some(incoming) = reader.next_here()? {
+            // What a watch brings is news, so there is no point in looking for it in the cache.
+            let happening = incoming.understand(&mut self.intake, &|_| None)?;
+            self.pass_on(happening, progress, reader.heard)?;
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, happening: Happening<O>, progress: &mut Progress, heard: Instant) -> Result<(), SourceError> {
         match happening {
             Happening::Added(taken) => {
                 if let Some(object) = self.check(taken, progress, !progress.is_unordered)? {
@@ -146,17 +171,25 @@ where
             }
             Happening::Bookmark { version, .. } => {
                 progress.is_unordered = false;
-                self.watchdog.bookmark(Instant::now());
-                self.advance(&version, progress)?;
-                self.destination.bookmark(version);
+                self.watchdog.bookmark(heard);
+                self.pass_on_version(version, progress)?;
             }
             Happening::Unknown { kind, version } => {
                 progress.is_unordered = false;
                 warn!(kind = self.resource(), event = kind, rv = %version, "unknown event");
-                self.advance(&version, progress)?;
-                self.destination.bookmark(version);
+                self.pass_on_version(version, progress)?;
             }
         }
+        Ok(())
+    }
+
+    /// An event without an object. One without a version as well says nothing.
+    fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
+        if version.is_empty() {
+            return Ok(());
+        }
+        self.advance(&version, progress)?;
+        self.destination.bookmark(version);
         Ok(())
     }
 
@@ -166,10 +199,13 @@ where
         taken: Taken<O>,
         progress: &mut Progress,
         is_ordered: bool,
-    ) -> Result<Option<std::sync::Arc<crate::Cached<O>>>, SourceError> {
+    ) -> Result<Option<Arc<Cached<O>>>, SourceError> {
         let version = match &taken {
             Ok(object) => object.version(),
-            Err(bad) => &bad.version,
+            Err(bad) => {
+                check_name(bad)?;
+                &bad.version
+            }
         };
         let is_certain = taken.as_ref().map_or_else(|bad| !bad.version.is_empty(), |_| true);
         if is_ordered && is_certain {
@@ -204,6 +240,7 @@ where
                 self.destination.delete(object);
             }
             Err(bad) => {
+                check_name(&bad)?;
                 let version = Some(bad.version.clone()).filter(|version| !version.is_empty());
                 if let Some(version) = &version {
                     self.advance(version, progress)?;
@@ -229,9 +266,11 @@ where
         progress.events += 1;
         match self.resume.observe(version) {
             Moved::Forward => progress.has_moved = true,
-            // A source without versions says at least that something happened.
-            Moved::Nowhere => progress.has_moved |= version.is_empty(),
-            Moved::Back => return Err(SourceError::WentBack { from: self.resume.watch(), to: version.clone() }),
+            Moved::Nowhere => {}
+            Moved::Back => {
+                self.suspend_reuse();
+                return Err(SourceError::WentBack { from: self.resume.watch(), to: version.clone() });
+            }
         }
         Ok(())
     }
@@ -251,7 +290,7 @@ where
 
     fn resync(&self) {
         if let Some(resync) = &self.settings.resync
-            && (resync.is_due)()
+            && self.call("resync_every_if", || (resync.is_due)()).unwrap_or(false)
         {
             self.destination.resync();
         }
@@ -259,5 +298,22 @@ where
 
     fn next_resync(&self) -> Option<Instant> {
         self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
+    }
+}
+
+/// An object that is damaged so that it cannot even be named may be any of ours: the event must come once more. One of another
+/// kind, or one that has no name by nature, is none of ours.
+fn check_name(bad: &Quarantined) -> Result<(), SourceError> {
+    let is_ours = match &*bad.error {
+        DecodeError::Syntax { .. } | DecodeError::DuplicateField { .. } | DecodeError::BadMetadata { .. } => true,
+        DecodeError::NoName
+        | DecodeError::WrongType { .. }
+        | DecodeError::Field { .. }
+        | DecodeError::Transform { .. }
+        | DecodeError::Refused { .. } => false,
+    };
+    match bad.key.is_none() && is_ours {
+        true => Err(SourceError::Damaged { source: Arc::clone(&bad.error) }),
+        false => Ok(()),
     }
 }

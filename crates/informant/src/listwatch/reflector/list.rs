@@ -1,8 +1,10 @@
 //! Everything that exists, page by page.
 
-use tokio::time::timeout;
-
 use futures_util::StreamExt;
+use hashbrown::HashSet;
+use tokio::task::coop::consume_budget;
+use tokio::time::Instant;
+use tokio::time::timeout;
 
 use super::super::Attempt;
 use super::super::Destination;
@@ -21,6 +23,7 @@ use super::rounds::Over;
 use super::rounds::Rounds;
 use super::rounds::known;
 use super::status::Activity;
+use crate::ResourceVersion;
 
 impl<O, L, D> Rounds<O, L, D>
 where
@@ -30,7 +33,7 @@ where
 {
     /// Brings the destination up to date; gives the watch that goes on from there, if there is one already.
     pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader<O>>, Over> {
-        let now = tokio::time::Instant::now();
+        let now = Instant::now();
         let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
         if may_stream
             && self.source.can_stream_lists()
@@ -44,19 +47,14 @@ where
     async fn list(&mut self) -> Result<(), Over> {
         loop {
             let request = self.resume.list();
-            let before = self.resume.watch();
             self.status.set(Activity::Listing { objects: 0 });
             let failure = match self.list_pages(&request).await {
-                Ok((listed, version, is_paged)) => {
-                    match self.accept(&request.version, listed, version.clone(), is_paged) {
-                        true => return Ok(()),
-                        false => SourceError::WentBack { from: before, to: version },
-                    }
-                }
+                Ok((listed, version, is_paged)) => match self.accept(&request.version, listed, version, is_paged) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
                 Err(error) => {
-                    if let Meaning::Expired | Meaning::TooLarge = error.meaning() {
-                        self.resume.unavailable();
-                    }
+                    self.note_unavailable(error.meaning());
                     error
                 }
             };
@@ -72,11 +70,12 @@ where
     pub(super) async fn list_pages(
         &mut self,
         request: &ListRequest,
-    ) -> Result<(Collected<O>, crate::ResourceVersion, bool), SourceError> {
+    ) -> Result<(Collected<O>, ResourceVersion, bool), SourceError> {
         self.intake.forget_reused();
         let mut collected = Collected::new();
         let mut page = request.clone();
         let mut version = None;
+        let mut tokens = HashSet::new();
         loop {
             let metadata = match self.list_page(page.clone(), &mut collected).await {
                 Ok(metadata) => metadata,
@@ -88,6 +87,7 @@ where
                     // The rest of the pages is gone, but all in one may still be had.
                     self.failed(Attempt::List, error);
                     (page, collected, version) = (request.unpaged(), Collected::new(), None);
+                    tokens.clear();
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -97,7 +97,7 @@ where
             if metadata.continue_token.is_empty() {
                 return Ok((collected, version.clone(), !is_first));
             }
-            if page.continue_token.as_ref() == Some(&metadata.continue_token) {
+            if !tokens.insert(metadata.continue_token.clone()) {
                 return Err(SourceError::other("the server gave the same continue token twice"));
             }
             page = request.next_page(metadata.continue_token);
@@ -112,7 +112,7 @@ where
         let patience = self.settings.patience;
         let silent = |_| SourceError::Silent { after: patience };
         let mut pieces = timeout(patience, self.source.list(request)).await.map_err(silent)??;
-        let known = known(&self.settings, self.may_reuse);
+        let known = known(&self.settings, self.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(patience, pieces.next()).await.map_err(silent)? {
@@ -120,24 +120,30 @@ where
                 ListPiece::Body(chunk) => {
                     has_body = true;
                     cutter.push(chunk);
+                    let mut misfit = None;
                     while let Some(part) = cutter.next_unless(|bytes| {
                         let (taken, length) = self.intake.take_first(bytes, &known)?;
-                        collected.push(taken);
+                        misfit = misfit.take().or(collected.push(taken).err());
                         Some(length)
                     })? {
                         match part {
-                            ListPart::Item(json) => collected.push(self.intake.take_json(&json, &known)),
+                            ListPart::Item(json) => collected.push(self.intake.take_json(&json, &known))?,
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
                     }
+                    if let Some(error) = misfit {
+                        return Err(error);
+                    }
                 }
-                ListPiece::Item(item) => collected.push(self.intake.take(item, &known)),
+                ListPiece::Item(item) => collected.push(self.intake.take(item, &known))?,
                 ListPiece::End(metadata) => end = Some(metadata),
             }
+            // A source that is always ready must not keep others from running.
+            consume_budget().await;
             let objects = collected.len();
             self.status.note(|status| status.activity = Activity::Listing { objects });
         }
-        if has_body || end.is_none() {
+        if has_body {
             cutter.finish()?;
         }
         end.ok_or(SourceError::EndedEarly)
@@ -145,12 +151,21 @@ where
 
     /// A list of something else is none; one that does not say what it is of is believed.
     fn check_head(&self, head: ListHead) -> Result<ListMetadata, SourceError> {
-        let expected = self.source.types().api_version;
+        let expected = self.source.types();
         let ListHead { api_version, kind, metadata } = head;
         // Some servers call every list `v1, List`.
-        if expected.is_empty() || api_version.is_empty() || api_version == expected || kind == "List" {
+        if expected.api_version.is_empty() || kind == "List" {
             return Ok(metadata);
         }
+        let list_kind = format!("{}List", expected.kind);
+        // Lists of custom kinds, whose groups have dots, may be called as their authors like.
+        let is_custom = expected.api_version.contains('.');
+        let is_of_version = api_version.is_empty() || api_version == expected.api_version;
+        let is_of_kind = is_custom || kind.is_empty() || kind == list_kind;
+        if is_of_version && is_of_kind {
+            return Ok(metadata);
+        }
+        let expected = format!("{}, {list_kind}", expected.api_version);
         Err(SourceError::WrongList { expected, found: format!("{api_version}, {kind}") })
     }
 }

@@ -91,6 +91,9 @@ struct Resync {
     is_due: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
+/// Longer than anything lasts, but not so long that adding it to a time is too much.
+const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// The least time that a watch is asked to last.
 const SHORTEST_WATCH: Duration = Duration::from_secs(300);
 
@@ -220,10 +223,11 @@ where
         self
     }
 
-    /// How long a streamed list may bring nothing new before it is taken for one that never ends. Default: 30 s.
+    /// How long a streamed list may bring nothing new before it is taken for one that never ends; altogether it may take ten
+    /// times as long. Default: 30 s.
     #[must_use]
     pub fn streaming_deadline(mut self, deadline: Duration) -> Self {
-        self.settings.streaming_deadline = deadline;
+        self.settings.streaming_deadline = deadline.min(FOR_EVER);
         self
     }
 
@@ -238,7 +242,7 @@ where
     /// Asks for watches of at least this length; each is up to twice as long, by chance. Default, and least: five minutes.
     #[must_use]
     pub fn watch_timeout(mut self, least: Duration) -> Self {
-        self.settings.watch_timeout = least.max(SHORTEST_WATCH);
+        self.settings.watch_timeout = least.clamp(SHORTEST_WATCH, FOR_EVER);
         self
     }
 
@@ -246,7 +250,7 @@ where
     /// dead. Default: two minutes, twice what an API server gives itself.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.settings.patience = patience;
+        self.settings.patience = patience.min(FOR_EVER);
         self
     }
 
@@ -267,12 +271,14 @@ where
     /// As [`resync_every`](Self::resync_every), if `is_due` says so then.
     #[must_use]
     pub fn resync_every_if(mut self, period: Duration, is_due: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.settings.resync = (!period.is_zero()).then(|| Resync { period, is_due: Box::new(is_due) });
+        self.settings.resync =
+            (!period.is_zero()).then(|| Resync { period: period.min(FOR_EVER), is_due: Box::new(is_due) });
         self
     }
 
-    /// Hears of each failure that means that everything must be listed anew, and of lists that fail. What passes is seen
-    /// in the [status](ReflectorStatus) only. Default: it is logged.
+    /// Hears of each list that fails, streamed or not, and of each watch that cannot be opened for a reason other than that
+    /// nobody is there, or too busy. What happens within a watch is everyday life: it is seen in the
+    /// [status](ReflectorStatus) only. Default: it is logged.
     #[must_use]
     pub fn on_error(mut self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Box::new(hear));

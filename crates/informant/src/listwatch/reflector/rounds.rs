@@ -53,11 +53,20 @@ pub(super) struct Rounds<O, L, D> {
     pub(super) window: RetryWindow,
     /// Whether a request may still be repeated at once in this round.
     pub(super) may_repeat: bool,
-    /// Whether a known object of the same uid and version has the same content: not after the server went back, for then
-    /// versions come again with other contents.
-    pub(super) may_reuse: bool,
+    reuse: Reuse,
     presence: Presence,
     resource: Arc<str>,
+}
+
+/// Whether a known object of the same uid and version has the same content: not if the server went back, for then versions
+/// come again with other contents.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reuse {
+    Allowed,
+    /// The server may have gone back: not until a list has been accepted.
+    Suspended,
+    /// The server has gone back. When the consumer's cache has nothing from before is not known here.
+    Never,
 }
 
 /// Whether the source has the kind, as far as that is known.
@@ -66,6 +75,8 @@ enum Presence {
     Present,
     /// A list was not found.
     InDoubt,
+    /// And the source says that it has no such kind.
+    Denied,
     /// It is not there, and the destination knows.
     Gone,
 }
@@ -97,7 +108,7 @@ where
             watchdog: Watchdog::default(),
             window: RetryWindow::new(settings.retries_server_errors_for),
             may_repeat: true,
-            may_reuse: true,
+            reuse: Reuse::Allowed,
             presence: Presence::Present,
             resource: source.name().into(),
             source,
@@ -134,43 +145,60 @@ where
     /// A list was not found: that may be an error on the way. Only if the source is sure that it has no such kind, its
     /// objects are gone.
     async fn look_for_kind(&mut self) {
+        self.status.set(Activity::Listing { objects: 0 });
         match timeout(self.settings.patience, self.source.is_served()).await {
-            Ok(Served::No) if self.resume.has_observed() => {
-                warn!(kind = %self.resource, "the source has no such kind any more; its objects are gone");
-                self.presence = Presence::Gone;
-                let version = self.resume.watch();
-                self.quarantine.replace(Entries::default());
-                self.destination.replace(Relist { version, objects: Vec::new(), quarantined: Vec::new() });
-                self.status.update(|status| status.is_gone = true);
-            }
-            Ok(Served::No | Served::Yes | Served::Unknown) | Err(_) => {}
+            Ok(Served::No) => self.presence = Presence::Denied,
+            Ok(Served::Yes | Served::Unknown) | Err(_) => {}
         }
     }
 
-    /// A list has come; says whether it became the new state.
+    /// Another list was not found although, or because, the source says that it has no such kind: it is certain.
+    fn lose_kind(&mut self) {
+        self.presence = Presence::Gone;
+        if !self.resume.has_observed() {
+            return;
+        }
+        warn!(kind = %self.resource, "the source has no such kind any more; its objects are gone");
+        self.quarantine.replace(Entries::default());
+        let version = self.resume.watch();
+        self.status.update(|status| status.is_gone = true);
+        self.destination.replace(Relist { version, objects: Vec::new(), quarantined: Vec::new() });
+    }
+
+    /// A list has come: it becomes the new state.
+    ///
+    /// # Errors
+    ///
+    /// If it is not to be believed.
     pub(super) fn accept(
         &mut self,
         asked: &ResourceVersion,
         listed: Collected<O>,
         version: ResourceVersion,
         is_paged: bool,
-    ) -> bool {
+    ) -> Result<(), SourceError> {
+        let went_back = || SourceError::WentBack { from: self.resume.watch(), to: version.clone() };
         match self.resume.judge(asked, &version) {
-            Listed::Accepted => {}
+            Listed::Unversioned => return Err(SourceError::NoVersion),
             Listed::Doubted => {
+                let error = went_back();
+                self.suspend_reuse();
                 self.resume.unavailable();
-                return false;
+                return Err(error);
             }
             Listed::Rewound => {
                 warn!(kind = %self.resource, rv = %version, "the server went back to an older version");
-                self.may_reuse = false;
+                self.reuse = Reuse::Never;
                 // What was taken from the cache may have another content now, although the version is the same.
                 if self.intake.reused() > 0 {
+                    let error = went_back();
                     self.resume.unavailable();
-                    return false;
+                    return Err(error);
                 }
                 self.status.note(|status| status.rewinds += 1);
             }
+            Listed::Accepted if self.reuse == Reuse::Suspended => self.reuse = Reuse::Allowed,
+            Listed::Accepted => {}
         }
         self.resume.listed(asked, &version, is_paged);
         debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
@@ -189,7 +217,38 @@ where
             status.failing_since = None;
             status.is_gone = false;
         });
-        true
+        Ok(())
+    }
+
+    /// Whether objects may be taken from the cache.
+    pub(super) fn may_reuse(&self) -> bool {
+        self.reuse == Reuse::Allowed
+    }
+
+    /// The server may have gone back.
+    pub(super) fn suspend_reuse(&mut self) {
+        if self.reuse == Reuse::Allowed {
+            self.reuse = Reuse::Suspended;
+        }
+    }
+
+    /// If the version that was asked for is not to be had, the newest state is asked for next.
+    pub(super) fn note_unavailable(&mut self, meaning: Meaning) {
+        match meaning {
+            Meaning::Expired => self.resume.unavailable(),
+            Meaning::TooLarge => {
+                self.suspend_reuse();
+                self.resume.unavailable();
+            }
+            Meaning::Overloaded
+            | Meaning::Refused
+            | Meaning::Lost
+            | Meaning::Garbled
+            | Meaning::Trouble
+            | Meaning::NotFound
+            | Meaning::Unsupported
+            | Meaning::Other => {}
+        }
     }
 
     /// A watch begins.
@@ -209,8 +268,12 @@ where
         if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
             streaming.connection_lost();
         }
-        if meaning == Meaning::NotFound && attempt == Attempt::List && self.presence == Presence::Present {
-            self.presence = Presence::InDoubt;
+        if meaning == Meaning::NotFound && attempt == Attempt::List {
+            match self.presence {
+                Presence::Present => self.presence = Presence::InDoubt,
+                Presence::Denied => self.lose_kind(),
+                Presence::InDoubt | Presence::Gone => {}
+            }
         }
         let error = Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source });
         debug!(kind = %self.resource, error = %Chain(&*error), "failed");
@@ -238,12 +301,13 @@ where
             return;
         }
         match failure.source.meaning() {
-            Meaning::Expired | Meaning::Lost => {
+            Meaning::Expired => {
                 debug!(kind = %self.resource, error = %Chain(failure), "beginning anew");
             }
             Meaning::TooLarge
             | Meaning::Overloaded
             | Meaning::Refused
+            | Meaning::Lost
             | Meaning::Garbled
             | Meaning::Trouble
             | Meaning::NotFound
@@ -262,10 +326,13 @@ where
     }
 
     /// Runs what the user gave us; if it panics, that is its own trouble.
-    fn call(&self, name: &str, callback: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
-            error!(kind = %self.resource, callback = name, error = panicked(&*panic), "a callback panicked");
-        }
+    pub(super) fn call<R>(&self, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
+        let called = catch_unwind(AssertUnwindSafe(callback));
+        called
+            .inspect_err(|panic| {
+                error!(kind = %self.resource, callback = name, error = panicked(&**panic), "a callback panicked");
+            })
+            .ok()
     }
 
     pub(super) fn resource(&self) -> &str {

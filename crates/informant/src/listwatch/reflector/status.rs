@@ -53,6 +53,8 @@ pub enum Activity {
         /// How many objects have come so far.
         objects: usize,
     },
+    /// It asks for a watch.
+    Opening,
     /// It waits for changes.
     Watching,
     /// It waits before it tries again.

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use hashbrown::HashSet;
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio::time::timeout;
 use tokio::time::timeout_at;
+use tracing::debug;
+use tracing::info;
 use tracing::warn;
 
 use super::super::Attempt;
@@ -14,6 +17,8 @@ use super::super::ListRequest;
 use super::super::ListWatch;
 use super::super::SourceError;
 use super::super::WatchRequest;
+use super::super::error::Chain;
+use super::super::error::Meaning;
 use super::super::rules::endings::AfterStreaming;
 use super::super::rules::endings::Ending;
 use super::super::rules::endings::SHORT;
@@ -35,6 +40,12 @@ struct Unfinished {
     was_of_use: bool,
 }
 
+/// So many times the deadline is the longest that a streamed list may take.
+const LONGEST_STREAM: u32 = 10;
+
+/// How often a list is asked for to compare with.
+const VERIFYING_ATTEMPTS: u32 = 3;
+
 /// How often to complain of a streamed list that says nothing.
 const COMPLAINS_EVERY: Duration = Duration::from_secs(10);
 
@@ -49,35 +60,38 @@ where
         let mut failures = 0;
         loop {
             let asked = self.resume.stream();
-            let before = self.resume.watch();
             self.status.set(Activity::Streaming { objects: 0 });
             let unfinished = match self.stream_once(&asked).await {
                 Ok((reader, listed, version)) => {
-                    if self.settings.verifies_streams && !self.verify(&listed, &version).await {
+                    let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
+                    if is_verified && !self.verify(&listed, &version).await {
                         self.stream_no_more();
                         return None;
                     }
-                    if self.accept(&asked, listed, version.clone(), false) {
-                        return Some(reader);
+                    match self.accept(&asked, listed, version, false) {
+                        Ok(()) => return Some(reader),
+                        Err(error) => {
+                            let ending = match error {
+                                SourceError::WentBack { .. } => Ending::InDoubt,
+                                _ => Ending::Failed(error.meaning()),
+                            };
+                            Unfinished { ending, error, was_of_use: true }
+                        }
                     }
-                    let error = SourceError::WentBack { from: before, to: version };
-                    let ending = Ending::Failed(super::super::error::Meaning::TooLarge);
-                    Unfinished { ending, error, was_of_use: true }
                 }
                 Err(unfinished) => unfinished,
             };
             let Unfinished { ending, error, was_of_use } = unfinished;
             failures += 1;
             let next = after_streaming(ending, was_of_use, failures, self.may_repeat);
+            self.note_unavailable(error.meaning());
             let error = self.failed(Attempt::StreamList, error);
-            if let Ending::Unopened(meaning) | Ending::Failed(meaning) = ending
-                && let super::super::error::Meaning::Expired | super::super::error::Meaning::TooLarge = meaning
-            {
-                self.resume.unavailable();
-            }
             match next {
                 AfterStreaming::AskNewest => self.may_repeat = false,
-                AfterStreaming::Later => self.wait(error).await,
+                AfterStreaming::Later => {
+                    self.tell(&error);
+                    self.wait(error).await;
+                }
                 AfterStreaming::List => return None,
                 AfterStreaming::ListFromNowOn => {
                     self.stream_no_more();
@@ -89,6 +103,7 @@ where
 
     fn stream_no_more(&self) {
         if let Some(streaming) = &self.settings.streaming {
+            info!(kind = self.resource(), "the server does not stream this list; using ordinary ones");
             streaming.refused(Instant::now());
         }
     }
@@ -124,12 +139,13 @@ where
         has_come: &mut bool,
     ) -> Result<Option<ResourceVersion>, SourceError> {
         self.intake.forget_reused();
+        let begun = Instant::now();
         let patience = self.settings.streaming_deadline;
         let mut last_new = Instant::now();
         let mut complained = Instant::now();
         loop {
             while let Some(incoming) = reader.next_here()? {
-                let known = known(&self.settings, self.may_reuse);
+                let known = known(&self.settings, self.may_reuse());
                 match incoming.understand(&mut self.intake, &known)? {
                     Happening::Added(taken) | Happening::Modified(taken) => {
                         if snapshot.upsert(taken) {
@@ -148,10 +164,13 @@ where
                 }
                 *has_come = true;
             }
+            // A source that is always ready must not keep others from running.
+            consume_budget().await;
             let objects = snapshot.len();
             self.status.note(|status| status.activity = Activity::Streaming { objects });
 
-            let deadline = last_new + patience;
+            // New objects put it off, but not for ever: they may be truly new, and not part of the list.
+            let deadline = (last_new + patience).min(begun + LONGEST_STREAM * patience);
             let complaint = reader.heard.max(complained) + COMPLAINS_EVERY;
             match timeout_at(deadline.min(complaint), reader.wait()).await {
                 Ok(Ok(true)) => {}
@@ -171,14 +190,29 @@ where
         }
     }
 
-    /// Compares a streamed list with an ordinary one.
+    /// Compares a streamed list with an ordinary one; if there is none, it is believed.
     async fn verify(&mut self, streamed: &Collected<O>, version: &ResourceVersion) -> bool {
         let request = ListRequest { version: version.clone(), is_exact: true, ..ListRequest::default() };
+        let mut attempts = 1;
         let listed = loop {
             match self.list_pages(&request).await {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
+                    let is_passing = match error.meaning() {
+                        Meaning::Overloaded | Meaning::Refused | Meaning::Lost | Meaning::Trouble => true,
+                        Meaning::Expired
+                        | Meaning::TooLarge
+                        | Meaning::Garbled
+                        | Meaning::NotFound
+                        | Meaning::Unsupported
+                        | Meaning::Other => false,
+                    };
                     let error = self.failed(Attempt::List, error);
+                    if !is_passing || attempts == VERIFYING_ATTEMPTS {
+                        debug!(kind = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
+                        return true;
+                    }
+                    attempts += 1;
                     self.wait(error).await;
                 }
             }

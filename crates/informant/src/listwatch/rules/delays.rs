@@ -32,13 +32,17 @@ pub(crate) struct Delays {
 /// How long all must go well until the delays begin anew.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
+/// Who wants longer delays wants none of the retries.
+const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
+
 /// A server that asks for more patience than this does not get it.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl Backoff {
-    /// Delays from `first` on, doubling up to `cap`, each made up to twice as long by chance.
+    /// Delays from `first` on, doubling up to `cap` (a day at most), each made up to twice as long by chance.
     pub fn new(first: Duration, cap: Duration) -> Self {
-        Self { first, cap, is_random: true, seed: None }
+        let cap = cap.min(LONGEST_DELAY);
+        Self { first: first.min(cap), cap, is_random: true, seed: None }
     }
 
     /// Without chance: the delays are what they are. For tests.
@@ -57,7 +61,7 @@ impl Backoff {
 
     fn delays(&self) -> ExponentialBackoff {
         let mut builder = ExponentialBuilder::new()
-            .with_min_delay(self.first.min(self.cap))
+            .with_min_delay(self.first)
             .with_max_delay(self.cap)
             .with_factor(2.0)
             .without_max_times();

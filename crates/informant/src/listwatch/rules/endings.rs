@@ -37,6 +37,8 @@ pub(crate) enum Ending {
     Unopened(Meaning),
     /// With an error.
     Failed(Meaning),
+    /// With a list that is older than what was seen before.
+    InDoubt,
 }
 
 /// How many watches in a row came to nothing.
@@ -47,11 +49,11 @@ impl Streak {
     /// Counts one more, and gives their number.
     pub(crate) fn count(&mut self, ending: Ending, was_of_use: bool) -> u32 {
         self.0 = match ending {
-            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) if was_of_use => 0,
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) | Ending::InDoubt if was_of_use => 0,
             // Who is not there, or too busy, says nothing of whether watches work.
             Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
             | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => self.0,
-            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) => self.0 + 1,
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) | Ending::InDoubt => self.0 + 1,
         };
         self.0
     }
@@ -78,7 +80,7 @@ pub(crate) fn after_watch(
     let has_hope = failures < FAILURES_BEFORE_LIST;
     match ending {
         Ending::Cleanly | Ending::Failed(Meaning::Lost) if was_of_use => AfterWatch::Reopen,
-        Ending::Cleanly => AfterWatch::Relist,
+        Ending::Cleanly | Ending::InDoubt => AfterWatch::Relist,
         Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
         | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterWatch::ReopenLater,
         Ending::Unopened(Meaning::Lost | Meaning::Trouble) | Ending::Failed(Meaning::Lost | Meaning::Garbled) => {
@@ -109,13 +111,11 @@ pub(crate) fn after_streaming(ending: Ending, was_of_use: bool, failures: u32, m
         Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
         | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterStreaming::Later,
         Ending::Unopened(Meaning::Expired | Meaning::TooLarge)
-        | Ending::Failed(Meaning::Expired | Meaning::TooLarge) => {
-            if may_repeat {
-                AfterStreaming::AskNewest
-            } else {
-                AfterStreaming::Later
-            }
-        }
+        | Ending::Failed(Meaning::Expired | Meaning::TooLarge)
+        | Ending::InDoubt => match may_repeat {
+            true => AfterStreaming::AskNewest,
+            false => later_if(has_hope),
+        },
         Ending::Unopened(Meaning::Lost) | Ending::Failed(Meaning::Lost) => later_if(has_hope),
         Ending::Unopened(Meaning::Trouble | Meaning::NotFound | Meaning::Garbled | Meaning::Other)
         | Ending::Failed(Meaning::Garbled) => AfterStreaming::List,
@@ -225,6 +225,9 @@ mod tests {
         }
         let expired = after_streaming(Ending::Failed(Meaning::Expired), USELESS, 1, false);
         assert_eq!(expired, AfterStreaming::Later, "once in a round is enough");
+        let expired = after_streaming(Ending::Failed(Meaning::Expired), USELESS, 3, false);
+        assert_eq!(expired, AfterStreaming::List, "and so are three");
+        assert_eq!(after_streaming(Ending::InDoubt, USEFUL, 1, true), AfterStreaming::AskNewest);
 
         let cleanly = |was_of_use, failures| after_streaming(Ending::Cleanly, was_of_use, failures, true);
         assert_eq!(cleanly(USELESS, 1), AfterStreaming::List);

@@ -27,6 +27,8 @@ pub(crate) enum Listed {
     Rewound,
     /// It is older than what was seen before, perhaps because whoever answered lags behind: ask for the newest state.
     Doubted,
+    /// It has no version, although what was seen before had one: it is no list to believe.
+    Unversioned,
 }
 
 /// What the version of an event means.
@@ -75,6 +77,11 @@ impl Resume {
         self.observed.clone().unwrap_or_default()
     }
 
+    /// Whether a watch can go on from what was seen: it has a version, and one that says something.
+    pub(crate) fn is_versioned(&self) -> bool {
+        self.observed.as_ref().is_some_and(|observed| !matches!(observed.as_str(), "" | "0"))
+    }
+
     /// Whether anything was seen.
     pub(crate) fn has_observed(&self) -> bool {
         self.observed.is_some()
@@ -87,6 +94,9 @@ impl Resume {
 
     /// A list has come, streamed or not: what to make of it.
     pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> Listed {
+        if version.is_empty() && self.is_versioned() {
+            return Listed::Unversioned;
+        }
         match self.moved(version) {
             Moved::Forward | Moved::Nowhere => Listed::Accepted,
             Moved::Back if asked.is_empty() => Listed::Rewound,
@@ -183,6 +193,16 @@ mod tests {
         assert_eq!(resume.judge(&version(""), &version("61")), Listed::Rewound);
         resume.listed(&version(""), &version("61"), false);
         assert_eq!(resume.list().to_string(), "L(61, no limit)");
+    }
+
+    #[test]
+    fn a_list_without_a_version_is_believed_only_if_none_had_one() {
+        assert_eq!(Resume::default().judge(&version("0"), &version("")), Listed::Accepted);
+        assert_eq!(observed("10").judge(&version("10"), &version("")), Listed::Unversioned);
+        let mut resume = Resume::default();
+        resume.listed(&version("0"), &version(""), false);
+        assert_eq!(resume.judge(&version(""), &version("")), Listed::Accepted);
+        assert!(!resume.is_versioned() && observed("10").is_versioned());
     }
 
     /// RE-27 as we want it.

@@ -34,9 +34,10 @@ impl Watchdog {
 
     /// How long nothing may come from a watch that was asked to last `timeout`.
     pub(crate) fn patience(&self, timeout: Duration) -> Duration {
+        let longest_life = timeout + OVERTIME;
         match self.longest {
-            Some(longest) => (3 * longest).max(LEAST),
-            None => timeout + OVERTIME,
+            Some(longest) => (3 * longest).max(LEAST).min(longest_life),
+            None => longest_life,
         }
     }
 }
@@ -67,5 +68,7 @@ mod tests {
         watchdog.opened();
         bookmark_after(&mut watchdog, 10_000);
         assert_eq!(watchdog.patience(timeout).as_secs(), 300, "the time between two watches is no pause");
+        bookmark_after(&mut watchdog, 200);
+        assert_eq!(watchdog.patience(timeout).as_secs(), 430, "no watch lives longer than that");
     }
 }

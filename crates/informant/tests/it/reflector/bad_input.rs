@@ -56,8 +56,17 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
         (canned(200, r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#), "a \"Table\", not a list"),
         (
             canned(200, r#"{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}"#),
-            "the answer is a list of apps/v1, DeploymentList, not of v1",
+            "the answer is a list of apps/v1, DeploymentList, not of v1, ConfigMapList",
         ),
+        (
+            canned(200, r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[]}"#),
+            "the answer is a list of v1, SecretList, not of v1, ConfigMapList",
+        ),
+        (
+            canned(200, r#"{"items":[{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}]}"#),
+            "the answer is a list of v1, Secret, not of v1, ConfigMap",
+        ),
+        (Fault::WrongKind, "the answer is a list of"),
         (canned(200, &huge), "an item of the list is larger than 10000 bytes"),
         (Fault::Answer(html), "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\""),
         (Fault::Answer(moved), "redirects to \"https://elsewhere/\" (HTTP 302)"),

@@ -1,6 +1,7 @@
 //! The reflector: by script, and against the embedded server.
 
 mod bad_input;
+mod hard_cases;
 mod kube_source;
 mod listing;
 mod quarantine;

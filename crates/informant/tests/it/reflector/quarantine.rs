@@ -205,7 +205,7 @@ async fn an_event_of_another_kind_or_without_a_name_is_set_aside_and_moves_nothi
         r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"71"}}}"#,
         r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1"}}"#,
         r#"{"type":"MODIFIED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}}"#,
-        r#"{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","name":"y"}}}"#,
+        r#"{"type":"DELETED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"shop","name":"a"}}}"#,
     ];
     for (after, line) in lines.iter().enumerate() {
         let text = format!("{line}\n");

@@ -1,1 +1,161 @@
-//! todo
+//! Through a socket, on real time: waits for events, not for the clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant::Lazy;
+use informant::listwatch::Backoff;
+use informant::listwatch::KubeSource;
+use informant::listwatch::Reflector;
+use informant_apiserver::After;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Ending;
+use informant_apiserver::Fault;
+use informant_apiserver::Load;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::support::Recorder;
+use super::support::Running;
+use super::support::config_map;
+use super::support::server_at_10;
+use super::support::show_error;
+use super::support::start;
+
+fn client(address: std::net::SocketAddr, scheme: &str) -> kube::Client {
+    let mut config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());
+    // The reflector's own retries are what is tested.
+    config.default_retry = false;
+    config.accept_invalid_certs = true;
+    kube::Client::try_from(config).unwrap()
+}
+
+fn short() -> Backoff {
+    Backoff::new(Duration::from_millis(5), Duration::from_millis(50))
+}
+
+async fn follow(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apiserver::Listening) {
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let recorder = Recorder::new();
+    let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "http"));
+    (start(Reflector::builder(source, recorder.clone()).backoff(short()), recorder), listening)
+}
+
+#[tokio::test]
+async fn a_server_behind_a_socket_is_followed() {
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    let (running, listening) = follow(&server).await;
+    running.until("Replaced@11 [shop/a@11]").await;
+
+    server.put("configmaps", config_map("b", "1")).unwrap();
+    server.delete("configmaps", "shop/a").unwrap();
+    running.until("Deleted shop/a@13").await;
+    assert_eq!(running.told()[1..], ["Added shop/b@12", "Deleted shop/a@13"]);
+
+    running.stop().await;
+    server.watched("configmaps", 0).await;
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost() {
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    let endings = [
+        Fault::Drop,
+        Fault::cut_after_events(3),
+        Fault::Cut { after: After::HalfLine(1), ending: Ending::Reset },
+        Fault::Cut { after: After::Bytes(700), ending: Ending::Close },
+        Fault::status(503),
+        Fault::Garbage,
+        Fault::ByteByByte,
+    ];
+    for (number, ending) in endings.into_iter().enumerate() {
+        server.inject(On::watch().of("configmaps").skip(number).once(), ending);
+    }
+    let (running, listening) = follow(&server).await;
+    for number in 0..40 {
+        server.put("configmaps", config_map(&format!("c{}", number % 7), &number.to_string())).unwrap();
+        tokio::task::yield_now().await;
+    }
+    let expected = server.list("configmaps").unwrap().len();
+    let last = format!("shop/c4@{}", server.version());
+    running.recorder.until(|_, state| state.len() == expected && state.contains(&last)).await;
+
+    running.stop().await;
+    listening.stop().await;
+}
+
+/// A server that goes away and comes back at the same address.
+#[tokio::test]
+async fn a_server_that_is_restarted_is_found_again() {
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    let (running, listening) = follow(&server).await;
+    running.until("Replaced@11 [shop/a@11]").await;
+    let address = listening.address();
+
+    listening.stop().await;
+    server.put("configmaps", config_map("b", "1")).unwrap();
+    let mut handle = running.handle.clone();
+    while !handle.changed().await.last_error.is_some_and(|error| show_error(&*error).contains("was refused")) {}
+    let listening = server.listen(address).await.unwrap();
+    running.until("Added shop/b@12").await;
+    assert_eq!(running.handle.status().lists, 1, "it was not listed anew");
+
+    running.stop().await;
+    listening.stop().await;
+}
+
+/// TLS failure: the server speaks none.
+#[tokio::test]
+async fn a_failure_of_tls_is_told_of() {
+    let server = server_at_10();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let recorder = Recorder::<ConfigMap>::new();
+    let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "https"));
+    let builder = Reflector::builder(source, recorder.clone()).backoff(short()).without_streaming();
+    let running = start(builder, recorder);
+    let mut handle = running.handle.clone();
+    while handle.changed().await.last_error.is_none() {}
+
+    let error = running.last_error();
+    assert!(error.starts_with("listing configmaps failed: the connection failed: "), "{error}");
+    assert!(error.to_lowercase().contains("tls") || error.contains("InvalidContentType"), "{error}");
+    running.stop().await;
+    listening.stop().await;
+}
+
+/// A list of many objects arrives in chunks of any size, whole.
+#[tokio::test]
+async fn two_thousand_pods_arrive_in_every_form() {
+    let server = ApiServer::new();
+    let _load = Load::of("pods", 2000).seed(7).fill(&server).await.unwrap();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let mut expected: Vec<_> = server
+        .list("pods")
+        .unwrap()
+        .iter()
+        .map(|pod| {
+            let text = |field: &str| pod["metadata"][field].as_str().unwrap().to_owned();
+            format!("{}/{}@{}", text("namespace"), text("name"), text("resourceVersion"))
+        })
+        .collect();
+    expected.sort();
+    for streams in [true, false] {
+        let recorder = Recorder::<Pod>::new();
+        let source = KubeSource::of_kind::<Pod>(client(listening.address(), "http"));
+        let builder = Reflector::builder(source, recorder.clone()).known_objects(Arc::new(recorder.clone()));
+        let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
+        running.recorder.until(|_, state| state.len() == 2000).await;
+
+        let mut state = running.recorder.state();
+        state.sort();
+        assert_eq!(state, expected);
+        assert!(running.errors().is_empty() && running.handle.quarantined().is_empty());
+        running.stop().await;
+    }
+    listening.stop().await;
+}

@@ -69,6 +69,7 @@ async fn whoever_waits_for_a_change_is_woken_by_it() {
             Activity::Idle => "idle",
             Activity::Listing { .. } => "listing",
             Activity::Streaming { .. } => "streaming",
+            Activity::Opening => "opening",
             Activity::Watching => "watching",
             Activity::BackingOff { .. } => "backing off",
             _ => "something else",
