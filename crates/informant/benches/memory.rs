@@ -19,8 +19,11 @@ use self::support::Content;
 use self::support::KEYS;
 use self::support::identity;
 use self::support::object;
+use self::support::pipeline::Pipeline;
+use self::support::pipeline::run;
 use self::support::print_head;
 use self::support::print_row;
+use self::support::static_server::StaticServer;
 
 const POD: &[u8] = include_bytes!("pod.json");
 
@@ -90,6 +93,22 @@ fn pods() {
     print_row("Pod as serde_json decodes it", whole, raw, None);
 }
 
+/// Bytes for each pod: the most that was held while they came through a socket, and what stays.
+fn listing<O: Object>(name: &str, server: &StaticServer) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    server.begin();
+    let mut kept = None;
+    let measured = measure(|| {
+        kept = Some(runtime.block_on(run(server, async |pipeline: &Pipeline<O>| {
+            pipeline.consume(server.pods).await;
+            pipeline.cache.lister()
+        })));
+    });
+    assert_eq!(kept.map(|cache| cache.len()), Some(server.pods));
+    let each = |bytes: i64| bytes as f64 / server.pods as f64;
+    print_row(name, each(measured.bytes_max as i64), each(measured.bytes_current), Some(1.1));
+}
+
 fn main() {
     println!("\nMemory in bytes, {KEYS} objects.");
     print_head("informant", "hash map");
@@ -97,4 +116,10 @@ fn main() {
     println!("\nMemory in bytes for a pod of {} bytes.", POD.len());
     print_head("held", "JSON");
     pods();
+
+    let server = StaticServer::start(20_000);
+    println!("\nMemory in bytes for each of {} pods while their first list comes, beside what stays.", server.pods);
+    print_head("most", "stays");
+    listing::<Lazy<Pod>>("Lazy<Pod>", &server);
+    listing::<Pod>("Pod", &server);
 }

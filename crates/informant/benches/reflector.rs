@@ -10,25 +10,18 @@ mod support;
 use std::fs;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use futures_util::future::select;
-use informant::Delta;
 use informant::Lazy;
 use informant::Object;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant::queue::DeltaFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector;
 use kube::runtime::watcher;
 
+use self::support::pipeline::Pipeline;
+use self::support::pipeline::run;
 use self::support::print_head;
 use self::support::print_row;
 use self::support::static_server::Order;
@@ -95,73 +88,30 @@ async fn of_kube_runtime(server: &StaticServer) -> Cost {
 
 async fn of_informant<O: Object>(server: &StaticServer) -> Cost {
     let begun = cpu();
-    let cache = Indexer::<O>::new();
-    let known = Arc::new(cache.lister());
-    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
-    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()), queue.clone())
-        .known_objects(known)
-        .without_streaming()
-        .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(1)))
-        .build();
-    let consume = async {
-        consume(&queue, &cache, server.pods).await;
-        assert_eq!(cache.lister().len(), server.pods);
+    run(server, async |pipeline: &Pipeline<O>| {
+        pipeline.consume(server.pods).await;
+        assert_eq!(pipeline.cache.lister().len(), server.pods);
         let listed = cpu();
         server.order(Order::SendEvents);
-        consume(&queue, &cache, server.pods).await;
-        let followed = cpu();
-        let (pods, done) = (server.pods as f64, followed);
+        pipeline.consume(server.pods).await;
+        let (pods, done) = (server.pods as f64, cpu());
         Cost { per_object: (listed - begun) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
-    };
-    match select(pin!(consume), pin!(reflector.run(std::future::pending()))).await {
-        futures_util::future::Either::Left((cost, _)) => cost,
-        futures_util::future::Either::Right(_) => panic!("it runs until it is stopped"),
-    }
+    })
+    .await
 }
 
 /// A list of what is known already.
 async fn of_relist<O: Object>(server: &StaticServer) -> Cost {
     let begun = cpu();
-    let cache = Indexer::<O>::new();
-    let known = Arc::new(cache.lister());
-    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
-    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()), queue.clone())
-        .known_objects(known)
-        .without_streaming()
-        .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(1)))
-        .build();
-    let consume = async {
-        consume(&queue, &cache, server.pods).await;
+    run(server, async |pipeline: &Pipeline<O>| {
+        pipeline.consume(server.pods).await;
         let listed = cpu();
         server.order(Order::Expire);
-        consume(&queue, &cache, server.pods).await;
+        pipeline.consume(server.pods).await;
         let (pods, done) = (server.pods as f64, cpu());
         Cost { per_object: (listed - begun) / pods, per_event: f64::MAX, per_relisted: (done - listed) / pods }
-    };
-    match select(pin!(consume), pin!(reflector.run(std::future::pending()))).await {
-        futures_util::future::Either::Left((cost, _)) => cost,
-        futures_util::future::Either::Right(_) => panic!("it runs until it is stopped"),
-    }
-}
-
-/// Takes so many changes into the cache, as an informer does.
-async fn consume<O>(queue: &DeltaFifo<O>, cache: &Indexer<O>, changes: usize) {
-    let mut left = changes;
-    while left > 0 {
-        let receipt = queue.drain().await.unwrap();
-        let mut batch = WriteBatch::with_capacity(receipt.items().len());
-        for taken in receipt.items() {
-            left -= taken.deltas().len();
-            match taken.deltas().newest() {
-                Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
-                Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                    batch.upsert(Arc::clone(pod));
-                }
-            }
-        }
-        cache.apply(batch);
-        receipt.done();
-    }
+    })
+    .await
 }
 
 fn main() {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 
+pub mod pipeline;
 pub mod static_server;
 
 use std::sync::Arc;

@@ -63,7 +63,7 @@ impl<O> Intake<O> {
     pub(super) fn take(&mut self, item: Item<O>, known: Known<'_, O>) -> Taken<O> {
         match item {
             Item::Json(json) => self.take_json(&json, known),
-            Item::Ready(object) => self.take_ready(object, known),
+            Item::Ready(object) => self.take_ready(*object, known),
         }
     }
 

@@ -190,7 +190,7 @@ impl<O> ScriptedList<O> {
     /// With an object that is ready.
     #[must_use]
     pub fn object(self, object: Cached<O>) -> Self {
-        self.piece(Ok(ListPiece::Item(Item::Ready(object))))
+        self.piece(Ok(ListPiece::Item(object.into())))
     }
 
     /// With an object as JSON.

@@ -157,8 +157,8 @@ pub enum SourceEvent<O> {
 pub enum Item<O> {
     /// As JSON.
     Json(Bytes),
-    /// Ready.
-    Ready(Cached<O>),
+    /// Ready. In a box, so that a piece is small also if its objects are not.
+    Ready(Box<Cached<O>>),
 }
 
 /// Whether a source has a kind.
@@ -207,7 +207,7 @@ impl<O: Send + 'static> ListPiece<O> {
 
 impl<O> From<Cached<O>> for Item<O> {
     fn from(object: Cached<O>) -> Self {
-        Self::Ready(object)
+        Self::Ready(Box::new(object))
     }
 }
 

@@ -5,6 +5,7 @@ mod hard_cases;
 mod kube_source;
 mod listing;
 mod quarantine;
+mod relist_memory;
 mod soak;
 mod sockets;
 mod status;

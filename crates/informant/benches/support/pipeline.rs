@@ -1,0 +1,64 @@
+//! Reflector, queue and cache, as an informer joins them.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::Either;
+use futures_util::future::select;
+use informant::Delta;
+use informant::Object;
+use informant::listwatch::Backoff;
+use informant::listwatch::KubeSource;
+use informant::listwatch::Reflector;
+use informant::queue::DeltaFifo;
+use informant::store::Indexer;
+use informant::store::WriteBatch;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::static_server::StaticServer;
+
+/// The consumer's side.
+pub struct Pipeline<O> {
+    pub cache: Indexer<O>,
+    queue: DeltaFifo<O>,
+}
+
+impl<O: Object> Pipeline<O> {
+    /// Takes so many changes into the cache.
+    pub async fn consume(&self, changes: usize) {
+        let mut left = changes;
+        while left > 0 {
+            let receipt = self.queue.drain().await.unwrap();
+            let mut batch = WriteBatch::with_capacity(receipt.items().len());
+            for taken in receipt.items() {
+                left -= taken.deltas().len();
+                match taken.deltas().newest() {
+                    Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+                    Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
+                        batch.upsert(Arc::clone(pod));
+                    }
+                }
+            }
+            self.cache.apply(batch);
+            receipt.done();
+        }
+    }
+}
+
+/// Runs a reflector beside a consumer, until that is done.
+pub async fn run<O: Object, R>(server: &StaticServer, consume: impl AsyncFnOnce(&Pipeline<O>) -> R) -> R {
+    let cache = Indexer::<O>::new();
+    let known = Arc::new(cache.lister());
+    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
+    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()), queue.clone())
+        .known_objects(known)
+        .without_streaming()
+        .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(1)))
+        .build();
+    let pipeline = Pipeline { cache, queue };
+    match select(pin!(consume(&pipeline)), pin!(reflector.run(std::future::pending()))).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => panic!("it runs until it is stopped"),
+    }
+}
