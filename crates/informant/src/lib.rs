@@ -5,11 +5,11 @@
 //! | stage | what | where |
 //! | --- | --- | --- |
 //! | objects | bytes become objects: read who it is, decode as much as wanted, or nothing at all | [`Scanner`], [`Lazy`], [`Object`] |
-//! | listwatch | a body of any size is cut into list items and watch events while it arrives | [`listwatch::frames`] |
+//! | listwatch | lists and watches a source, such as the Kubernetes API, and keeps a queue in step with it | [`listwatch::Reflector`], [`listwatch::KubeSource`] |
 //! | queue | changes wait until they are processed; what is in flight still counts | [`queue::DeltaFifo`], [`queue::InOrderFifo`] |
 //! | store | the cache, with indexes that can be added at any time | [`store::Indexer`], [`store::Lister`], [`store::Index`] |
 //!
-//! The reflector that lists, watches and feeds the queue, and the informers that join all of it, come next.
+//! The informers that join all of it come next.
 //!
 //! # From bytes to lookups
 //!

@@ -181,6 +181,8 @@ pub(super) enum Meaning {
     Expired,
     /// The version is one that the server has not reached yet.
     TooLarge,
+    /// The version is older than one before it.
+    WentBack,
     /// The server has too much to do.
     Overloaded,
     /// Nobody listens.
@@ -257,11 +259,11 @@ impl SourceError {
             | Self::NoVersion
             | Self::Damaged { .. } => Meaning::Garbled,
             Self::Endless { .. } => Meaning::Unsupported,
+            Self::WentBack { .. } => Meaning::WentBack,
             Self::Redirected { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
             | Self::EndedEarly
-            | Self::WentBack { .. }
             | Self::Inconsistent { .. }
             | Self::Other { .. } => Meaning::Other,
         }

@@ -62,10 +62,8 @@ impl Quarantined {
     /// From the error, and the identity as far as it was read.
     pub(super) fn new(error: DecodeError, identity: Option<&Identity>, json: Option<&[u8]>) -> Self {
         // What is of another kind is not the object of ours that has the same name.
-        let named = match &error {
-            DecodeError::WrongType { .. } => None,
-            error => error.key(),
-        };
+        let is_of_our_kind = !matches!(error, DecodeError::WrongType { .. });
+        let named = error.key().filter(|_| is_of_our_kind);
         Self {
             key: identity.map(|identity| &identity.key).or(named).cloned(),
             uid: identity.map_or_else(Uid::default, |identity| identity.uid.clone()),

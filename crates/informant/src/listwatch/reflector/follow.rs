@@ -76,9 +76,7 @@ where
             let lived = begun.elapsed();
             let (attempt, was_of_use) = match ending {
                 Ending::Unopened(_) => (Attempt::OpenWatch, false),
-                Ending::Cleanly | Ending::Failed(_) | Ending::InDoubt => {
-                    (Attempt::Watch, progress.has_moved || lived >= SHORT)
-                }
+                Ending::Cleanly | Ending::Failed(_) => (Attempt::Watch, progress.has_moved || lived >= SHORT),
             };
             let failures = streak.count(ending, was_of_use);
             let now = Instant::now();

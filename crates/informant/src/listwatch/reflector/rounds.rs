@@ -240,7 +240,8 @@ where
                 self.suspend_reuse();
                 self.resume.unavailable();
             }
-            Meaning::Overloaded
+            Meaning::WentBack
+            | Meaning::Overloaded
             | Meaning::Refused
             | Meaning::Lost
             | Meaning::Garbled
@@ -305,6 +306,7 @@ where
                 debug!(kind = %self.resource, error = %Chain(failure), "beginning anew");
             }
             Meaning::TooLarge
+            | Meaning::WentBack
             | Meaning::Overloaded
             | Meaning::Refused
             | Meaning::Lost

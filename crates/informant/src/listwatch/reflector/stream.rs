@@ -71,10 +71,7 @@ where
                     match self.accept(&asked, listed, version, false) {
                         Ok(()) => return Some(reader),
                         Err(error) => {
-                            let ending = match error {
-                                SourceError::WentBack { .. } => Ending::InDoubt,
-                                _ => Ending::Failed(error.meaning()),
-                            };
+                            let ending = Ending::Failed(error.meaning());
                             Unfinished { ending, error, was_of_use: true }
                         }
                     }
@@ -202,6 +199,7 @@ where
                         Meaning::Overloaded | Meaning::Refused | Meaning::Lost | Meaning::Trouble => true,
                         Meaning::Expired
                         | Meaning::TooLarge
+                        | Meaning::WentBack
                         | Meaning::Garbled
                         | Meaning::NotFound
                         | Meaning::Unsupported

@@ -37,8 +37,6 @@ pub(crate) enum Ending {
     Unopened(Meaning),
     /// With an error.
     Failed(Meaning),
-    /// With a list that is older than what was seen before.
-    InDoubt,
 }
 
 /// How many watches in a row came to nothing.
@@ -49,11 +47,11 @@ impl Streak {
     /// Counts one more, and gives their number.
     pub(crate) fn count(&mut self, ending: Ending, was_of_use: bool) -> u32 {
         self.0 = match ending {
-            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) | Ending::InDoubt if was_of_use => 0,
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) if was_of_use => 0,
             // Who is not there, or too busy, says nothing of whether watches work.
             Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
             | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => self.0,
-            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) | Ending::InDoubt => self.0 + 1,
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) => self.0 + 1,
         };
         self.0
     }
@@ -80,7 +78,7 @@ pub(crate) fn after_watch(
     let has_hope = failures < FAILURES_BEFORE_LIST;
     match ending {
         Ending::Cleanly | Ending::Failed(Meaning::Lost) if was_of_use => AfterWatch::Reopen,
-        Ending::Cleanly | Ending::InDoubt => AfterWatch::Relist,
+        Ending::Cleanly => AfterWatch::Relist,
         Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
         | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterWatch::ReopenLater,
         Ending::Unopened(Meaning::Lost | Meaning::Trouble) | Ending::Failed(Meaning::Lost | Meaning::Garbled) => {
@@ -90,13 +88,19 @@ pub(crate) fn after_watch(
         Ending::Unopened(
             Meaning::Expired
             | Meaning::TooLarge
+            | Meaning::WentBack
             | Meaning::Garbled
             | Meaning::NotFound
             | Meaning::Unsupported
             | Meaning::Other,
         )
         | Ending::Failed(
-            Meaning::Expired | Meaning::TooLarge | Meaning::NotFound | Meaning::Unsupported | Meaning::Other,
+            Meaning::Expired
+            | Meaning::TooLarge
+            | Meaning::WentBack
+            | Meaning::NotFound
+            | Meaning::Unsupported
+            | Meaning::Other,
         ) => AfterWatch::Relist,
     }
 }
@@ -110,9 +114,8 @@ pub(crate) fn after_streaming(ending: Ending, was_of_use: bool, failures: u32, m
         Ending::Cleanly => later_if(was_of_use && has_hope),
         Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
         | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterStreaming::Later,
-        Ending::Unopened(Meaning::Expired | Meaning::TooLarge)
-        | Ending::Failed(Meaning::Expired | Meaning::TooLarge)
-        | Ending::InDoubt => match may_repeat {
+        Ending::Unopened(Meaning::Expired | Meaning::TooLarge | Meaning::WentBack)
+        | Ending::Failed(Meaning::Expired | Meaning::TooLarge | Meaning::WentBack) => match may_repeat {
             true => AfterStreaming::AskNewest,
             false => later_if(has_hope),
         },
@@ -155,6 +158,7 @@ mod tests {
             (Meaning::Garbled, AfterWatch::Relist, AfterWatch::ReopenLater),
             (Meaning::Expired, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::TooLarge, AfterWatch::Relist, AfterWatch::Relist),
+            (Meaning::WentBack, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::NotFound, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::Unsupported, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::Other, AfterWatch::Relist, AfterWatch::Relist),
@@ -212,6 +216,7 @@ mod tests {
             (Meaning::Overloaded, AfterStreaming::Later, AfterStreaming::Later),
             (Meaning::Expired, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
             (Meaning::TooLarge, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (Meaning::WentBack, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
             (Meaning::Lost, AfterStreaming::Later, AfterStreaming::Later),
             (Meaning::Garbled, AfterStreaming::List, AfterStreaming::List),
             (Meaning::Trouble, AfterStreaming::List, AfterStreaming::ListFromNowOn),
@@ -227,7 +232,6 @@ mod tests {
         assert_eq!(expired, AfterStreaming::Later, "once in a round is enough");
         let expired = after_streaming(Ending::Failed(Meaning::Expired), USELESS, 3, false);
         assert_eq!(expired, AfterStreaming::List, "and so are three");
-        assert_eq!(after_streaming(Ending::InDoubt, USEFUL, 1, true), AfterStreaming::AskNewest);
 
         let cleanly = |was_of_use, failures| after_streaming(Ending::Cleanly, was_of_use, failures, true);
         assert_eq!(cleanly(USELESS, 1), AfterStreaming::List);

@@ -124,7 +124,7 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     for name in ["a", "b", "c"] {
         server.put("configmaps", config_map(name, "1")).unwrap();
     }
-    let (running, heard) = follow(&server, |builder| builder.without_streaming());
+    let (running, heard) = follow(&server, ReflectorBuilder::without_streaming);
     running.until("Replaced@13 [shop/a@11 shop/b@12 shop/c@13]").await;
     server.put("configmaps", bad("a")).unwrap();
     server.put("configmaps", bad("b")).unwrap();

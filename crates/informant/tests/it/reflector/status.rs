@@ -64,7 +64,7 @@ async fn whoever_waits_for_a_change_is_woken_by_it() {
     let running = run(&source);
     let mut handle = running.handle.clone();
     let mut seen = Vec::new();
-    while !seen.last().is_some_and(|seen| *seen == "watching") {
+    while seen.last().is_none_or(|seen| *seen != "watching") {
         seen.push(match handle.changed().await.activity {
             Activity::Idle => "idle",
             Activity::Listing { .. } => "listing",
@@ -72,7 +72,7 @@ async fn whoever_waits_for_a_change_is_woken_by_it() {
             Activity::Opening => "opening",
             Activity::Watching => "watching",
             Activity::BackingOff { .. } => "backing off",
-            _ => "something else",
+            Activity::Stopped | _ => "something else",
         });
     }
     assert!(seen.contains(&"backing off"), "{seen:?}");

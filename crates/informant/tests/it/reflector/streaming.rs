@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use informant::listwatch::ListWatchError;
 use informant::listwatch::Reflector;
+use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
@@ -77,7 +78,7 @@ async fn a_source_that_cannot_stream_is_not_asked_to_and_neither_is_one_of_a_use
     let source = ScriptedSource::new();
     source.on_stream(stream().stays_open());
     source.on_list(list("10", &[]));
-    let running = run_with(&source, |builder| builder.without_streaming());
+    let running = run_with(&source, ReflectorBuilder::without_streaming);
     settle().await;
     assert_eq!(source.requests()[0], "L(0, 500)");
     running.stop().await;
@@ -357,7 +358,7 @@ async fn a_streamed_list_can_be_compared_with_a_list_of_its_version() {
     source.on_list(list("7", &[("a", 3), ("b", 5), ("c", 6)]));
     source.on_list(list("8", &[]));
     source.on_watch(stream().stays_open());
-    let running = run_with(&source, |builder| builder.verify_streams());
+    let running = run_with(&source, ReflectorBuilder::verify_streams);
     settle().await;
     assert_eq!(source.requests(), ["WL(\"\")", "L(7, no limit)", "L(0, 500)", "W(8)"]);
     assert_eq!(running.told(), ["Replaced@8 []"], "the streamed list is not believed");
