@@ -2,6 +2,7 @@
 #![no_main]
 
 use bytes::Bytes;
+use informant::Scanner;
 use informant::listwatch::frames::LineCutter;
 use informant::listwatch::frames::ListCutter;
 use informant::listwatch::frames::ListPart;
@@ -15,6 +16,7 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
     let (chunk, body) = input;
     let chunk = usize::from(chunk) + 1;
     list(&body, chunk);
+    one_pass(&body, chunk);
     lines(&body, chunk);
 });
 
@@ -39,6 +41,32 @@ fn list(body: &[u8], chunk: usize) {
         let found = whole.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
         assert_eq!(items, found);
     }
+}
+
+/// Items that are read where they stand are those that are cut.
+fn one_pass(body: &[u8], chunk: usize) {
+    let [cut, read] = [false, true].map(|in_place| {
+        let mut cutter = ListCutter::with_limit(LIMIT);
+        let mut scanner = Scanner::new(Default::default());
+        let mut items = Vec::new();
+        for chunk in body.chunks(chunk) {
+            cutter.push(Bytes::copy_from_slice(chunk));
+            loop {
+                let part = cutter.next_unless(|bytes| {
+                    let (raw, length) = scanner.scan_first(bytes).ok().filter(|_| in_place)?;
+                    items.push(Some(raw.json().to_owned()));
+                    Some(length)
+                });
+                match part.ok()? {
+                    None => break,
+                    Some(ListPart::Item(item)) => items.push(scanner.scan(&item).ok().map(|raw| raw.json().to_owned())),
+                    Some(ListPart::End(_)) => {}
+                }
+            }
+        }
+        cutter.finish().ok().map(|()| items)
+    });
+    assert_eq!(cut, read);
 }
 
 fn lines(body: &[u8], chunk: usize) {

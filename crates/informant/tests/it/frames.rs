@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use informant::ResourceVersion;
+use informant::Scanner;
 use informant::listwatch::frames::CutError;
 use informant::listwatch::frames::EventType;
 use informant::listwatch::frames::FramePart;
@@ -10,6 +11,7 @@ use informant::listwatch::frames::ListCutter;
 use informant::listwatch::frames::ListHead;
 use informant::listwatch::frames::ListPart;
 use informant::listwatch::frames::WatchEvent;
+use kube::core::TypeMeta;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -98,6 +100,47 @@ fn lists() -> impl Strategy<Value = String> {
             format!("{space}{{{space}{}{space}}}{space}", members.collect::<Vec<_>>().join(&format!("{space},{space}")))
         },
     )
+}
+
+/// A list of objects that have names, and of some that do not.
+fn lists_of_objects() -> impl Strategy<Value = String> {
+    let named = (values(), "[a-z]{1,8}", 0..3_usize).prop_map(|(value, name, space)| {
+        let object = json!({"metadata": {"name": name, "managedFields": [value.clone()]}, "spec": value});
+        if space == 0 { format!("{object:#}") } else { object.to_string() }
+    });
+    let item = prop_oneof![4 => named, 1 => values().prop_map(|value| value.to_string())];
+    vec(item, 0..8).prop_map(|items| format!(r#"{{"kind":"PodList","items":[{}]}}"#, items.join(" , ")))
+}
+
+/// What a scan makes of an item.
+type Scanned = Result<String, String>;
+
+fn scan(scanner: &mut Scanner, item: &[u8]) -> Scanned {
+    scanner.scan(item).map(|raw| raw.json().to_owned()).map_err(|error| error.to_string())
+}
+
+/// Reads items where they stand if that is possible, as the reflector does.
+fn read_in_one_pass(body: &[u8], chunks: &[usize]) -> Result<Vec<Scanned>, String> {
+    let mut scanner = Scanner::new(TypeMeta::default());
+    let mut cutter = ListCutter::new();
+    let mut items = Vec::new();
+    for chunk in in_chunks(body, chunks) {
+        cutter.push(chunk);
+        loop {
+            let part = cutter.next_unless(|bytes| {
+                let (raw, length) = scanner.scan_first(bytes).ok()?;
+                items.push(Ok(raw.json().to_owned()));
+                Some(length)
+            });
+            match part.map_err(|error| error.to_string())? {
+                None => break,
+                Some(ListPart::Item(item)) => items.push(scan(&mut scanner, &item)),
+                Some(ListPart::End(_)) => {}
+            }
+        }
+    }
+    cutter.finish().map_err(|error| error.to_string())?;
+    Ok(items)
 }
 
 fn chunkings() -> impl Strategy<Value = Vec<usize>> {
@@ -323,4 +366,23 @@ fn a_line_that_is_no_event_is_an_error() {
         let error = WatchEvent::read(line.as_bytes()).unwrap_err();
         assert!(matches!(error, CutError::NotAnEvent { .. }), "{line}: {error}");
     }
+}
+
+#[test]
+fn items_that_are_read_where_they_stand_are_those_that_are_cut() {
+    let damage = prop::option::of((any::<prop::sample::Index>(), any::<u8>()));
+    random::check(3000, (lists_of_objects(), chunkings(), damage), |(list, chunks, damage)| {
+        let mut body = list.into_bytes();
+        if let Some((place, byte)) = damage {
+            let place = place.index(body.len());
+            body[place] = byte;
+        }
+
+        let read = read_in_one_pass(&body, &chunks);
+
+        let mut scanner = Scanner::new(TypeMeta::default());
+        let cut = cut(&body, &chunks).map_err(|error| error.to_string());
+        let cut = cut.map(|(items, _)| items.iter().map(|item| scan(&mut scanner, item)).collect::<Vec<_>>());
+        assert_eq!(read, cut);
+    });
 }

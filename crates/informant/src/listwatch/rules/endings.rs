@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::listwatch::error::Meaning;
+use super::meaning::Meaning;
 
 /// What comes after a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

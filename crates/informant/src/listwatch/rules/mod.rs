@@ -1,12 +1,13 @@
 //! The reflector's decisions: plain state, no clock, no async, no requests.
 //!
 //! - **In:** what happened, and the time.
-//! - **Out:** which version to ask for ([`resume`]), what an ending means ([`endings`]), how long to wait ([`delays`],
+//! - **Out:** which version to ask for ([`resume`]), what a failure ([`meaning`]) and an ending mean ([`endings`]), how long to wait ([`delays`],
 //!   [`window`], [`watchdog`]), whether lists can be streamed ([`streaming`]).
-//! - **Knows nothing of:** sources, objects, bytes.
+//! - **Knows nothing of:** requests, objects, bytes.
 
 pub(super) mod delays;
 pub(super) mod endings;
+pub(super) mod meaning;
 pub(super) mod resume;
 pub(super) mod streaming;
 pub(super) mod watchdog;

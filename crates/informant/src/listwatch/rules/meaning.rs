@@ -1,0 +1,157 @@
+//! What a failure means for what comes next. No other code looks at codes and texts.
+
+use kube::core::Status;
+use kube::core::response::reason;
+
+use crate::listwatch::SourceError;
+use crate::listwatch::frames::CutError;
+
+/// What a failure means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// The version is too old: the server has forgotten what came after it.
+    Expired,
+    /// The version is one that the server has not reached yet.
+    TooLarge,
+    /// The version is older than one before it.
+    WentBack,
+    /// The server has too much to do.
+    Overloaded,
+    /// Nobody listens.
+    Refused,
+    /// The connection is lost or silent.
+    Lost,
+    /// What came is not what it should be.
+    Garbled,
+    /// The server is in trouble (5xx).
+    Trouble,
+    /// It does not exist (404).
+    NotFound,
+    /// The request is one that the server does not take.
+    Unsupported,
+    /// Anything else.
+    Other,
+}
+
+/// The cause by which servers say that a version is too large, and the phrase by which older ones do.
+const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
+const TOO_LARGE_PHRASE: &str = "Too large resource version";
+
+impl SourceError {
+    /// What it means.
+    pub(crate) fn meaning(&self) -> Meaning {
+        match self {
+            Self::Status { status, .. } => meaning_of(status),
+            Self::Refused { .. } => Meaning::Refused,
+            Self::Connection { .. } | Self::Silent { .. } | Self::Body(CutError::Truncated { .. }) => Meaning::Lost,
+            Self::Body(_)
+            | Self::ContentType { .. }
+            | Self::Compressed { .. }
+            | Self::WrongList { .. }
+            | Self::NoVersion
+            | Self::Damaged { .. } => Meaning::Garbled,
+            Self::Endless { .. } => Meaning::Unsupported,
+            Self::WentBack { .. } => Meaning::WentBack,
+            Self::Redirected { .. }
+            | Self::UnreadableError
+            | Self::ShortWatch { .. }
+            | Self::EndedEarly
+            | Self::Inconsistent { .. }
+            | Self::Other { .. } => Meaning::Other,
+        }
+    }
+}
+
+fn meaning_of(status: &Status) -> Meaning {
+    // A reason says more than a code; a code counts if there is none.
+    match status.reason.as_str() {
+        "Expired" | "Gone" => return Meaning::Expired,
+        "Timeout" | "ServerTimeout" if is_too_large(status) => return Meaning::TooLarge,
+        "TooManyRequests" => return Meaning::Overloaded,
+        "NotFound" => return Meaning::NotFound,
+        _ => {}
+    }
+    match status.code {
+        410 if !reason::is_known(&status.reason) || status.reason.is_empty() => Meaning::Expired,
+        _ if status
+            .details
+            .as_ref()
+            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == TOO_LARGE_CAUSE)) =>
+        {
+            Meaning::TooLarge
+        }
+        504 if is_too_large(status) => Meaning::TooLarge,
+        429 => Meaning::Overloaded,
+        404 => Meaning::NotFound,
+        400 | 405 | 406 | 415 | 422 | 501 => Meaning::Unsupported,
+        500..=599 => Meaning::Trouble,
+        _ => Meaning::Other,
+    }
+}
+
+/// Of a timeout: whether it is that of a version too large.
+fn is_too_large(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == TOO_LARGE_CAUSE || cause.message.contains(TOO_LARGE_PHRASE))
+        || status.message.contains(TOO_LARGE_PHRASE)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::StatusCause;
+    use kube::core::response::StatusDetails;
+
+    use super::*;
+
+    fn status(code: u16, reason: &str, message: &str) -> Status {
+        Status::failure(message, reason).with_code(code)
+    }
+
+    fn with_cause(status: Status, reason: &str, message: &str) -> Status {
+        let cause = StatusCause { reason: reason.into(), message: message.into(), field: String::new() };
+        let details = StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: vec![cause],
+            retry_after_seconds: 0,
+        };
+        status.with_details(details)
+    }
+
+    /// RE-16, RE-17, HC-21
+    #[test]
+    fn what_the_server_says_is_understood_in_all_its_encodings() {
+        let phrase = "Too large resource version: 20, current: 10";
+        let table = [
+            (status(410, "Expired", ""), Meaning::Expired),
+            (status(410, "Gone", ""), Meaning::Expired),
+            (status(410, "", "too old resource version"), Meaning::Expired),
+            (status(410, "SomethingNew", ""), Meaning::Expired),
+            (status(0, "Expired", ""), Meaning::Expired),
+            (status(410, "Forbidden", ""), Meaning::Other),
+            (with_cause(status(504, "Timeout", ""), "ResourceVersionTooLarge", ""), Meaning::TooLarge),
+            (with_cause(status(504, "Timeout", ""), "", phrase), Meaning::TooLarge),
+            (status(504, "Timeout", phrase), Meaning::TooLarge),
+            (status(504, "", phrase), Meaning::TooLarge),
+            (status(504, "Timeout", "it took too long"), Meaning::Trouble),
+            (status(500, "InternalError", phrase), Meaning::Trouble),
+            (status(429, "TooManyRequests", ""), Meaning::Overloaded),
+            (status(429, "", ""), Meaning::Overloaded),
+            (status(404, "NotFound", ""), Meaning::NotFound),
+            (status(404, "", ""), Meaning::NotFound),
+            (status(500, "InternalError", ""), Meaning::Trouble),
+            (status(503, "ServiceUnavailable", ""), Meaning::Trouble),
+            (status(422, "Invalid", ""), Meaning::Unsupported),
+            (status(400, "BadRequest", ""), Meaning::Unsupported),
+            (status(405, "MethodNotAllowed", ""), Meaning::Unsupported),
+            (status(401, "Unauthorized", ""), Meaning::Other),
+            (status(403, "Forbidden", ""), Meaning::Other),
+        ];
+        for (status, meaning) in table {
+            let shown = format!("{status:?}");
+            assert_eq!(SourceError::from(status).meaning(), meaning, "{shown}");
+        }
+    }
+}
