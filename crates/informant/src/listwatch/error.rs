@@ -117,8 +117,8 @@ pub enum SourceError {
     #[error("the list does not say which version it is of")]
     NoVersion,
 
-    /// An event whose object is damaged so that nobody can tell which one it is.
-    #[error("an event of an object that cannot be told")]
+    /// An event, or an item of a list, is damaged so that nobody can tell which object it is of.
+    #[error("something about an object that cannot be told")]
     Damaged {
         /// What is wrong with it.
         source: Arc<crate::DecodeError>,
@@ -135,10 +135,14 @@ pub enum SourceError {
         lived: Duration,
     },
 
+    /// The watch ended, and the source has no versions from which another could go on.
+    #[error("the watch ended, and without a version there is no place to go on from")]
+    Ended,
+
     /// A streamed list brings nothing new, but does not end either: the server does not know how.
-    #[error("the streamed list did not end within {} seconds after its last object", .after.as_secs())]
+    #[error("the streamed list did not end within {} seconds", .after.as_secs())]
     Endless {
-        /// How long nothing new came.
+        /// How long nothing new came, or how long it has lasted altogether.
         after: Duration,
     },
 
@@ -201,6 +205,7 @@ impl SourceError {
             | Self::Damaged { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
+            | Self::Ended
             | Self::Endless { .. }
             | Self::EndedEarly
             | Self::WentBack { .. }

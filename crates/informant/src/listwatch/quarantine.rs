@@ -75,6 +75,22 @@ impl Quarantined {
         }
     }
 
+    /// Whether it may be any object of ours: it is damaged so that it cannot be named, or says that it is of another kind.
+    /// One that has no name by nature is none of ours.
+    pub(super) fn may_be_any(&self) -> bool {
+        let is_damaged = match &*self.error {
+            DecodeError::Syntax { .. }
+            | DecodeError::DuplicateField { .. }
+            | DecodeError::BadMetadata { .. }
+            | DecodeError::WrongType { .. } => true,
+            DecodeError::NoName
+            | DecodeError::Field { .. }
+            | DecodeError::Transform { .. }
+            | DecodeError::Refused { .. } => false,
+        };
+        self.key.is_none() && is_damaged
+    }
+
     fn size(&self) -> usize {
         self.json.as_ref().map_or(0, Bytes::len)
     }
@@ -125,6 +141,16 @@ impl Entries {
 
     pub(super) fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.nameless.is_empty()
+    }
+
+    /// One that may be any object of ours.
+    pub(super) fn any_of_ours(&self) -> Option<&Quarantined> {
+        self.nameless.iter().find(|bad| bad.may_be_any())
+    }
+
+    /// Whether the object of this key is set aside.
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.by_key.contains_key(key)
     }
 
     /// Those that can be named.

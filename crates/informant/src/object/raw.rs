@@ -17,6 +17,7 @@ use super::Object;
 use super::SyntaxProblem;
 use super::scan;
 use super::scan::Rest;
+use super::walk::Runs;
 use crate::Key;
 
 /// Reads who an object is from its bytes, and makes its JSON compact: one pass, nothing decoded.
@@ -44,7 +45,8 @@ pub struct Scanner {
     kind: String,
     keep_managed_fields: bool,
     /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
-    compact: Vec<u8>,
+    compact: String,
+    kept: Runs,
 }
 
 /// One object's JSON with its identity read: what an [`Object`] is made from.
@@ -70,7 +72,8 @@ impl Scanner {
             kind: member("kind", &types.kind),
             types: Arc::new(types),
             keep_managed_fields: false,
-            compact: Vec::new(),
+            compact: String::new(),
+            kept: Runs::default(),
         }
     }
 
@@ -92,9 +95,6 @@ impl Scanner {
     /// When the bytes are not one JSON object, when the metadata does not say for sure who it is, or when it is
     /// of another kind. The error names the object if its name was found.
     pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
-        if let Err(error) = std::str::from_utf8(json) {
-            return Err(invalid_utf8(json, error.valid_up_to()));
-        }
         self.scan_as(json, Rest::Nothing).map(|(raw, _)| raw)
     }
 
@@ -109,23 +109,22 @@ impl Scanner {
     }
 
     fn scan_as(&mut self, json: &[u8], rest: Rest) -> Result<(RawObject<'_>, usize), DecodeError> {
-        if self.compact.capacity() > Self::KEPT {
-            self.compact = Vec::new();
-        }
-        let found = scan::scan(json, rest, self.keep_managed_fields, &mut self.compact)?;
-        if rest == Rest::Anything
-            && let Err(error) = std::str::from_utf8(&json[..found.length])
-        {
-            return Err(invalid_utf8(json, error.valid_up_to()));
-        }
+        let found = scan::scan(json, rest, self.keep_managed_fields, &mut self.kept).map_err(|error| {
+            // What is not UTF-8 is not even a text; the walk may have stumbled over what follows from that.
+            match std::str::from_utf8(json) {
+                Err(utf8) if rest == Rest::Nothing => invalid_utf8(json, utf8.valid_up_to()),
+                Ok(_) | Err(_) => error,
+            }
+        })?;
+        // Checked once it is known how much is to be checked.
+        let text = std::str::from_utf8(&json[..found.length]);
+        let text = text.map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
         let types = self.check_types(&found)?;
-        let filled_in = self.fill_in_types(&found);
-        // It is made of whole members of what was looked at above.
-        let compact = std::str::from_utf8(&self.compact).map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
+        let filled_in = self.write_compact(text, &found);
         let raw = RawObject {
             identity: found.identity,
             types,
-            json: compact,
+            json: &self.compact,
             labels: found.labels.start + filled_in..found.labels.end + filled_in,
         };
         Ok((raw, found.length))
@@ -147,17 +146,23 @@ impl Scanner {
         })
     }
 
-    /// Writes the type fields that are missing to the front; gives the number of bytes that they take.
-    fn fill_in_types(&mut self, found: &scan::Found<'_>) -> usize {
-        let before = self.compact.len();
+    /// Writes what is kept, and to its front the type fields that are missing; gives the number of bytes that they take.
+    fn write_compact(&mut self, text: &str, found: &scan::Found<'_>) -> usize {
+        if self.compact.capacity() > Self::KEPT {
+            self.compact = String::new();
+        }
+        self.compact.clear();
+        let api_version = if found.api_version.is_none() { &*self.api_version } else { "" };
+        let kind = if found.kind.is_none() { &*self.kind } else { "" };
+        let mut kept = self.kept.of(text);
         // Something always follows the brace: an object without metadata was refused.
-        if found.kind.is_none() {
-            self.compact.splice(1..1, self.kind.bytes());
+        let first = kept.next().unwrap_or_default();
+        let (brace, members) = first.split_at(first.len().min(1));
+        for part in [brace, api_version, kind, members] {
+            self.compact.push_str(part);
         }
-        if found.api_version.is_none() {
-            self.compact.splice(1..1, self.api_version.bytes());
-        }
-        self.compact.len() - before
+        self.compact.extend(kept);
+        api_version.len() + kind.len()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads who an object is from its bytes, in one walk over it.
 //!
 //! - **In:** bytes that begin with an object.
-//! - **Out:** its identity and type, and the same object as compact JSON without `metadata.managedFields`.
+//! - **Out:** its identity and type, and what to keep of it: compact JSON without `metadata.managedFields`.
 //! - **Knows nothing of:** kinds, decoding.
 
 use std::borrow::Cow;
@@ -12,6 +12,7 @@ use super::Identity;
 use super::SyntaxProblem;
 use super::Uid;
 use super::walk::Member;
+use super::walk::Runs;
 use super::walk::Walk;
 use crate::Key;
 use crate::ResourceVersion;
@@ -21,7 +22,7 @@ pub(super) struct Found<'a> {
     pub(super) identity: Identity,
     pub(super) api_version: Option<Cow<'a, str>>,
     pub(super) kind: Option<Cow<'a, str>>,
-    /// Where in the output the value of `metadata.labels` stands; empty if there is none.
+    /// Where in what is kept the value of `metadata.labels` stands; empty if there is none.
     pub(super) labels: Range<usize>,
     /// How many bytes the object took.
     pub(super) length: usize,
@@ -36,14 +37,14 @@ pub(super) enum Rest {
     Anything,
 }
 
-/// Scans the object at the start of `json` and writes its compact form to `compact`, in place of what was there.
+/// Scans the object at the start of `json` and notes what to keep of it, in place of what was there.
 pub(super) fn scan<'a>(
     json: &'a [u8],
     rest: Rest,
     keeps_managed_fields: bool,
-    compact: &mut Vec<u8>,
+    kept: &mut Runs,
 ) -> Result<Found<'a>, DecodeError> {
-    let mut walk = Walk::new(json, compact);
+    let mut walk = Walk::new(json, kept);
     let mut fields = Fields::default();
     let mut walked = fields.read_object(&mut walk, keeps_managed_fields);
     let length = walk.end();
@@ -65,7 +66,7 @@ pub(super) fn scan<'a>(
 pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
     let mut fields = Fields::default();
     // It cannot succeed; what was read before it failed is what counts.
-    let _ = fields.read_object(&mut Walk::new(json, &mut Vec::new()), false);
+    let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), false);
     fields.key()
 }
 

@@ -1,28 +1,37 @@
-//! A walk over the bytes of JSON: checks the syntax, and copies what is kept without white space.
+//! A walk over the bytes of JSON: checks the syntax, and notes what is kept of it, without white space.
 //!
 //! - **In:** bytes that begin with a value, in any field order and with any white space.
-//! - **Out:** the same JSON without white space and without the members that the caller cuts.
+//! - **Out:** where the same JSON stands in them, without white space and without the members that the caller cuts.
 //! - **Knows nothing of:** what the JSON means.
 //!
-//! Nothing is built on the way: strings are walked eight bytes at a time, and the output is copied in runs that end
-//! only where something is left out. What it accepts is what serde_json accepts, but for numbers and what is not UTF-8: it
+//! Nothing is built on the way: strings are walked eight bytes at a time, and what is kept are runs that end only where
+//! something is left out. What it accepts is what serde_json accepts, but for numbers and what is not UTF-8: it
 //! reads over them.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::SyntaxProblem;
 
 /// Objects and arrays within each other: as deep as serde_json reads.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// A place in the bytes, and the output so far.
+/// A place in the bytes, and what is kept so far.
 pub(super) struct Walk<'a, 'out> {
     json: &'a [u8],
     /// The next byte to look at.
     at: usize,
-    compact: &'out mut Vec<u8>,
-    /// Start of the run: what stands between here and `at` goes to the output, and was not copied yet.
+    kept: &'out mut Runs,
+    /// Start of the run: what stands between here and `at` is kept, and was not noted yet.
     run: usize,
+}
+
+/// Where in the bytes that stands which is kept, in its order.
+#[derive(Default)]
+pub(super) struct Runs {
+    runs: Vec<Range<usize>>,
+    /// How many bytes they have together.
+    length: usize,
 }
 
 /// Where a string stands, quotes included; its text is only looked at where it matters.
@@ -42,10 +51,10 @@ type Walked<T> = Result<T, SyntaxProblem>;
 
 /// Reading.
 impl<'a, 'out> Walk<'a, 'out> {
-    /// Begins at the start; the output takes the place of what was there.
-    pub(super) fn new(json: &'a [u8], compact: &'out mut Vec<u8>) -> Self {
-        compact.clear();
-        Self { json, at: 0, compact, run: 0 }
+    /// Begins at the start; what is kept takes the place of what was there.
+    pub(super) fn new(json: &'a [u8], kept: &'out mut Runs) -> Self {
+        kept.clear();
+        Self { json, at: 0, kept, run: 0 }
     }
 
     /// Where the walk stands.
@@ -53,9 +62,9 @@ impl<'a, 'out> Walk<'a, 'out> {
         self.at.min(self.json.len())
     }
 
-    /// The end of what is wanted: completes the output, and says where that is.
+    /// The end of what is wanted: completes what is kept, and says where that is.
     pub(super) fn end(&mut self) -> usize {
-        self.copy_run(self.at);
+        self.keep_run(self.at);
         self.at
     }
 
@@ -103,8 +112,8 @@ impl<'a, 'out> Walk<'a, 'out> {
             self.skip_space();
             let fate = member(self, name)?;
             if let Member::Cut = fate {
-                self.copy_run(start);
-                self.compact.truncate(output_start);
+                self.keep_run(start);
+                self.kept.truncate(output_start);
                 self.run = self.at;
             }
             self.skip_space();
@@ -120,8 +129,8 @@ impl<'a, 'out> Walk<'a, 'out> {
                 }
                 (Some(b'}'), Member::Cut) => {
                     // The comma before a member goes with it if none is left to follow.
-                    if self.compact.ends_with(b",") {
-                        self.compact.pop();
+                    if self.kept.last().is_some_and(|last| self.json[last] == b',') {
+                        self.kept.truncate(self.kept.length - 1);
                     }
                     self.at += 1;
                     return Ok(());
@@ -312,22 +321,58 @@ impl Walk<'_, '_> {
             self.at += 1;
         }
         if self.at > start {
-            self.copy_run(start);
+            self.keep_run(start);
             self.run = self.at;
         }
     }
 
-    /// Copies the run as far as `end`, unless it begins after it.
-    fn copy_run(&mut self, end: usize) {
+    /// Keeps the run as far as `end`, unless it begins after it.
+    fn keep_run(&mut self, end: usize) {
         if self.run < end {
-            self.compact.extend_from_slice(&self.json[self.run..end]);
+            self.kept.push(self.run..end);
             self.run = end;
         }
     }
 
-    /// How long the output would be if the run was copied now.
+    /// How much would be kept if the walk ended now.
     pub(super) fn output_len(&self) -> usize {
-        self.compact.len() + (self.at - self.run)
+        self.kept.length + (self.at - self.run)
+    }
+}
+
+impl Runs {
+    /// What they say of a text.
+    pub(super) fn of<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> {
+        self.runs.iter().map(|run| &text[run.clone()])
+    }
+
+    fn clear(&mut self) {
+        self.runs.clear();
+        self.length = 0;
+    }
+
+    fn push(&mut self, run: Range<usize>) {
+        self.length += run.len();
+        self.runs.push(run);
+    }
+
+    /// Where the last byte stands.
+    fn last(&self) -> Option<usize> {
+        self.runs.last().map(|run| run.end - 1)
+    }
+
+    /// Leaves the first `length` bytes.
+    fn truncate(&mut self, length: usize) {
+        while self.length > length
+            && let Some(last) = self.runs.last_mut()
+        {
+            let cut = (self.length - length).min(last.len());
+            last.end -= cut;
+            self.length -= cut;
+            if last.start == last.end {
+                self.runs.pop();
+            }
+        }
     }
 }
 

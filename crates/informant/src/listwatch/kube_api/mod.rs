@@ -134,8 +134,11 @@ impl KubeSource {
         if self.is_namespaced == Some(false) {
             return Err(ScopeError::ClusterScoped { kind: self.resource.kind, namespace });
         }
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        if namespace.is_empty() || !namespace.bytes().all(is_name) {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_name = namespace.bytes().all(|byte| is_letter(byte) || byte == b'-')
+            && namespace.bytes().next().is_some_and(is_letter)
+            && namespace.bytes().last().is_some_and(is_letter);
+        if !is_name {
             return Err(ScopeError::BadNamespace { namespace });
         }
         self.namespace = Some(namespace);
@@ -232,11 +235,14 @@ impl<O> ListWatch<O> for KubeSource {
         let path = format!("/{root}/{}", self.resource.api_version);
         match self.get::<APIResourceList>(&path).await {
             Ok(list) if list.resources.iter().any(|resource| resource.name == self.resource.plural) => Served::Yes,
+            // An answer that says nothing is not one that says no.
+            Ok(list) if list.group_version != self.resource.api_version || list.resources.is_empty() => Served::Unknown,
             Ok(_) => Served::No,
             // A 404 may be that of a proxy: only a server that knows its groups, and not this one, is sure.
             Err(error) if error.code() == Some(404) && !self.resource.group.is_empty() => {
                 let is_this = |group: &APIGroup| group.name == self.resource.group;
                 match self.get::<APIGroupList>("/apis").await {
+                    Ok(list) if list.groups.is_empty() => Served::Unknown,
                     Ok(list) => match list.groups.iter().find(|group| is_this(group)) {
                         Some(group) => match group.versions.iter().any(|one| one.version == self.resource.version) {
                             true => Served::Unknown,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::super::SourceError;
 use super::super::intake::Taken;
 use super::super::quarantine::Entries;
 use crate::Cached;
@@ -30,10 +29,7 @@ impl<O> Collected<O> {
         Self { objects: Vec::new(), quarantined: Entries::default() }
     }
 
-    /// # Errors
-    ///
-    /// If the item is of another kind: then it is no list of ours.
-    pub(super) fn push(&mut self, taken: Taken<O>) -> Result<(), SourceError> {
+    pub(super) fn push(&mut self, taken: Taken<O>) {
         match taken {
             Ok(object) => {
                 // It may be listed twice.
@@ -43,13 +39,19 @@ impl<O> Collected<O> {
                 self.objects.push(object);
             }
             Err(bad) => {
-                if let DecodeError::WrongType { expected, found, .. } = &*bad.error {
-                    return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });
-                }
                 self.quarantined.add(*bad);
             }
         }
-        Ok(())
+    }
+
+    /// What is wrong with an item that may be any object of ours.
+    pub(super) fn damage(&self) -> Option<&Arc<DecodeError>> {
+        self.quarantined.any_of_ours().map(|bad| &bad.error)
+    }
+
+    /// Those of which a good state is here, and no newer bad one.
+    pub(super) fn certain(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
+        self.objects.iter().filter(|object| !self.quarantined.contains(object.key()))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -61,10 +63,6 @@ impl<O> Collected<O> {
         let Self { mut objects, quarantined } = self;
         objects.shrink_to_fit();
         (Relist { version, objects, quarantined: quarantined.names() }, quarantined)
-    }
-
-    pub(super) fn objects(&self) -> &[Arc<Cached<O>>] {
-        &self.objects
     }
 }
 

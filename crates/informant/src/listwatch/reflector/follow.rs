@@ -12,7 +12,6 @@ use tracing::warn;
 use super::super::Attempt;
 use super::super::Destination;
 use super::super::ListWatch;
-use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
 use super::super::intake::Taken;
@@ -21,6 +20,7 @@ use super::super::rules::endings::Ending;
 use super::super::rules::endings::SHORT;
 use super::super::rules::endings::Streak;
 use super::super::rules::endings::after_watch;
+use super::super::rules::meaning::Meaning;
 use super::super::rules::resume::Moved;
 use super::reader::EventReader;
 use super::reader::Happening;
@@ -28,7 +28,6 @@ use super::rounds::Over;
 use super::rounds::Rounds;
 use super::status::Activity;
 use crate::Cached;
-use crate::DecodeError;
 use crate::ResourceVersion;
 
 /// How far one watch has come.
@@ -51,6 +50,7 @@ where
         let mut resync_at = self.next_resync();
         loop {
             let begun = Instant::now();
+            let mut opened_at = begun;
             let version = self.resume.watch();
             let is_unordered = stream.is_none() && !self.resume.is_versioned();
             let mut progress = Progress { is_unordered, has_moved: false, events: 0 };
@@ -66,6 +66,7 @@ where
             let (ending, error) = match opened {
                 Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
                 Ok(mut reader) => {
+                    opened_at = Instant::now();
                     self.watching();
                     match self.read_changes(&mut reader, &mut progress, &mut resync_at).await {
                         Ok(()) => (Ending::Cleanly, None),
@@ -74,9 +75,13 @@ where
                 }
             };
             let lived = begun.elapsed();
+            let has_moved = progress.has_moved;
             let (attempt, was_of_use) = match ending {
                 Ending::Unopened(_) => (Attempt::OpenWatch, false),
-                Ending::Cleanly | Ending::Failed(_) => (Attempt::Watch, progress.has_moved || lived >= SHORT),
+                Ending::Cleanly => (Attempt::Watch, has_moved || lived >= SHORT),
+                // However long it took to come to that.
+                Ending::Failed(Meaning::Garbled) => (Attempt::Watch, has_moved),
+                Ending::Failed(_) => (Attempt::Watch, has_moved || opened_at.elapsed() >= SHORT),
             };
             let failures = streak.count(ending, was_of_use);
             let now = Instant::now();
@@ -99,7 +104,11 @@ where
                     self.wait(error).await;
                 }
                 AfterWatch::Relist => {
-                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived }));
+                    let ended = match self.resume.is_versioned() {
+                        true => SourceError::ShortWatch { lived },
+                        false => SourceError::Ended,
+                    };
+                    let error = self.failed(attempt, error.unwrap_or(ended));
                     // Those that come within a watch are everyday life.
                     return Over { error, is_heard: attempt == Attempt::OpenWatch };
                 }
@@ -200,11 +209,11 @@ where
     ) -> Result<Option<Arc<Cached<O>>>, SourceError> {
         let version = match &taken {
             Ok(object) => object.version(),
-            Err(bad) => {
-                check_name(bad)?;
-                &bad.version
-            }
+            Err(bad) => &bad.version,
         };
+        if !is_ordered {
+            progress.events += 1;
+        }
         let is_certain = taken.as_ref().map_or_else(|bad| !bad.version.is_empty(), |_| true);
         if is_ordered && is_certain {
             self.advance(version, progress)?;
@@ -238,7 +247,6 @@ where
                 self.destination.delete(object);
             }
             Err(bad) => {
-                check_name(&bad)?;
                 let version = Some(bad.version.clone()).filter(|version| !version.is_empty());
                 if let Some(version) = &version {
                     self.advance(version, progress)?;
@@ -266,7 +274,7 @@ where
             Moved::Forward => progress.has_moved = true,
             Moved::Nowhere => {}
             Moved::Back => {
-                self.suspend_reuse();
+                self.end_reuse();
                 return Err(SourceError::WentBack { from: self.resume.watch(), to: version.clone() });
             }
         }
@@ -296,22 +304,5 @@ where
 
     fn next_resync(&self) -> Option<Instant> {
         self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
-    }
-}
-
-/// An object that is damaged so that it cannot even be named may be any of ours: the event must come once more. One of another
-/// kind, or one that has no name by nature, is none of ours.
-fn check_name(bad: &Quarantined) -> Result<(), SourceError> {
-    let is_ours = match &*bad.error {
-        DecodeError::Syntax { .. } | DecodeError::DuplicateField { .. } | DecodeError::BadMetadata { .. } => true,
-        DecodeError::NoName
-        | DecodeError::WrongType { .. }
-        | DecodeError::Field { .. }
-        | DecodeError::Transform { .. }
-        | DecodeError::Refused { .. } => false,
-    };
-    match bad.key.is_none() && is_ours {
-        true => Err(SourceError::Damaged { source: Arc::clone(&bad.error) }),
-        false => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ use super::super::frames::ListCutter;
 use super::super::frames::ListHead;
 use super::super::frames::ListMetadata;
 use super::super::frames::ListPart;
+use super::super::intake::Taken;
 use super::super::rules::meaning::Meaning;
 use super::collected::Collected;
 use super::reader::EventReader;
@@ -23,7 +24,11 @@ use super::rounds::Over;
 use super::rounds::Rounds;
 use super::rounds::known;
 use super::status::Activity;
+use crate::DecodeError;
 use crate::ResourceVersion;
+
+/// A list of more pages is none.
+const MOST_PAGES: usize = 100_000;
 
 impl<O, L, D> Rounds<O, L, D>
 where
@@ -48,6 +53,7 @@ where
         loop {
             let request = self.resume.list();
             self.status.set(Activity::Listing { objects: 0 });
+            self.intake.forget_reused();
             let failure = match self.list_pages(&request).await {
                 Ok((listed, version, is_paged)) => match self.accept(&request.version, listed, version, is_paged) {
                     Ok(()) => return Ok(()),
@@ -71,7 +77,6 @@ where
         &mut self,
         request: &ListRequest,
     ) -> Result<(Collected<O>, ResourceVersion, bool), SourceError> {
-        self.intake.forget_reused();
         let mut collected = Collected::new();
         let mut page = request.clone();
         let mut version = None;
@@ -100,6 +105,9 @@ where
             if !tokens.insert(metadata.continue_token.clone()) {
                 return Err(SourceError::other("the server gave the same continue token twice"));
             }
+            if tokens.len() == MOST_PAGES {
+                return Err(SourceError::other("the list has too many pages; does the server heed the limit?"));
+            }
             page = request.next_page(metadata.continue_token);
         }
     }
@@ -120,22 +128,18 @@ where
                 ListPiece::Body(chunk) => {
                     has_body = true;
                     cutter.push(chunk);
-                    let mut misfit = None;
                     while let Some(part) = cutter.next_unless(|bytes| {
                         let (taken, length) = self.intake.take_first(bytes, &known)?;
-                        misfit = misfit.take().or(collected.push(taken).err());
+                        collected.push(taken);
                         Some(length)
                     })? {
                         match part {
-                            ListPart::Item(json) => collected.push(self.intake.take_json(&json, &known))?,
+                            ListPart::Item(json) => collected.push(of_our_kind(self.intake.take_json(&json, &known))?),
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
                     }
-                    if let Some(error) = misfit {
-                        return Err(error);
-                    }
                 }
-                ListPiece::Item(item) => collected.push(self.intake.take(item, &known))?,
+                ListPiece::Item(item) => collected.push(of_our_kind(self.intake.take(item, &known))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
             // A source that is always ready must not keep others from running.
@@ -168,4 +172,14 @@ where
         let expected = format!("{}, {list_kind}", expected.api_version);
         Err(SourceError::WrongList { expected, found: format!("{api_version}, {kind}") })
     }
+}
+
+/// An item of another kind says that it is no list of ours.
+fn of_our_kind<O>(taken: Taken<O>) -> Result<Taken<O>, SourceError> {
+    if let Err(bad) = &taken
+        && let DecodeError::WrongType { expected, found, .. } = &*bad.error
+    {
+        return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });
+    }
+    Ok(taken)
 }

@@ -276,9 +276,9 @@ where
         self
     }
 
-    /// Hears of each list that fails, streamed or not, and of each watch that cannot be opened for a reason other than that
-    /// nobody is there, or too busy. What happens within a watch is everyday life: it is seen in the
-    /// [status](ReflectorStatus) only. Default: it is logged.
+    /// Hears of each list that fails (of a streamed one, if it is not replaced by an ordinary one at once), and of each watch
+    /// that cannot be opened so that everything must be listed anew. What passes, and what happens within a watch, is everyday
+    /// life: it is seen in the [status](ReflectorStatus) only. Default: it is logged.
     #[must_use]
     pub fn on_error(mut self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Box::new(hear));

@@ -4,6 +4,7 @@
 //! - **Out:** one event after the other, its object taken in.
 //! - **Knows nothing of:** what an event means for the version, or for what comes next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,6 +35,20 @@ pub(super) struct EventReader<O> {
     pub(super) timeout: Duration,
     /// When something came last.
     pub(super) heard: Instant,
+}
+
+impl<O> Happening<O> {
+    /// An event of an object that cannot be told must come once more.
+    fn certain(self) -> Result<Self, SourceError> {
+        match &self {
+            Self::Added(Err(bad)) | Self::Modified(Err(bad)) | Self::Deleted(Err(bad)) if bad.may_be_any() => {
+                Err(SourceError::Damaged { source: Arc::clone(&bad.error) })
+            }
+            Self::Added(_) | Self::Modified(_) | Self::Deleted(_) | Self::Bookmark { .. } | Self::Unknown { .. } => {
+                Ok(self)
+            }
+        }
+    }
 }
 
 /// An event on its way: not yet looked at.
@@ -90,7 +105,15 @@ impl<O> EventReader<O> {
 
 impl<O> Incoming<O> {
     /// What it says.
+    ///
+    /// # Errors
+    ///
+    /// If it says that something failed, or makes no sense.
     pub(super) fn understand(self, intake: &mut Intake<O>, known: Known<'_, O>) -> Result<Happening<O>, SourceError> {
+        self.read(intake, known)?.certain()
+    }
+
+    fn read(self, intake: &mut Intake<O>, known: Known<'_, O>) -> Result<Happening<O>, SourceError> {
         let line = match self {
             Self::Event(event) => return Ok(from_source(event, intake, known)),
             Self::Line(line) => line,

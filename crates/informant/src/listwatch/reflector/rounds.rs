@@ -55,6 +55,8 @@ pub(super) struct Rounds<O, L, D> {
     pub(super) may_repeat: bool,
     reuse: Reuse,
     presence: Presence,
+    /// Whether the last list had an item that may be any object of ours.
+    was_damaged: bool,
     resource: Arc<str>,
 }
 
@@ -110,6 +112,7 @@ where
             may_repeat: true,
             reuse: Reuse::Allowed,
             presence: Presence::Present,
+            was_damaged: false,
             resource: source.name().into(),
             source,
             destination,
@@ -177,6 +180,13 @@ where
         version: ResourceVersion,
         is_paged: bool,
     ) -> Result<(), SourceError> {
+        // What the list lacks may be that very item, so it is not believed at once; but if it stays so, that is how it is.
+        if let Some(damage) = listed.damage()
+            && self.resume.has_observed()
+            && !std::mem::replace(&mut self.was_damaged, true)
+        {
+            return Err(SourceError::Damaged { source: Arc::clone(damage) });
+        }
         let went_back = || SourceError::WentBack { from: self.resume.watch(), to: version.clone() };
         match self.resume.judge(asked, &version) {
             Listed::Unversioned => return Err(SourceError::NoVersion),
@@ -208,6 +218,7 @@ where
         }
         self.destination.replace(relist);
         self.presence = Presence::Present;
+        self.was_damaged = false;
         let now = Instant::now();
         self.delays.succeeded(now);
         self.status.update(|status| {
@@ -223,6 +234,11 @@ where
     /// Whether objects may be taken from the cache.
     pub(super) fn may_reuse(&self) -> bool {
         self.reuse == Reuse::Allowed
+    }
+
+    /// The server has gone back.
+    pub(super) fn end_reuse(&mut self) {
+        self.reuse = Reuse::Never;
     }
 
     /// The server may have gone back.
@@ -269,11 +285,13 @@ where
         if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
             streaming.connection_lost();
         }
-        if meaning == Meaning::NotFound && attempt == Attempt::List {
-            match self.presence {
-                Presence::Present => self.presence = Presence::InDoubt,
-                Presence::Denied => self.lose_kind(),
-                Presence::InDoubt | Presence::Gone => {}
+        if attempt == Attempt::List {
+            match (self.presence, meaning == Meaning::NotFound) {
+                (Presence::Present, true) => self.presence = Presence::InDoubt,
+                (Presence::Denied, true) => self.lose_kind(),
+                // What discovery said was said before this.
+                (Presence::Denied, false) => self.presence = Presence::InDoubt,
+                (Presence::InDoubt | Presence::Gone, _) | (Presence::Present, false) => {}
             }
         }
         let error = Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source });

@@ -62,12 +62,14 @@ where
             let asked = self.resume.stream();
             self.status.set(Activity::Streaming { objects: 0 });
             let unfinished = match self.stream_once(&asked).await {
-                Ok((reader, listed, version)) => {
+                Ok((mut reader, listed, version)) => {
                     let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
                     if is_verified && !self.verify(&listed, &version).await {
                         self.stream_no_more();
                         return None;
                     }
+                    // While we did not listen, it was not silent.
+                    reader.heard = Instant::now();
                     match self.accept(&asked, listed, version, false) {
                         Ok(()) => return Some(reader),
                         Err(error) => {
@@ -109,6 +111,7 @@ where
         &mut self,
         asked: &ResourceVersion,
     ) -> Result<(EventReader<O>, Collected<O>, ResourceVersion), Unfinished> {
+        self.intake.forget_reused();
         let begun = Instant::now();
         let request =
             WatchRequest { version: asked.clone(), sends_initial_events: true, timeout: self.random_watch_timeout() };
@@ -135,7 +138,6 @@ where
         snapshot: &mut Snapshot<O>,
         has_come: &mut bool,
     ) -> Result<Option<ResourceVersion>, SourceError> {
-        self.intake.forget_reused();
         let begun = Instant::now();
         let patience = self.settings.streaming_deadline;
         let mut last_new = Instant::now();
@@ -173,7 +175,10 @@ where
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => return Err(error),
-                Err(_) if Instant::now() >= deadline => return Err(SourceError::Endless { after: patience }),
+                Err(_) if Instant::now() >= deadline => {
+                    let after = if deadline == last_new + patience { patience } else { begun.elapsed() };
+                    return Err(SourceError::Endless { after });
+                }
                 Err(_) => {
                     complained = Instant::now();
                     let quiet_s = reader.heard.elapsed().as_secs();
@@ -217,7 +222,7 @@ where
         };
         let states = |collected: &Collected<O>| -> HashSet<String> {
             let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
-            collected.objects().iter().map(|object| shown(object.identity())).collect()
+            collected.certain().map(|object| shown(object.identity())).collect()
         };
         let (listed, streamed) = (states(&listed), states(streamed));
         let missing = listed.difference(&streamed).count();

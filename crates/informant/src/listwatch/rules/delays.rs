@@ -32,6 +32,9 @@ pub(crate) struct Delays {
 /// How long all must go well until the delays begin anew.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
+/// Doubling nothing gives nothing, and who does not wait spins.
+const SHORTEST_DELAY: Duration = Duration::from_millis(1);
+
 /// Who wants longer delays wants none of the retries.
 const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -39,10 +42,10 @@ const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl Backoff {
-    /// Delays from `first` on, doubling up to `cap` (a day at most), each made up to twice as long by chance.
+    /// Delays from `first` on (a millisecond at least, a day at most), doubling up to `cap`, each made up to twice as long by chance.
     pub fn new(first: Duration, cap: Duration) -> Self {
-        let cap = cap.min(LONGEST_DELAY);
-        Self { first: first.min(cap), cap, is_random: true, seed: None }
+        let cap = cap.clamp(SHORTEST_DELAY, LONGEST_DELAY);
+        Self { first: first.clamp(SHORTEST_DELAY, cap), cap, is_random: true, seed: None }
     }
 
     /// Without chance: the delays are what they are. For tests.

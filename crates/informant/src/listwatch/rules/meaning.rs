@@ -55,6 +55,7 @@ impl SourceError {
             Self::Redirected { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
+            | Self::Ended
             | Self::EndedEarly
             | Self::Inconsistent { .. }
             | Self::Other { .. } => Meaning::Other,

@@ -94,7 +94,7 @@ impl Resume {
 
     /// A list has come, streamed or not: what to make of it.
     pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> Listed {
-        if version.is_empty() && self.is_versioned() {
+        if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
             return Listed::Unversioned;
         }
         match self.moved(version) {
@@ -199,6 +199,7 @@ mod tests {
     fn a_list_without_a_version_is_believed_only_if_none_had_one() {
         assert_eq!(Resume::default().judge(&version("0"), &version("")), Listed::Accepted);
         assert_eq!(observed("10").judge(&version("10"), &version("")), Listed::Unversioned);
+        assert_eq!(observed("10").judge(&version(""), &version("0")), Listed::Unversioned);
         let mut resume = Resume::default();
         resume.listed(&version("0"), &version(""), false);
         assert_eq!(resume.judge(&version(""), &version("")), Listed::Accepted);

@@ -195,17 +195,15 @@ async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_as
     }
 }
 
-/// RE-28: who cannot be told for sure moves nothing.
+/// RE-28: what has no name is none of ours, and moves nothing.
 #[tokio::test(start_paused = true)]
-async fn an_event_of_another_kind_or_without_a_name_is_set_aside_and_moves_nothing() {
+async fn an_event_without_a_name_is_set_aside_and_moves_nothing() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     let lines = [
-        r#"{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","resourceVersion":"70"}}}"#,
         r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"71"}}}"#,
         r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1"}}"#,
         r#"{"type":"MODIFIED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}}"#,
-        r#"{"type":"DELETED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"shop","name":"a"}}}"#,
     ];
     for (after, line) in lines.iter().enumerate() {
         let text = format!("{line}\n");
@@ -215,7 +213,7 @@ async fn an_event_of_another_kind_or_without_a_name_is_set_aside_and_moves_nothi
     running.until("Replaced@11 [shop/a@11]").await;
     settle().await;
 
-    assert_eq!(heard.lock().unwrap().len(), 5, "{:?}", heard.lock().unwrap());
+    assert_eq!(heard.lock().unwrap().len(), 3, "{:?}", heard.lock().unwrap());
     assert_eq!(running.handle.status().version, Some("11".into()));
     server.put("configmaps", config_map("b", "1")).unwrap();
     settle().await;
