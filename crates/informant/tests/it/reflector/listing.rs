@@ -11,6 +11,7 @@ use kube::core::response::StatusDetails;
 
 use super::support::exact;
 use super::support::list;
+use super::support::open_watch;
 use super::support::pauses;
 use super::support::ready;
 use super::support::run;
@@ -22,10 +23,6 @@ use super::support::settle;
 /// A stream that ends so that everything must be listed anew.
 fn broken_watch() -> ScriptedWatch<()> {
     ScriptedWatch::new().breaks(says(400, "BadRequest"))
-}
-
-fn open_watch() -> ScriptedWatch<()> {
-    ScriptedWatch::new().stays_open()
 }
 
 /// RE-08, RE-09, RE-21, RE-24

@@ -1,9 +1,11 @@
 //! The reflector: by script, and against the embedded server.
 
 mod bad_input;
-mod hard_cases;
+mod damage;
+mod kinds;
 mod kube_source;
 mod listing;
+mod patience;
 mod quarantine;
 mod relist_memory;
 mod soak;
@@ -11,6 +13,7 @@ mod sockets;
 mod status;
 mod stopping;
 mod streaming;
+mod streaming_trouble;
 mod support;
 mod versions;
 mod watching;

@@ -10,9 +10,11 @@ use tokio::time::Instant;
 
 use super::support::exact;
 use super::support::list;
+use super::support::open_watch;
 use super::support::ready;
 use super::support::refused;
 use super::support::run;
+use super::support::run_exactly;
 use super::support::run_with;
 use super::support::says;
 use super::support::seconds;
@@ -89,5 +91,35 @@ async fn progress_can_be_seen_while_a_list_comes() {
     settle().await;
 
     assert!(matches!(running.handle.status().activity, Activity::Streaming { objects: 2 }));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[]));
+    let bookmark = |version: u32| {
+        format!("{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n")
+    };
+    let error = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n";
+    source.on_watch(ScriptedWatch::new().bytes(format!("{}{}{error}", bookmark(11), bookmark(12))));
+    let running = run_exactly(&source);
+    settle().await;
+
+    let status = running.handle.status();
+    assert_eq!((status.version, status.events), (Some("12".into()), 2));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_tells_a_watch_that_is_being_opened_from_a_wait() {
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[]));
+    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(open_watch().after(Duration::from_secs(100)));
+    let running = run_exactly(&source);
+    seconds(60.0).await;
+
+    assert!(matches!(running.handle.status().activity, Activity::Opening));
     running.stop().await;
 }

@@ -18,6 +18,7 @@ use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ReflectorHandle;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
 use informant_apiserver::ApiServer;
 use kube::core::Status;
@@ -67,7 +68,17 @@ pub(crate) fn run_with(
     start(settings(Reflector::of_ready_objects(source.clone(), recorder.clone())), recorder)
 }
 
-/// Runs a reflector of any kind. Its delays are exact: 0.8 s, 1.6 s …
+/// As [`run`], with exact delays: 0.8 s, 1.6 s …
+pub(crate) fn run_exactly(source: &ScriptedSource<()>) -> Running<()> {
+    run_with(source, |builder| builder.backoff(exact()))
+}
+
+/// A watch that says nothing, and does not end.
+pub(crate) fn open_watch() -> ScriptedWatch<()> {
+    ScriptedWatch::new().stays_open()
+}
+
+/// Runs a reflector of any kind.
 pub(crate) fn start<O, L>(builder: ReflectorBuilder<O, L, Recorder<O>>, recorder: Recorder<O>) -> Running<O>
 where
     O: Send + Sync + 'static,

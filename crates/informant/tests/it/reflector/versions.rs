@@ -10,15 +10,25 @@ use informant::listwatch::Reflector;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::listwatch::SourceError;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
 
+use super::kube_source::config_maps;
 use super::support::Recorder;
+use super::support::config_map;
 use super::support::exact;
 use super::support::list;
+use super::support::open_watch;
 use super::support::pauses;
 use super::support::ready;
+use super::support::run_exactly;
 use super::support::run_with;
 use super::support::says;
 use super::support::seconds;
+use super::support::server_at_10;
+use super::support::settle;
 use super::support::start;
 
 /// B7: RE-27 as we want it. P2
@@ -145,4 +155,127 @@ async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after
     assert_eq!(source.requests(), ["L(0, 500)", "W(\"\")", "L(\"\", 500)", "W(\"\")"]);
     assert_eq!(running.told(), ["Replaced@ [a@]", "Added b@", "Deleted a@", "Replaced@ [c@]", "Updated c@"]);
     running.stop().await;
+}
+
+fn versioned(content: u32) -> Cached<u32> {
+    Cached::new(Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() }, content)
+}
+
+/// Of a list whose version turns out to be older, what was taken from the cache on the way may not be kept.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_turns_out_to_be_of_a_server_that_went_back_is_read_once_more_without_the_cache() {
+    for streams in [true, false] {
+        let source = ScriptedSource::<u32>::new();
+        let mut expected = vec!["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "L(\"\", 500)", "W(62)"];
+        if streams {
+            expected = vec!["WL(\"\")", "WL(100)", "WL(\"\")", "WL(\"\")"];
+            source.on_stream(ScriptedWatch::new().added(versioned(1)).list_ends("100").breaks(SourceError::expired()));
+            source.on_stream(ScriptedWatch::fails(SourceError::expired()));
+            source.on_stream(ScriptedWatch::new().added(versioned(2)).list_ends("61").stays_open());
+            source.on_stream(ScriptedWatch::new().added(versioned(3)).list_ends("62").stays_open());
+        } else {
+            source.on_list(ScriptedList::at("100").object(versioned(1)));
+            source.on_watch(ScriptedWatch::new().breaks(SourceError::expired()));
+            source.on_list(ScriptedList::fails(SourceError::expired()));
+            source.on_list(ScriptedList::at("61").object(versioned(2)));
+            source.on_list(ScriptedList::at("62").object(versioned(3)));
+            source.on_watch(ScriptedWatch::new().stays_open());
+        }
+        let recorder = Recorder::new();
+        let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+        let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
+        seconds(10.0).await;
+
+        assert_eq!(source.requests(), expected);
+        assert_eq!(**running.recorder.object("a").unwrap(), 3);
+        assert_eq!(running.handle.status().rewinds, 1);
+        running.stop().await;
+    }
+}
+
+/// A version too large may be that of a server that went back: the next list does not trust the cache.
+#[tokio::test(start_paused = true)]
+async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_those_after_it_with_it() {
+    let too_large = || {
+        let status = kube::core::Status::failure("Too large resource version", "Timeout").with_code(504);
+        ScriptedList::fails(status.into())
+    };
+    let source = ScriptedSource::<u32>::new();
+    source.on_list(ScriptedList::at("100").object(versioned(1)));
+    source.on_watch(ScriptedWatch::new().breaks(SourceError::expired()));
+    source.on_list(too_large());
+    source.on_list(ScriptedList::at("105").object(versioned(2)));
+    source.on_watch(ScriptedWatch::new().breaks(SourceError::expired()));
+    source.on_list(ScriptedList::at("106").object(versioned(3)));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let recorder = Recorder::new();
+    let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+    let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
+    seconds(1.0).await;
+    assert_eq!(**running.recorder.object("a").unwrap(), 2);
+    seconds(5.0).await;
+
+    assert_eq!(running.handle.status().version, Some("106".into()));
+    assert_eq!(**running.recorder.object("a").unwrap(), 2, "the same state, taken from the cache");
+    running.stop().await;
+}
+
+/// A server that went back and has overtaken us meanwhile.
+#[tokio::test(start_paused = true)]
+async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_for_the_next_list() {
+    let object = |content: u32| {
+        let identity = Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() };
+        Cached::new(identity, content)
+    };
+    let newcomer = Cached::new(Identity { key: Key::cluster("b"), uid: "u2".into(), version: "61".into() }, 0);
+    let source = ScriptedSource::<u32>::new();
+    source.on_list(ScriptedList::at("100").object(object(1)));
+    source.on_watch(ScriptedWatch::new().added(newcomer));
+    source.on_list(ScriptedList::at("105").object(object(2)));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let recorder = Recorder::new();
+    let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+    let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
+    seconds(5.0).await;
+
+    assert_eq!(**running.recorder.object("a").unwrap(), 2);
+    running.stop().await;
+}
+
+/// B7, K#83651: a limit beside a version would mean that very version, for ever.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_a_version_may_be_of_a_newer_one() {
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 0, code: 410 });
+    let recorder = Recorder::<ConfigMap>::new();
+    let builder = Reflector::builder(config_maps(&server), recorder.clone());
+    let running = start(builder.backoff(exact()).without_streaming().page_size(20), recorder);
+    running.until("Replaced@11 [shop/a@11]").await;
+    server.put("configmaps", config_map("b", "1")).unwrap();
+    running.until("Replaced@12 [shop/a@11 shop/b@12]").await;
+
+    let requests = server.requests();
+    let list = requests.iter().find(|request| request.to_string() == "L(11, 20)").unwrap();
+    assert_eq!(list.resource_version_match, "NotOlderThan");
+    running.stop().await;
+}
+
+/// RE-33: any event but ADDED says that what exists was told.
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_or_a_delete_ends_the_part_without_order_as_well() {
+    for ends_with_delete in [true, false] {
+        let source = ScriptedSource::new();
+        source.on_list(list("0", &[]));
+        let watch = ScriptedWatch::new().added(ready("a", 9)).added(ready("b", 3));
+        let watch = if ends_with_delete { watch.deleted(ready("a", 12)) } else { watch.bookmark("12") };
+        source.on_watch(watch.added(ready("c", 13)));
+        source.on_watch(open_watch());
+        let running = run_exactly(&source);
+        settle().await;
+
+        assert_eq!(source.requests(), ["L(0, 500)", "W(0)", "W(13)"]);
+        assert_eq!(running.handle.status().events, 4);
+        running.stop().await;
+    }
 }

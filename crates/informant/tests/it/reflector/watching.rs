@@ -22,6 +22,7 @@ use super::support::config_map;
 use super::support::exact;
 use super::support::list;
 use super::support::lost;
+use super::support::open_watch;
 use super::support::pauses;
 use super::support::ready;
 use super::support::refused;
@@ -37,10 +38,6 @@ fn listed() -> ScriptedSource<()> {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source
-}
-
-fn open_watch() -> ScriptedWatch<()> {
-    ScriptedWatch::new().stays_open()
 }
 
 fn lists(source: &ScriptedSource<()>) -> usize {
