@@ -17,10 +17,9 @@ use super::super::WatchRequest;
 use super::super::intake::Taken;
 use super::super::rules::endings::AfterWatch;
 use super::super::rules::endings::Ending;
-use super::super::rules::endings::SHORT;
+use super::super::rules::endings::Life;
 use super::super::rules::endings::Streak;
 use super::super::rules::endings::after_watch;
-use super::super::rules::meaning::Meaning;
 use super::super::rules::resume::Moved;
 use super::reader::EventReader;
 use super::reader::Happening;
@@ -74,15 +73,12 @@ where
                     }
                 }
             };
-            let lived = begun.elapsed();
-            let has_moved = progress.has_moved;
-            let (attempt, was_of_use) = match ending {
-                Ending::Unopened(_) => (Attempt::OpenWatch, false),
-                Ending::Cleanly => (Attempt::Watch, has_moved || lived >= SHORT),
-                // However long it took to come to that.
-                Ending::Failed(Meaning::Garbled) => (Attempt::Watch, has_moved),
-                Ending::Failed(_) => (Attempt::Watch, has_moved || opened_at.elapsed() >= SHORT),
+            let attempt = match ending {
+                Ending::Unopened(_) => Attempt::OpenWatch,
+                Ending::Cleanly | Ending::Failed(_) => Attempt::Watch,
             };
+            let (since_asked, since_opened) = (begun.elapsed(), opened_at.elapsed());
+            let was_of_use = Life { has_moved: progress.has_moved, since_asked, since_opened }.was_of_use(ending);
             let failures = streak.count(ending, was_of_use);
             let now = Instant::now();
             let window = &mut self.window;
@@ -100,12 +96,12 @@ where
                     }
                 }
                 AfterWatch::ReopenLater => {
-                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived }));
+                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
                     self.wait(error).await;
                 }
                 AfterWatch::Relist => {
                     let ended = match self.resume.is_versioned() {
-                        true => SourceError::ShortWatch { lived },
+                        true => SourceError::ShortWatch { lived: since_asked },
                         false => SourceError::Ended,
                     };
                     let error = self.failed(attempt, error.unwrap_or(ended));

@@ -39,6 +39,31 @@ pub(crate) enum Ending {
     Failed(Meaning),
 }
 
+/// What a watch has come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    /// Whether it has moved the version.
+    pub(crate) has_moved: bool,
+    /// How long it was since it was asked for.
+    pub(crate) since_asked: Duration,
+    /// How long it was since it was opened.
+    pub(crate) since_opened: Duration,
+}
+
+impl Life {
+    /// Whether it was worth opening: then another one is as well, at once.
+    pub(crate) fn was_of_use(&self, ending: Ending) -> bool {
+        match ending {
+            Ending::Unopened(_) => false,
+            Ending::Cleanly => self.has_moved || self.since_asked >= SHORT,
+            // However long it took to come to that.
+            Ending::Failed(Meaning::Garbled) => self.has_moved,
+            // How long it takes to open a watch that then fails says nothing of its use.
+            Ending::Failed(_) => self.has_moved || self.since_opened >= SHORT,
+        }
+    }
+}
+
 /// How many watches in a row came to nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Streak(u32);
@@ -66,7 +91,7 @@ const FAILURES_BEFORE_LIST: u32 = 5;
 /// So many streamed lists may fail in a row before an ordinary one is tried.
 const STREAMS_BEFORE_LIST: u32 = 3;
 
-/// After a watch: how it ended, whether it had moved the version or lasted a second, how many failed in a row (this one
+/// After a watch: how it ended, whether it [was of use](Life::was_of_use), how many failed in a row (this one
 /// included), and whether errors of the server may be taken as passing.
 pub(crate) fn after_watch(
     ending: Ending,
@@ -187,6 +212,32 @@ mod tests {
         for meaning in [Meaning::Refused, Meaning::Overloaded] {
             let after = after_watch(Ending::Unopened(meaning), USELESS, 1000, || false);
             assert_eq!(after, AfterWatch::ReopenLater, "{meaning:?}");
+        }
+    }
+
+    /// RE-35, RE-36, RE-37
+    #[test]
+    fn a_watch_was_of_use_if_it_moved_the_version_or_lasted_a_second() {
+        let life = |has_moved, asked, opened| Life {
+            has_moved,
+            since_asked: Duration::from_millis(asked),
+            since_opened: Duration::from_millis(opened),
+        };
+        let lost = Ending::Failed(Meaning::Lost);
+        let garbled = Ending::Failed(Meaning::Garbled);
+        let table = [
+            (life(false, 999, 999), Ending::Cleanly, USELESS),
+            (life(false, 1000, 0), Ending::Cleanly, USEFUL),
+            (life(true, 0, 0), Ending::Cleanly, USEFUL),
+            (life(false, 5000, 999), lost, USELESS),
+            (life(false, 5000, 1000), lost, USEFUL),
+            (life(true, 0, 0), lost, USEFUL),
+            (life(false, 5000, 5000), garbled, USELESS),
+            (life(true, 0, 0), garbled, USEFUL),
+            (life(true, 5000, 5000), Ending::Unopened(Meaning::Lost), USELESS),
+        ];
+        for (life, ending, was_of_use) in table {
+            assert_eq!(life.was_of_use(ending), was_of_use, "{life:?}, {ending:?}");
         }
     }
 
