@@ -250,21 +250,11 @@ where
 
     /// If the version that was asked for is not to be had, the newest state is asked for next.
     pub(super) fn note_unavailable(&mut self, meaning: Meaning) {
-        match meaning {
-            Meaning::Expired => self.resume.unavailable(),
-            Meaning::TooLarge => {
-                self.suspend_reuse();
-                self.resume.unavailable();
-            }
-            Meaning::WentBack
-            | Meaning::Overloaded
-            | Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::Trouble
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => {}
+        if meaning == Meaning::TooLarge {
+            self.suspend_reuse();
+        }
+        if let Meaning::Expired | Meaning::TooLarge = meaning {
+            self.resume.unavailable();
         }
     }
 
@@ -319,20 +309,10 @@ where
             self.call("on_error", || hear(failure));
             return;
         }
-        match failure.source.meaning() {
-            Meaning::Expired => {
-                debug!(kind = %self.resource, error = %Chain(failure), "beginning anew");
-            }
-            Meaning::TooLarge
-            | Meaning::WentBack
-            | Meaning::Overloaded
-            | Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::Trouble
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => warn!(kind = %self.resource, error = %Chain(failure), "failed; trying again"),
+        // A version that has expired is everyday life.
+        match failure.source.meaning() == Meaning::Expired {
+            true => debug!(kind = %self.resource, error = %Chain(failure), "beginning anew"),
+            false => warn!(kind = %self.resource, error = %Chain(failure), "failed; trying again"),
         }
     }
 

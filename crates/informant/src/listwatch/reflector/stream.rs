@@ -22,7 +22,6 @@ use super::super::rules::endings::AfterStreaming;
 use super::super::rules::endings::Ending;
 use super::super::rules::endings::SHORT;
 use super::super::rules::endings::after_streaming;
-use super::super::rules::meaning::Meaning;
 use super::collected::Collected;
 use super::collected::Snapshot;
 use super::reader::EventReader;
@@ -200,16 +199,7 @@ where
             match self.list_pages(&request).await {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
-                    let is_passing = match error.meaning() {
-                        Meaning::Overloaded | Meaning::Refused | Meaning::Lost | Meaning::Trouble => true,
-                        Meaning::Expired
-                        | Meaning::TooLarge
-                        | Meaning::WentBack
-                        | Meaning::Garbled
-                        | Meaning::NotFound
-                        | Meaning::Unsupported
-                        | Meaning::Other => false,
-                    };
+                    let is_passing = error.meaning().is_passing();
                     let error = self.failed(Attempt::List, error);
                     if !is_passing || attempts == VERIFYING_ATTEMPTS {
                         debug!(kind = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");

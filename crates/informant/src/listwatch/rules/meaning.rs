@@ -37,6 +37,22 @@ pub(crate) enum Meaning {
 const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
 const TOO_LARGE_PHRASE: &str = "Too large resource version";
 
+impl Meaning {
+    /// Whether the same request may well succeed a little later.
+    pub(crate) fn is_passing(self) -> bool {
+        match self {
+            Self::Overloaded | Self::Refused | Self::Lost | Self::Trouble => true,
+            Self::Expired
+            | Self::TooLarge
+            | Self::WentBack
+            | Self::Garbled
+            | Self::NotFound
+            | Self::Unsupported
+            | Self::Other => false,
+        }
+    }
+}
+
 impl SourceError {
     /// What it means.
     pub(crate) fn meaning(&self) -> Meaning {

@@ -38,7 +38,7 @@ fn canned(code: u16, body: &str) -> Fault {
     Fault::Answer(Canned::new(code, body))
 }
 
-/// The first list is answered so: the error says it, and after a delay everything is there.
+/// The first list is answered so: the error says it, and after a delay everything is there. RE-22
 #[tokio::test(start_paused = true)]
 async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
     let html = Canned::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
@@ -98,7 +98,7 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
     }
 }
 
-/// The first watch is so: afterwards everything is there that happened meanwhile, and it was not listed anew where the
+/// RE-34. The first watch is so: afterwards everything is there that happened meanwhile, and it was not listed anew where the
 /// version was not in doubt.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {

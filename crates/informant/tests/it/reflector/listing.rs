@@ -282,3 +282,27 @@ async fn a_list_that_is_never_answered_is_given_up_and_asked_again() {
     assert_eq!(running.told(), ["Replaced@20 []"]);
     running.stop().await;
 }
+
+/// RE-07
+#[tokio::test(start_paused = true)]
+async fn without_a_callback_failures_are_logged_and_those_of_everyday_life_quietly() {
+    let logs = crate::support::Logs::capture();
+    let source = ScriptedSource::<()>::new();
+    source.on_list(list("10", &[]));
+    source.on_watch(ScriptedWatch::fails(says(410, "Expired")));
+    source.on_list(list("11", &[]));
+    source.on_watch(ScriptedWatch::new().breaks(says(500, "InternalError")));
+    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    source.on_list(ScriptedList::fails(super::support::lost()));
+    let reflector =
+        informant::listwatch::Reflector::of_ready_objects(source.clone(), informant::queue::DeltaFifo::new());
+    let task = tokio::spawn(reflector.backoff(exact()).build().run(std::future::pending()));
+    source.asked(7).await;
+
+    let said = logs.take();
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].contains("WARN") && lines[0].contains("(Forbidden, 403)"), "{said}");
+    assert!(lines[1].contains("WARN") && lines[1].contains("the connection failed: the line is dead"), "{said}");
+    task.abort();
+}

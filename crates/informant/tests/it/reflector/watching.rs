@@ -149,7 +149,7 @@ async fn by_default_a_delay_is_up_to_twice_as_long_by_chance() {
     running.stop().await;
 }
 
-/// HC-24: RE-40, RE-38
+/// HC-24: RE-40, RE-38, RE-04
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_server_is_left_alone_for_a_while_and_not_listed() {
     let source = listed();
