@@ -62,6 +62,7 @@ mod key;
 mod known;
 pub mod listwatch;
 mod object;
+mod panics;
 pub mod queue;
 #[cfg(test)]
 #[path = "../tests/it/random.rs"]

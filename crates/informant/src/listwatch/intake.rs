@@ -4,8 +4,6 @@
 //! - **Out:** an object to be cached, or why it cannot be.
 //! - **Knows nothing of:** lists, watches, versions to come.
 
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use super::Item;
@@ -16,6 +14,7 @@ use crate::Identity;
 use crate::Key;
 use crate::RawObject;
 use crate::Scanner;
+use crate::panics;
 
 /// Changes an object before it is cached, or says why that is not possible.
 pub(super) type Transform<O> =
@@ -136,22 +135,18 @@ fn same_state<O>(identity: &Identity, known: Known<'_, O>) -> Option<Arc<Cached<
 
 /// A form of the user's own may panic; then the object is one that cannot be read.
 fn decode<O>(raw: &RawObject<'_>, decoder: Decode<O>) -> Result<O, DecodeError> {
-    let decoded = catch_unwind(AssertUnwindSafe(|| decoder(raw)));
-    decoded.unwrap_or_else(|panic| {
-        let source = panicked(&*panic).into();
+    panics::catch(|| decoder(raw)).unwrap_or_else(|panic| {
+        let source = panicked(&panic).into();
         Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
     })
 }
 
 fn transform<O>(key: &Key, object: &mut O, transform: Option<&Transform<O>>) -> Result<(), DecodeError> {
     let Some(transform) = transform else { return Ok(()) };
-    let transformed = catch_unwind(AssertUnwindSafe(|| transform(object)));
-    let outcome = transformed.unwrap_or_else(|panic| Err(panicked(&*panic).into()));
+    let outcome = panics::catch(|| transform(object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
     outcome.map_err(|source| DecodeError::Transform { key: key.clone(), source })
 }
 
-/// What a panic said.
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", text.unwrap_or("no message"))
+fn panicked(message: &str) -> String {
+    format!("panicked: {message}")
 }

@@ -46,6 +46,7 @@ pub struct Scanner {
     keep_managed_fields: bool,
     /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
     compact: String,
+    /// What of its bytes that is.
     kept: Runs,
 }
 

@@ -1,15 +1,13 @@
 //! From objects to index values: runs the users' index functions, before and outside of any lock that readers need.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use crate::Cached;
 use crate::Key;
 use crate::Uid;
+use crate::panics;
 
 /// A named function from an object to the values under which an index finds it.
 pub struct IndexFunction<O> {
@@ -137,22 +135,17 @@ impl Computed {
 
     fn add_cell<O>(&mut self, object: &Cached<O>, function: &IndexFunction<O>) {
         let (first, texts) = (self.values.len(), self.texts.len());
-        let run = catch_unwind(AssertUnwindSafe(|| {
+        let run = panics::catch(|| {
             (function.function)(object, &mut |text| {
                 let start = self.texts.len();
                 self.texts.push_str(text);
                 self.values.push(start..self.texts.len());
             });
-        }));
-        if let Err(payload) = run {
+        });
+        if let Err(message) = run {
             self.values.truncate(first);
             self.texts.truncate(texts);
-            let panic =
-                IndexPanic { index: function.shared_name(), key: object.key().clone(), message: message_of(&*payload) };
-            // Even a payload may panic, when it is dropped.
-            if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                std::mem::forget(another);
-            }
+            let panic = IndexPanic { index: function.shared_name(), key: object.key().clone(), message };
             tracing::error!(
                 index = &*panic.index,
                 key = panic.key.as_str(),
@@ -163,12 +156,6 @@ impl Computed {
         }
         self.cells.push(first..self.values.len());
     }
-}
-
-fn message_of(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
 }
 
 impl<T: IndexValue + ?Sized> IndexValue for &T {

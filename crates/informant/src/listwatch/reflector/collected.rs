@@ -33,9 +33,7 @@ impl<O> Collected<O> {
         match taken {
             Ok(object) => {
                 // It may be listed twice.
-                if !self.quarantined.is_empty() {
-                    self.quarantined.remove(object.key());
-                }
+                self.quarantined.remove(object.key());
                 self.objects.push(object);
             }
             Err(bad) => {

@@ -216,9 +216,7 @@ where
         }
         match taken {
             Ok(object) => {
-                if !self.quarantine.is_empty() {
-                    self.quarantine.release(object.key());
-                }
+                self.quarantine.release(object.key());
                 Ok(Some(object))
             }
             Err(bad) => {
@@ -237,9 +235,7 @@ where
         match taken {
             Ok(object) => {
                 self.advance(object.version(), progress)?;
-                if !self.quarantine.is_empty() {
-                    self.quarantine.release(object.key());
-                }
+                self.quarantine.release(object.key());
                 self.destination.delete(object);
             }
             Err(bad) => {

@@ -1,8 +1,6 @@
 //! The loop: everything, then the changes, until that fails; then wait and begin again.
 
 use std::convert::Infallible;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -21,7 +19,6 @@ use super::super::Served;
 use super::super::SourceError;
 use super::super::error::Chain;
 use super::super::intake::Intake;
-use super::super::intake::panicked;
 use super::super::quarantine::Entries;
 use super::super::quarantine::Quarantine;
 use super::super::rules::delays::Delays;
@@ -38,6 +35,7 @@ use crate::Cached;
 use crate::Key;
 use crate::Relist;
 use crate::ResourceVersion;
+use crate::panics;
 
 /// A reflector at work.
 pub(super) struct Rounds<O, L, D> {
@@ -327,11 +325,9 @@ where
 
     /// Runs what the user gave us; if it panics, that is its own trouble.
     pub(super) fn call<R>(&self, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
-        let called = catch_unwind(AssertUnwindSafe(callback));
+        let called = panics::catch(callback);
         called
-            .inspect_err(|panic| {
-                error!(kind = %self.resource, callback = name, error = panicked(&**panic), "a callback panicked");
-            })
+            .inspect_err(|panic| error!(kind = %self.resource, callback = name, error = panic, "a callback panicked"))
             .ok()
     }
 
