@@ -1,12 +1,12 @@
-//! What is said of an object besides its content: how it went, and when it came.
+//! What happens to an object, and what is said of it besides its content: how it went, and when it came.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::Cached;
 use crate::Key;
 
 /// How we learned that an object is gone.
-#[derive(Debug)]
 pub enum Deleted<O> {
     /// The watch delivered the final state.
     Observed(Arc<Cached<O>>),
@@ -25,6 +25,48 @@ pub enum Origin {
     InitialList,
     /// Everything after it.
     Live,
+}
+
+/// What happens to the objects of an informer, as each of those who follow it hears of it.
+///
+/// For one object it is always an add, then updates, then a delete, and so on.
+pub enum Event<O> {
+    /// The object is there.
+    Added {
+        /// The object.
+        object: Arc<Cached<O>>,
+        /// Whether it belongs to the first complete picture that this follower gets.
+        origin: Origin,
+    },
+    /// The object has changed.
+    Updated {
+        /// What was last told of it.
+        old: Arc<Cached<O>>,
+        /// What it is now.
+        new: Arc<Cached<O>>,
+    },
+    /// The object is as it was: it is told again because the follower wants that every now and then.
+    Resynced(Arc<Cached<O>>),
+    /// The object is gone.
+    Deleted(Deleted<O>),
+    /// Everything of the first complete picture was told. It comes once.
+    Synced,
+}
+
+impl<O> Event<O> {
+    /// The object as this event left it; none if it is not about one.
+    pub fn object(&self) -> Option<&Arc<Cached<O>>> {
+        match self {
+            Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Resynced(object) => Some(object),
+            Self::Deleted(deleted) => Some(deleted.object()),
+            Self::Synced => None,
+        }
+    }
+
+    /// Which object it is about, if it is about one.
+    pub fn key(&self) -> Option<&Key> {
+        self.object().map(|object| object.key())
+    }
 }
 
 impl<O> Deleted<O> {
@@ -51,6 +93,41 @@ impl<O> Clone for Deleted<O> {
         match self {
             Self::Observed(object) => Self::Observed(Arc::clone(object)),
             Self::Missed { last_known } => Self::Missed { last_known: Arc::clone(last_known) },
+        }
+    }
+}
+
+impl<O> Clone for Event<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added { object, origin } => Self::Added { object: Arc::clone(object), origin: *origin },
+            Self::Updated { old, new } => Self::Updated { old: Arc::clone(old), new: Arc::clone(new) },
+            Self::Resynced(object) => Self::Resynced(Arc::clone(object)),
+            Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
+            Self::Synced => Self::Synced,
+        }
+    }
+}
+
+impl<O> fmt::Debug for Deleted<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Observed(object) => f.debug_tuple("Observed").field(object).finish(),
+            Self::Missed { last_known } => f.debug_struct("Missed").field("last_known", last_known).finish(),
+        }
+    }
+}
+
+impl<O> fmt::Debug for Event<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added { object, origin } => {
+                f.debug_struct("Added").field("object", object).field("origin", origin).finish()
+            }
+            Self::Updated { old, new } => f.debug_struct("Updated").field("old", old).field("new", new).finish(),
+            Self::Resynced(object) => f.debug_tuple("Resynced").field(object).finish(),
+            Self::Deleted(deleted) => f.debug_tuple("Deleted").field(deleted).finish(),
+            Self::Synced => f.write_str("Synced"),
         }
     }
 }

@@ -57,10 +57,11 @@
 
 mod delta;
 mod event;
-mod informer;
+pub mod informer;
 mod key;
 mod known;
 pub mod listwatch;
+pub mod metrics;
 mod object;
 mod panics;
 pub mod queue;
@@ -69,6 +70,7 @@ pub mod queue;
 mod random;
 mod slots;
 pub mod store;
+pub mod subscribers;
 mod version;
 
 pub use delta::Change;
@@ -77,7 +79,9 @@ pub use delta::Deltas;
 pub use delta::DeltasError;
 pub use delta::Relist;
 pub use event::Deleted;
+pub use event::Event;
 pub use event::Origin;
+pub use informer::SharedInformer;
 pub use key::Key;
 pub use key::ParseKeyError;
 pub use known::KnownObjects;
@@ -92,6 +96,10 @@ pub use object::RawObject;
 pub use object::Scanner;
 pub use object::SyntaxProblem;
 pub use object::Uid;
+pub use subscribers::EventHandler;
+pub use subscribers::EventStream;
+pub use subscribers::Handler;
+pub use subscribers::Registration;
 pub use version::NotComparable;
 pub use version::ResourceVersion;
 

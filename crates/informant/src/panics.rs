@@ -16,7 +16,8 @@ pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-fn message_of(payload: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub(crate) fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message").to_owned()

@@ -1,4 +1,38 @@
 //! Assembly: the only place where the stages meet.
+//!
+//! - **In:** a source.
+//! - **Out:** a [`SharedInformer`]: an indexed cache that handlers can follow.
+//!
+//! The [`controller`] runs a reflector, takes what waits in its queue, and in one [`turn`] writes the cache and tells everybody
+//! ([`apply`] has the rules). [`Controller`] is the same loop around a function of the user's.
 
+mod apply;
+mod builder;
+mod controller;
+mod core;
 mod destinations;
+mod errors;
 mod known_objects;
+mod queues;
+mod reads;
+mod retry;
+mod shared;
+mod status;
+mod subscribe;
+mod turn;
+
+pub use self::builder::InformerBuilder;
+pub use self::controller::Controller;
+pub use self::controller::ControllerQueue;
+pub use self::errors::AddHandlerError;
+pub use self::errors::AlreadyStarted;
+pub use self::errors::Awaited;
+pub use self::errors::StopError;
+pub use self::errors::SyncError;
+pub use self::errors::WaitError;
+pub use self::retry::Failed;
+pub use self::retry::ProcessError;
+pub use self::shared::InformerState;
+pub use self::shared::SharedInformer;
+pub use self::status::InformerStatus;
+pub use self::subscribe::Subscribe;

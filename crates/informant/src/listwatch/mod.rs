@@ -66,6 +66,7 @@ pub use reflector::ReflectorBuilder;
 pub use reflector::ReflectorHandle;
 pub use reflector::ReflectorStatus;
 pub use rules::delays::Backoff;
+pub(crate) use rules::delays::Delays;
 pub use rules::streaming::StreamingSupport;
 pub use scripted::ScriptedList;
 pub use scripted::ScriptedSource;

@@ -123,6 +123,15 @@ impl Quarantine {
         current.iter().filter(is_news).cloned().collect()
     }
 
+    pub(super) fn len(&self) -> usize {
+        let entries = self.shared.lock();
+        entries.by_key.len() + entries.nameless.len()
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Quarantined> {
+        self.shared.lock().by_key.get(key).cloned()
+    }
+
     /// All of it, those with names first.
     pub(super) fn list(&self) -> Vec<Quarantined> {
         self.shared.lock().iter().cloned().collect()

@@ -120,23 +120,39 @@ impl<O> Indexer<O> {
     /// Of a key that is listed twice only the last object counts. What is listed as quarantined stays. An object that is
     /// the very same as the stored one is not indexed again.
     pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
-        self.in_turn(|turn| self.replace_in_turn(turn, relist))
+        self.replace_unless(relist, |_, _| false)
     }
 
-    fn replace_in_turn(&self, turn: &mut Turn<O>, relist: &Relist<O>) -> Applied<O> {
+    /// As [`replace`](Self::replace), but what is stored also stays if `is_same` says that it is as good as what is listed.
+    pub(crate) fn replace_unless(
+        &self,
+        relist: &Relist<O>,
+        is_same: impl Fn(&Cached<O>, &Cached<O>) -> bool,
+    ) -> Applied<O> {
+        let is_same =
+            |stored: &Arc<Cached<O>>, listed: &Arc<Cached<O>>| Arc::ptr_eq(stored, listed) || is_same(stored, listed);
+        self.in_turn(|turn| self.replace_in_turn(turn, relist, is_same))
+    }
+
+    fn replace_in_turn(
+        &self,
+        turn: &mut Turn<O>,
+        relist: &Relist<O>,
+        is_same: impl Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) -> bool,
+    ) -> Applied<O> {
         let table = Arc::clone(&self.shared.table.read());
         let is_missing = relist.missing();
         let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
         let listed = relist.objects.iter().enumerate();
         let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
         let listed: Vec<_> = listed
-            .map(|(_, object)| (object, table.get(object.key()).is_some_and(|stored| Arc::ptr_eq(stored, object))))
+            .map(|(_, object)| (object, table.get(object.key()).filter(|stored| is_same(stored, object)).cloned()))
             .collect();
 
-        let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, is_stored)| !is_stored).count());
+        let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, kept)| kept.is_none()).count());
         table.iter().filter(|object| is_missing(object)).for_each(|object| batch.remove(object.key().clone()));
         let removals = batch.len();
-        for (object, _) in listed.iter().filter(|(_, is_stored)| !is_stored) {
+        for (object, _) in listed.iter().filter(|(_, kept)| kept.is_none()) {
             batch.upsert(Arc::clone(object));
         }
         batch.at(relist.version.clone());
@@ -144,9 +160,9 @@ impl<O> Indexer<O> {
         let Applied { mut replacements, index_panics } = self.apply_in_turn(turn, batch);
 
         let mut changed = replacements.split_off(removals).into_iter();
-        replacements.extend(listed.into_iter().filter_map(|(object, is_stored)| match is_stored {
-            true => Some(Replacement { old: Some(Arc::clone(object)), new: Some(Arc::clone(object)) }),
-            false => changed.next(),
+        replacements.extend(listed.into_iter().filter_map(|(_, kept)| match kept {
+            Some(kept) => Some(Replacement { old: Some(Arc::clone(&kept)), new: Some(kept) }),
+            None => changed.next(),
         }));
         Applied { replacements, index_panics }
     }

@@ -7,6 +7,7 @@ mod delta_fifo;
 mod frames;
 mod in_order_fifo;
 mod indexer;
+mod informer;
 mod lazy;
 mod lister;
 mod memory;

@@ -134,12 +134,22 @@ where
     }
 }
 
-impl<O, L, D> ReflectorBuilder<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl<O, L> ReflectorBuilder<O, L, ()> {
+    /// Settings without a destination, for objects that come as JSON.
+    pub(crate) fn unplaced(source: L) -> Self
+    where
+        O: Object,
+    {
+        Self::new(source, (), O::decode)
+    }
+
+    /// Settings without a destination, for objects that come ready.
+    pub(crate) fn unplaced_ready(source: L) -> Self {
+        Self::new(source, (), decode_nothing)
+    }
+}
+
+impl<O, L, D> ReflectorBuilder<O, L, D> {
     fn new(source: L, destination: D, decode: Decode<O>) -> Self {
         let settings = Settings {
             known: None,
@@ -292,8 +302,28 @@ where
         self
     }
 
+    /// The same, but for where changes go.
+    pub(crate) fn with_destination<E>(self, destination: E) -> ReflectorBuilder<O, L, E> {
+        let Self { source, destination: _, decode, transform, keeps_managed_fields, settings } = self;
+        ReflectorBuilder { source, destination, decode, transform, keeps_managed_fields, settings }
+    }
+
+    /// What the source calls its objects.
+    pub(crate) fn resource(&self) -> String
+    where
+        L: ListWatch<O>,
+        O: Send + Sync + 'static,
+    {
+        self.source.name()
+    }
+
     /// Makes the reflector.
-    pub fn build(self) -> Reflector<O, L, D> {
+    pub fn build(self) -> Reflector<O, L, D>
+    where
+        O: Send + Sync + 'static,
+        L: ListWatch<O>,
+        D: Destination<O>,
+    {
         let Self { source, destination, decode, transform, keeps_managed_fields, settings } = self;
         let mut scanner = Scanner::new(source.types());
         if keeps_managed_fields {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::super::ListWatchError;
 use super::super::Quarantined;
 use super::super::quarantine::Quarantine;
+use crate::Key;
 use crate::ResourceVersion;
 
 /// What a reflector is doing, and how it is.
@@ -93,6 +94,21 @@ impl ReflectorHandle {
         // An error says that there is nobody to change it any more.
         let _ = self.status.changed().await;
         self.status.borrow_and_update().clone()
+    }
+
+    /// Looks without copying.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&ReflectorStatus) -> R) -> R {
+        look(&self.status.borrow())
+    }
+
+    /// How many objects exist but could not be read.
+    pub fn quarantined_count(&self) -> usize {
+        self.quarantine.len()
+    }
+
+    /// The object of this key, if it exists but could not be read.
+    pub fn quarantined_object(&self, key: &Key) -> Option<Quarantined> {
+        self.quarantine.get(key)
     }
 
     /// The objects that exist but could not be read. What the cache has of them, if anything, is an older state.

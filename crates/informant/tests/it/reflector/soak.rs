@@ -39,7 +39,7 @@ use super::support::seconds;
 use super::support::server_at_10;
 
 /// What reads an object's text, whatever its form.
-trait Texted: Object {
+pub(crate) trait Texted: Object {
     /// A field that is read on the way in, so that nonsense in it is found there.
     const CHECKED: &str;
 
@@ -201,7 +201,7 @@ impl<O: Texted> Pipeline<O> {
     }
 }
 
-fn contents(server: &ApiServer) -> BTreeMap<String, String> {
+pub(crate) fn contents(server: &ApiServer) -> BTreeMap<String, String> {
     let shown = |object: serde_json::Value| {
         let metadata = &object["metadata"];
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -250,7 +250,7 @@ fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
 }
 
 /// Any trouble at all.
-fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Fault) {
+pub(crate) fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Fault) {
     let code = |random: &mut fastrand::Rng| [401, 403, 404, 410, 429, 500, 503, 504][random.usize(0..8)];
     let ending = [Ending::Close, Ending::Reset, Ending::Reset, Ending::Silence][random.usize(0..4)];
     let faults = [
@@ -360,12 +360,12 @@ async fn soak<O: Texted>(
     figures
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let seed = std::env::var("INFORMANT_SEED").ok().map(|text| text.parse().expect("a number"));
     seed.unwrap_or_else(|| fastrand::u64(..))
 }
 
-fn times() -> usize {
+pub(crate) fn times() -> usize {
     std::env::var("INFORMANT_CASES").map_or(1, |text| text.parse().expect("a number"))
 }
 

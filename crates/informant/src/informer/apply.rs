@@ -1,0 +1,242 @@
+//! What was taken from a queue becomes writes to the cache, and what they did becomes notices.
+//!
+//! - **In:** what a receipt has.
+//! - **Out:** one batch of writes; then, from what the writes replaced, what there is to tell.
+//! - **Knows nothing of:** who is told.
+
+use std::sync::Arc;
+
+use crate::Cached;
+use crate::Change;
+use crate::Deleted;
+use crate::Delta;
+use crate::Origin;
+use crate::Relist;
+use crate::ResourceVersion;
+use crate::metrics::Tally;
+use crate::queue::Taken;
+use crate::queue::TakenChange;
+use crate::store::Applied;
+use crate::store::Indexer;
+use crate::store::Lister;
+use crate::store::Replacement;
+use crate::store::WriteBatch;
+use crate::subscribers::Notice;
+
+/// What can be chosen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    /// An object that was deleted and created again while nobody watched is one update, not a delete and an add.
+    pub(super) recreated_as_update: bool,
+    /// An object of the same uid and version has the same content.
+    pub(super) trusts_versions: bool,
+}
+
+/// What happened to the cache.
+pub(super) struct Outcome<O> {
+    pub(super) notices: Vec<Notice<O>>,
+    pub(super) tally: Tally,
+    pub(super) index_panics: usize,
+}
+
+/// Writes, and what was said of each.
+struct Plan<O> {
+    writes: WriteBatch<O>,
+    said: Vec<Said<O>>,
+}
+
+/// What a queue says of one object.
+enum Said<O> {
+    There(Origin),
+    /// The cache has the very same; there is nothing to write.
+    Same(Arc<Cached<O>>),
+    /// With its final state, if that is known.
+    Gone(Option<Deleted<O>>),
+}
+
+/// What was taken from the grouping queue: all changes of each object.
+pub(super) fn apply_taken<O>(
+    items: &[Taken<O>],
+    version: Option<&ResourceVersion>,
+    cache: &Indexer<O>,
+    lister: &Lister<O>,
+    rules: Rules,
+) -> Outcome<O> {
+    let mut plan = Plan::with_capacity(items.len());
+    for taken in items {
+        let mut origin = taken.origin();
+        for (position, delta) in taken.deltas().iter().enumerate() {
+            match delta {
+                // What a list repeats is left alone: it need not be indexed again, and stays the very same.
+                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, rules) {
+                    Some(stored) => plan.said.push(Said::Same(stored)),
+                    None => plan.push(delta, origin),
+                },
+                Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_) => {
+                    plan.push(delta, origin);
+                }
+            }
+            // What came after the list is not part of it.
+            if !delta.is_deleted() {
+                origin = Origin::Live;
+            }
+        }
+    }
+    plan.apply(version, cache, rules)
+}
+
+/// What was taken from the in-order queue: changes one after the other.
+pub(super) fn apply_changes<O>(
+    items: &[TakenChange<O>],
+    version: Option<&ResourceVersion>,
+    cache: &Indexer<O>,
+    _: &Lister<O>,
+    rules: Rules,
+) -> Outcome<O> {
+    let mut outcome = Outcome::new(Vec::new(), 0);
+    let mut plan = Plan::with_capacity(items.len());
+    for taken in items {
+        match taken.change() {
+            Change::One(delta) => plan.push(delta, taken.origin()),
+            Change::Lost(key) => {
+                plan.writes.remove(key.clone());
+                plan.said.push(Said::Gone(None));
+            }
+            Change::ReplacedAll(relist) => {
+                let before = std::mem::take(&mut plan).apply(None, cache, rules);
+                outcome = outcome.and(before).and(replace(relist, taken.origin(), cache, rules));
+            }
+            // A bookmark comes with the receipt's version, and resyncs do not come this way.
+            Change::Bookmark(_) | Change::SyncAll => {}
+        }
+    }
+    outcome.and(plan.apply(version, cache, rules))
+}
+
+fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
+    let Applied { replacements, index_panics } = cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
+    let mut notices = Vec::with_capacity(replacements.len());
+    for replacement in replacements {
+        let said = if replacement.new.is_some() { Said::There(origin) } else { Said::Gone(None) };
+        tell(said, replacement, rules, &mut notices);
+    }
+    Outcome::new(notices, index_panics.len())
+}
+
+/// What is stored, if it is as good as this.
+fn stored<O>(lister: &Lister<O>, object: &Arc<Cached<O>>, rules: Rules) -> Option<Arc<Cached<O>>> {
+    lister.get(object.key()).filter(|stored| Arc::ptr_eq(stored, object) || rules.are_same(stored, object))
+}
+
+impl<O> Plan<O> {
+    fn with_capacity(writes: usize) -> Self {
+        Self { writes: WriteBatch::with_capacity(writes), said: Vec::with_capacity(writes) }
+    }
+
+    fn push(&mut self, delta: &Delta<O>, origin: Origin) {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                self.writes.upsert(Arc::clone(object));
+                self.said.push(Said::There(origin));
+            }
+            Delta::Deleted(deleted) => {
+                self.writes.remove(deleted.key().clone());
+                self.said.push(Said::Gone(Some(deleted.clone())));
+            }
+        }
+    }
+
+    /// All writes at once; then what they did.
+    fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
+        if let Some(version) = version {
+            self.writes.at(version.clone());
+        } else if self.writes.is_empty() {
+            return Outcome::new(self.said.into_iter().filter_map(Said::unchanged).collect(), 0);
+        }
+        let Applied { replacements, index_panics } = cache.apply(self.writes);
+        let mut replacements = replacements.into_iter();
+        let mut notices = Vec::with_capacity(self.said.len());
+        for said in self.said {
+            match said {
+                Said::Same(object) => notices.push(Notice::Unchanged(object)),
+                said @ (Said::There(_) | Said::Gone(_)) => {
+                    if let Some(replacement) = replacements.next() {
+                        tell(said, replacement, rules, &mut notices);
+                    }
+                }
+            }
+        }
+        Outcome::new(notices, index_panics.len())
+    }
+}
+
+impl<O> Said<O> {
+    fn unchanged(self) -> Option<Notice<O>> {
+        match self {
+            Self::Same(object) => Some(Notice::Unchanged(object)),
+            Self::There(_) | Self::Gone(_) => None,
+        }
+    }
+}
+
+/// What one write means to whoever was told of everything before.
+fn tell<O>(said: Said<O>, replacement: Replacement<O>, rules: Rules, notices: &mut Vec<Notice<O>>) {
+    let Replacement { old, new } = replacement;
+    match (said, old, new) {
+        (Said::There(origin), None, Some(object)) => notices.push(Notice::Added { object, origin }),
+        (Said::There(origin), Some(old), Some(new)) => {
+            if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {
+                let deleted = Deleted::Missed { last_known: Arc::clone(&old) };
+                notices.push(Notice::Deleted { deleted, last: old });
+                notices.push(Notice::Added { object: new, origin });
+            } else if Arc::ptr_eq(&old, &new) || rules.are_same(&old, &new) {
+                notices.push(Notice::Unchanged(new));
+            } else {
+                notices.push(Notice::Updated { old, new });
+            }
+        }
+        (Said::Gone(deleted), Some(last), None) => {
+            // Of another life, its end was not seen.
+            let deleted = deleted.filter(|deleted| last.identity().may_be_same_life(deleted.object().uid()));
+            let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: Arc::clone(&last) });
+            notices.push(Notice::Deleted { deleted, last });
+        }
+        // Nobody was told of it, so nobody has to hear that it is gone.
+        (Said::Gone(_), None, None) => {}
+        (Said::Same(object), _, _) => notices.push(Notice::Unchanged(object)),
+        (Said::There(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("a write does what it says"),
+    }
+}
+
+impl Rules {
+    fn are_same<O>(self, old: &Cached<O>, new: &Cached<O>) -> bool {
+        self.trusts_versions && old.identity().is_same_state(new.identity())
+    }
+}
+
+impl<O> Outcome<O> {
+    fn new(notices: Vec<Notice<O>>, index_panics: usize) -> Self {
+        let mut tally = Tally::default();
+        for notice in &notices {
+            match notice {
+                Notice::Added { .. } => tally.added += 1,
+                Notice::Updated { .. } => tally.updated += 1,
+                Notice::Unchanged(_) => tally.unchanged += 1,
+                Notice::Deleted { .. } => tally.deleted += 1,
+                Notice::Synced => {}
+            }
+        }
+        Self { notices, tally, index_panics }
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.notices.extend(other.notices);
+        Self::new(self.notices, self.index_panics + other.index_panics)
+    }
+}
+
+impl<O> Default for Plan<O> {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}

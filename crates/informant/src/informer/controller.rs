@@ -1,0 +1,205 @@
+//! The process loop: runs a reflector, takes what it queues, and has it processed. Read this first.
+//!
+//! - **In:** a reflector that fills a queue, and somebody who processes what is taken from it.
+//! - **Out:** every change, taken with a receipt and processed; nothing is left running at the end.
+//! - **Knows nothing of:** what processing means. For a shared informer that is [`turn`](super::turn): write the cache, tell the
+//!   handlers. On its own, it is a function of the user's, with [retries](super::retry).
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::Either;
+use futures_util::future::select;
+use tokio::task::coop::consume_budget;
+use tokio::time::Instant;
+use tokio::time::sleep_until;
+
+use super::retry::Failed;
+use super::retry::ProcessError;
+use super::retry::Retrying;
+use crate::listwatch::Backoff;
+use crate::listwatch::Destination;
+use crate::listwatch::ListWatch;
+use crate::listwatch::Reflector;
+use crate::queue::Closed;
+use crate::queue::Receipt;
+use crate::queue::ReceiptQueue;
+
+/// The low-level informer: keeps a queue in step with a source, and has a function of yours process what is taken from it.
+///
+/// Whoever wants a cache and handlers takes a [`SharedInformer`](super::SharedInformer). This one is for those who keep a
+/// store of their own: the function gets one item at a time, all that happened to one object ([`DeltaFifo`]) or one change
+/// ([`InOrderFifo`]). If it fails or panics, that is reported, and the item comes again after a delay that grows; in the
+/// grouping queue others go on meanwhile, in the in-order queue all wait.
+///
+/// [`DeltaFifo`]: crate::queue::DeltaFifo
+/// [`InOrderFifo`]: crate::queue::InOrderFifo
+///
+/// ```
+/// use informant::Lazy;
+/// use informant::informer::Controller;
+/// use informant::listwatch::{KubeSource, Reflector};
+/// use informant::queue::{DeltaFifo, Taken};
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::new();
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+/// # let client = kube::Client::new(server.service(), "default");
+/// let queue = DeltaFifo::new();
+/// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client), queue.clone()).build();
+///
+/// let (seen, mut first) = tokio::sync::mpsc::unbounded_channel();
+/// let controller = Controller::new(reflector, queue, move |taken: &Taken<Lazy<ConfigMap>>| {
+///     seen.send(taken.key().clone())?;
+///     Ok(())
+/// });
+///
+/// // It runs until the future that it gets is done.
+/// let stop = async { assert_eq!(first.recv().await.unwrap().as_str(), "shop/opening-hours") };
+/// controller.run(stop).await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Controller<O, L, Q: ReceiptQueue, F> {
+    reflector: Reflector<O, L, Q>,
+    queue: Q,
+    process: Retrying<Q, F>,
+}
+
+/// A queue that a controller can run on: [`DeltaFifo`](crate::queue::DeltaFifo) or [`InOrderFifo`](crate::queue::InOrderFifo).
+pub trait ControllerQueue<O>: ReceiptQueue + Destination<O> + Clone + Send + Sync + 'static {
+    /// Takes one item.
+    #[doc(hidden)]
+    fn take_one(&self) -> impl Future<Output = Result<Receipt<Self>, Closed>> + Send;
+
+    /// Takes all that can be processed at once.
+    #[doc(hidden)]
+    fn take_all(&self) -> impl Future<Output = Result<Receipt<Self>, Closed>> + Send;
+
+    /// Ends it.
+    #[doc(hidden)]
+    fn end(&self);
+
+    /// Which object an item is about, if it is about one.
+    #[doc(hidden)]
+    fn key_of(item: &Self::Taken) -> Option<&crate::Key>;
+}
+
+/// What is done with what was taken.
+pub(super) trait Process<Q: ReceiptQueue> {
+    /// How much is taken at once.
+    const TAKES: Takes;
+
+    /// Processes what was taken, and answers the receipt, now or later.
+    fn process(&mut self, receipt: Receipt<Q>);
+
+    /// When it wants to be woken, if nothing comes before.
+    fn wakes_at(&self) -> Option<Instant>;
+
+    /// It is time.
+    fn wake(&mut self, now: Instant);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    One,
+    All,
+}
+
+impl<O, L, Q, F> Controller<O, L, Q, F>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    Q: ControllerQueue<O>,
+    F: FnMut(&Q::Taken) -> Result<(), Failed> + Send,
+{
+    /// Has `process` process what the reflector queues. The queue must be the reflector's destination.
+    pub fn new(reflector: Reflector<O, L, Q>, queue: Q, process: F) -> Self {
+        Self { reflector, queue, process: Retrying::new(process, Q::key_of) }
+    }
+
+    /// How delays grow for an item that fails again and again. Default: 5 ms, doubling up to 30 s.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.process.backoff(backoff);
+        self
+    }
+
+    /// Hears of each item that could not be processed. Default: it is logged.
+    #[must_use]
+    pub fn on_error(mut self, hear: impl Fn(&ProcessError) + Send + Sync + 'static) -> Self {
+        self.process.on_error(Box::new(hear));
+        self
+    }
+
+    /// Runs until `stop` is done. What is being processed then is brought to its end, and nothing more is taken.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let Self { reflector, queue, mut process } = self;
+        let running = run(reflector, &queue, &mut process);
+        select(pin!(stop), pin!(running)).await;
+        queue.end();
+    }
+}
+
+/// Runs a reflector beside the process loop. Both end when this is dropped, between two steps.
+pub(super) async fn run<O, L, Q, P>(reflector: Reflector<O, L, Q>, queue: &Q, process: &mut P)
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    Q: ControllerQueue<O>,
+    P: Process<Q>,
+{
+    let reflecting = pin!(reflector.run(std::future::pending()));
+    let processing = pin!(process_all(queue, process));
+    // The reflector first: what has come is queued before it is taken, so batches are as large as they can be.
+    select(reflecting, processing).await;
+}
+
+async fn process_all<O, Q, P>(queue: &Q, process: &mut P) -> Result<Infallible, Closed>
+where
+    Q: ControllerQueue<O>,
+    P: Process<Q>,
+{
+    loop {
+        let taken = async {
+            match P::TAKES {
+                Takes::One => queue.take_one().await,
+                Takes::All => queue.take_all().await,
+            }
+        };
+        let wakes_at = process.wakes_at();
+        let woken = async {
+            match wakes_at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        match select(pin!(taken), pin!(woken)).await {
+            Either::Left((receipt, _)) => process.process(receipt?),
+            Either::Right(((), _)) => {}
+        }
+        // Also if there is always something to take.
+        let now = Instant::now();
+        if process.wakes_at().is_some_and(|at| at <= now) {
+            process.wake(now);
+        }
+        consume_budget().await;
+    }
+}
+
+/// Before delays for items that cannot be processed grow.
+pub(super) fn default_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(5), Duration::from_secs(30))
+}
+
+impl<O, L, Q: ReceiptQueue, F> fmt::Debug for Controller<O, L, Q, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("reflector", &self.reflector).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! What can go wrong with a shared informer, and what to do about it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::DecodeError;
+use crate::Key;
+use crate::NotComparable;
+use crate::ResourceVersion;
+use crate::listwatch::ListWatchError;
+
+/// A handler or a stream could not be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddHandlerError {
+    /// The informer has stopped.
+    #[error("informer {informer} has stopped: nobody can follow it any more; make a new one")]
+    Stopped {
+        /// Which informer.
+        informer: Arc<str>,
+    },
+    /// An index function of the same informer tries to.
+    #[error("an index function of informer {informer} must not add handlers to it")]
+    InsideIndexFunction {
+        /// Which informer.
+        informer: Arc<str>,
+    },
+}
+
+/// What can be set only before the start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("informer {informer} was started already: its {setting} can be set only before")]
+pub struct AlreadyStarted {
+    /// Which informer.
+    pub informer: Arc<str>,
+    /// What was to be set.
+    pub setting: &'static str,
+}
+
+/// Why an informer is not synced.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// It stopped before.
+    #[error("informer {informer} stopped before it was synced{}", Crash(crash))]
+    Stopped {
+        /// Which informer.
+        informer: Arc<str>,
+        /// What went wrong inside, if it did not stop because it was asked to.
+        crash: Option<Arc<str>>,
+        /// What failed last.
+        #[source]
+        reason: Option<Arc<ListWatchError>>,
+    },
+    /// It was not, in the time that was given.
+    #[error("informer {informer} is not synced after {within:?}{}", Got(*.objects, reason.is_some()))]
+    TimedOut {
+        /// Which informer.
+        informer: Arc<str>,
+        /// How long it was waited for.
+        within: Duration,
+        /// How many objects of the list that is under way have come.
+        objects: usize,
+        /// What failed last.
+        #[source]
+        reason: Option<Arc<ListWatchError>>,
+    },
+}
+
+/// What was waited for did not come.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// Not in the time that was given.
+    #[error("informer {informer} has not seen {awaited} within {within:?}; its cache is at {}", At(cache))]
+    TimedOut {
+        /// Which informer.
+        informer: Arc<str>,
+        /// What was waited for.
+        awaited: Awaited,
+        /// How long.
+        within: Duration,
+        /// The version of the cache; `None` before the first list.
+        cache: Option<ResourceVersion>,
+        /// What failed last, if it fails now.
+        #[source]
+        reason: Option<Arc<ListWatchError>>,
+    },
+    /// The server went back to an older version meanwhile: what was waited for may be undone.
+    #[error("the server of informer {informer} went back to an older version while {awaited} was waited for; its cache is at {}", At(cache))]
+    Rewound {
+        /// Which informer.
+        informer: Arc<str>,
+        /// What was waited for.
+        awaited: Awaited,
+        /// The version of the cache.
+        cache: Option<ResourceVersion>,
+    },
+    /// The object is there in a state that cannot be read, so the cache will not show it.
+    #[error("informer {informer} cannot read {key}: what its cache has of it is an older state")]
+    Quarantined {
+        /// Which informer.
+        informer: Arc<str>,
+        /// Which object.
+        key: Key,
+        /// Why it cannot be read.
+        source: Arc<DecodeError>,
+    },
+    /// The versions are not numbers, so nobody can tell which is newer.
+    #[error("informer {informer} cannot tell which version is newer")]
+    NotComparable {
+        /// Which informer.
+        informer: Arc<str>,
+        /// Which versions.
+        source: NotComparable,
+    },
+    /// The informer has stopped.
+    #[error("informer {informer} has stopped and will not see {awaited}; its cache stays at {}", At(cache))]
+    Stopped {
+        /// Which informer.
+        informer: Arc<str>,
+        /// What was waited for.
+        awaited: Awaited,
+        /// The version of the cache.
+        cache: Option<ResourceVersion>,
+    },
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// Everything up to a version.
+    Version(ResourceVersion),
+    /// A state of an object, or a newer one.
+    Object(Key, ResourceVersion),
+    /// That an object is gone.
+    Deletion(Key),
+}
+
+/// An informer could not be stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopError {
+    /// From inside a callback of one of its own handlers: it would wait for itself. It stops all the same.
+    #[error("informer {informer} cannot be waited for from inside a callback of its own; it stops when that returns")]
+    InsideCallback {
+        /// Which informer.
+        informer: Arc<str>,
+    },
+    /// Callbacks have not returned in the time that was given. It stops when they do.
+    #[error("informer {informer} has not stopped within {within:?}: {}", Running(handlers))]
+    StillRunning {
+        /// Which informer.
+        informer: Arc<str>,
+        /// How long it was waited for.
+        within: Duration,
+        /// The handlers that are still at work.
+        handlers: Vec<Arc<str>>,
+    },
+}
+
+struct At<'a>(&'a Option<ResourceVersion>);
+struct Crash<'a>(&'a Option<Arc<str>>);
+struct Got(usize, bool);
+struct Running<'a>(&'a [Arc<str>]);
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(version) => write!(f, "version {version}"),
+            None => f.write_str("no version yet"),
+        }
+    }
+}
+
+impl fmt::Display for Crash<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(crash) => write!(f, ": {crash}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Got {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(0, true) => Ok(()),
+            Self(0, false) => f.write_str("; nothing has come, and nothing has failed"),
+            Self(objects, _) => write!(f, "; {objects} objects have come so far"),
+        }
+    }
+}
+
+impl fmt::Display for Running<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("an index function or a callback of the reflector is still at work"),
+            handlers => write!(f, "callbacks of {} have not returned", handlers.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => write!(f, "version {version}"),
+            Self::Object(key, version) => write!(f, "{key} at version {version}"),
+            Self::Deletion(key) => write!(f, "the deletion of {key}"),
+        }
+    }
+}

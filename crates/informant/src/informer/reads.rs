@@ -1,0 +1,213 @@
+//! Reading one's own writes: waiting until the cache has seen them.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Awaited;
+use super::SharedInformer;
+use super::WaitError;
+use super::core::Core;
+use crate::Cached;
+use crate::Identity;
+use crate::Key;
+use crate::ResourceVersion;
+
+impl<O: Send + Sync + 'static> SharedInformer<O> {
+    /// Waits until the cache has everything up to this version, such as the one that the answer to a write had.
+    ///
+    /// A quiet server moves the cache's version by bookmarks, about once a minute; to wait for one object,
+    /// [`wait_for`](Self::wait_for) is quicker.
+    ///
+    /// # Errors
+    ///
+    /// If it does not come to that in time, the server goes back to an older version, the informer stops, or versions cannot
+    /// be compared.
+    pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+        let core = self.core();
+        let wait = Wait::new(core, Awaited::Version(version.clone()), within);
+        wait.until(|| wait.has_reached(version)?.then_some(()).ok_or(Unseen)).await
+    }
+
+    /// Waits until the cache shows this version of an object, or a newer one; gives what it shows, which is nothing if the
+    /// object is gone by then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use informant::{Identity, SharedInformer};
+    /// # use informant::listwatch::KubeSource;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube::Api;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = informant_apiserver::ApiServer::new();
+    /// # let client = kube::Client::new(server.service(), "default");
+    /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
+    /// # configs.start();
+    /// # let mut hours = ConfigMap::default();
+    /// # hours.metadata.name = Some("opening-hours".into());
+    /// let written = Api::namespaced(client, "shop").create(&Default::default(), &hours).await?;
+    /// let Identity { key, version, .. } = Identity::of(&written)?;
+    ///
+    /// let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
+    /// assert_eq!(cached.unwrap().version(), &version);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it does not come to that in time, the object is there but cannot be read, the server goes back to an older version,
+    /// the informer stops, or versions cannot be compared.
+    pub async fn wait_for(
+        &self,
+        key: &Key,
+        version: &ResourceVersion,
+        within: Duration,
+    ) -> Result<Option<Arc<Cached<O>>>, WaitError> {
+        let core = self.core();
+        let wait = Wait::new(core, Awaited::Object(key.clone(), version.clone()), within);
+        wait.until(|| {
+            wait.check_quarantine(key, version)?;
+            if let Some(object) = core.lister.get(key)
+                && wait.is_at_least(object.version(), version)?
+            {
+                return Ok(Some(object));
+            }
+            // The version first: what is read after it is of that version at least.
+            if wait.has_reached(version)? {
+                return Ok(core.lister.get(key));
+            }
+            Err(Unseen)
+        })
+        .await
+    }
+
+    /// Waits until the cache has seen that this life of an object is over. `deleted` is any state of it, such as the one that
+    /// the answer to the delete had.
+    ///
+    /// # Errors
+    ///
+    /// If it does not come to that in time, the server goes back to an older version, the informer stops, or versions cannot
+    /// be compared.
+    pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
+        let core = self.core();
+        let wait = Wait::new(core, Awaited::Deletion(deleted.key.clone()), within);
+        wait.until(|| {
+            // A cache that has not seen the object yet has not seen its end either.
+            if !deleted.version.is_empty() && !wait.has_reached(&deleted.version)? {
+                return Err(Unseen);
+            }
+            let is_there = || core.lister.get(&deleted.key);
+            match is_there().is_some_and(|object| object.identity().may_be_same_life(&deleted.uid)) {
+                true => Err(Unseen),
+                false => Ok(()),
+            }
+        })
+        .await
+    }
+}
+
+/// Somebody who waits.
+struct Wait<'a, O> {
+    core: &'a Core<O>,
+    awaited: Awaited,
+    within: Duration,
+    rewinds: u64,
+}
+
+/// Why the waiting goes on, or does not.
+enum NotYet {
+    Unseen,
+    Never(WaitError),
+}
+use NotYet::Never;
+use NotYet::Unseen;
+
+impl From<WaitError> for NotYet {
+    fn from(error: WaitError) -> Self {
+        Never(error)
+    }
+}
+
+impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
+    fn new(core: &'a Core<O>, awaited: Awaited, within: Duration) -> Self {
+        Self { core, awaited, within, rewinds: core.rewinds.load(atomic::Ordering::Acquire) }
+    }
+
+    /// Looks whenever the cache has moved.
+    async fn until<R>(&self, mut look: impl FnMut() -> Result<R, NotYet>) -> Result<R, WaitError> {
+        let looking = async {
+            loop {
+                let moved = self.core.moved.notified();
+                tokio::pin!(moved);
+                // Enlisted before looking, so that no write can slip in between unnoticed.
+                moved.as_mut().enable();
+                if self.core.rewinds.load(atomic::Ordering::Acquire) != self.rewinds {
+                    return Err(WaitError::Rewound {
+                        informer: self.informer(),
+                        awaited: self.awaited.clone(),
+                        cache: self.core.version(),
+                    });
+                }
+                match look() {
+                    Ok(result) => return Ok(result),
+                    Err(Never(error)) => return Err(error),
+                    Err(Unseen) => {}
+                }
+                if self.core.stopped.initialized() {
+                    return Err(WaitError::Stopped {
+                        informer: self.informer(),
+                        awaited: self.awaited.clone(),
+                        cache: self.core.version(),
+                    });
+                }
+                moved.await;
+            }
+        };
+        timeout(self.within, looking).await.unwrap_or_else(|_| {
+            let status = self.core.source_status();
+            Err(WaitError::TimedOut {
+                informer: self.informer(),
+                awaited: self.awaited.clone(),
+                within: self.within,
+                cache: self.core.version(),
+                reason: status.failing_since.and(status.last_error),
+            })
+        })
+    }
+
+    fn informer(&self) -> Arc<str> {
+        Arc::clone(&self.core.name)
+    }
+
+    /// Whether the cache has everything up to a version.
+    fn has_reached(&self, version: &ResourceVersion) -> Result<bool, WaitError> {
+        match self.core.version() {
+            Some(reached) => self.is_at_least(&reached, version),
+            // Nothing to compare with yet, but what cannot be compared with itself can be with nothing.
+            None => self.is_at_least(version, version).map(|_| false),
+        }
+    }
+
+    fn is_at_least(&self, reached: &ResourceVersion, version: &ResourceVersion) -> Result<bool, WaitError> {
+        match reached.compare(version) {
+            Ok(order) => Ok(order != Ordering::Less),
+            Err(source) => Err(WaitError::NotComparable { informer: self.informer(), source }),
+        }
+    }
+
+    /// A state that cannot be read will not be shown.
+    fn check_quarantine(&self, key: &Key, version: &ResourceVersion) -> Result<(), WaitError> {
+        let Some(source) = self.core.source.get() else { return Ok(()) };
+        let Some(bad) = source.reflector.quarantined_object(key) else { return Ok(()) };
+        if !bad.version.is_empty() && !self.is_at_least(&bad.version, version)? {
+            return Ok(());
+        }
+        Err(WaitError::Quarantined { informer: self.informer(), key: key.clone(), source: bad.error })
+    }
+}

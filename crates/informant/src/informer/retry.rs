@@ -1,0 +1,159 @@
+//! A user's process function, and what could not be processed: held back, reported, and tried again.
+//!
+//! - **In:** receipts of one item each.
+//! - **Out:** answers; reports of what failed.
+//! - **Knows nothing of:** where items come from.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::controller::Process;
+use super::controller::Takes;
+use super::controller::default_backoff;
+use crate::Key;
+use crate::listwatch::Backoff;
+use crate::listwatch::Delays;
+use crate::panics;
+use crate::queue::Answer;
+use crate::queue::Receipt;
+use crate::queue::ReceiptQueue;
+
+/// Says that an item could not be processed. Any error becomes one by `?`.
+#[derive(Debug)]
+pub struct Failed {
+    processed: usize,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// An item that could not be processed; it comes again.
+#[derive(Debug, thiserror::Error)]
+#[error("processing {} failed (attempt {attempt}); trying again in {retry_in:?}", Which(key))]
+#[non_exhaustive]
+pub struct ProcessError {
+    /// Which object; `None` for what concerns all of them.
+    pub key: Option<Key>,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// How long it waits.
+    pub retry_in: Duration,
+    /// Why it failed.
+    pub source: Box<dyn Error + Send + Sync>,
+}
+
+struct Which<'a>(&'a Option<Key>);
+
+/// Calls a user's function, and holds back what it could not process.
+pub(super) struct Retrying<Q: ReceiptQueue, F> {
+    function: F,
+    key_of: fn(&Q::Taken) -> Option<&Key>,
+    backoff: Backoff,
+    on_error: Option<OnError>,
+    /// In flight until their time has come.
+    held: Vec<Held<Q>>,
+    failures: HashMap<Option<Key>, Failures>,
+}
+
+pub(super) type OnError = Box<dyn Fn(&ProcessError) + Send + Sync>;
+
+struct Held<Q: ReceiptQueue> {
+    until: Instant,
+    processed: usize,
+    receipt: Receipt<Q>,
+}
+
+struct Failures {
+    count: u32,
+    delays: Delays,
+}
+
+impl Failed {
+    /// The first `processed` changes of the item were processed and shall not come again; then this happened.
+    pub fn after(processed: usize, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { processed, source: source.into() }
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failed {
+    fn from(source: E) -> Self {
+        Self::after(0, source)
+    }
+}
+
+impl<Q: ReceiptQueue, F> Retrying<Q, F> {
+    pub(super) fn new(function: F, key_of: fn(&Q::Taken) -> Option<&Key>) -> Self {
+        let (held, failures) = (Vec::new(), HashMap::new());
+        Self { function, key_of, backoff: default_backoff(), on_error: None, held, failures }
+    }
+
+    pub(super) fn backoff(&mut self, backoff: Backoff) {
+        self.backoff = backoff;
+    }
+
+    pub(super) fn on_error(&mut self, hear: OnError) {
+        self.on_error = Some(hear);
+    }
+
+    fn fail(&mut self, receipt: Receipt<Q>, key: Option<Key>, failed: Failed) {
+        let now = Instant::now();
+        let backoff = self.backoff;
+        let failures = self.failures.entry(key.clone());
+        let failures = failures.or_insert_with(|| Failures { count: 0, delays: Delays::new(backoff) });
+        failures.count += 1;
+        let retry_in = failures.delays.failed(now, None);
+        let error = ProcessError { key, attempt: failures.count, retry_in, source: failed.source };
+        let told = self.on_error.as_ref().map(|hear| panics::catch(|| hear(&error)));
+        if !matches!(told, Some(Ok(()))) {
+            let (key, source) = (error.key.as_ref().map(Key::as_str), &*error.source);
+            warn!(key, attempt = error.attempt, error = source, "processing failed; trying again");
+        }
+        self.held.push(Held { until: now + retry_in, processed: failed.processed, receipt });
+    }
+}
+
+impl<Q, F> Process<Q> for Retrying<Q, F>
+where
+    Q: ReceiptQueue,
+    F: FnMut(&Q::Taken) -> Result<(), Failed>,
+{
+    const TAKES: Takes = Takes::One;
+
+    fn process(&mut self, receipt: Receipt<Q>) {
+        // Without an item it only tells a version.
+        let Some(item) = receipt.items().first() else { return };
+        let key = (self.key_of)(item).cloned();
+        let function = &mut self.function;
+        let outcome = panics::catch(|| function(item));
+        match outcome.unwrap_or_else(|panic| Err(Failed::from(format!("panicked: {panic}")))) {
+            Ok(()) => {
+                self.failures.remove(&key);
+                receipt.done();
+            }
+            Err(failed) => self.fail(receipt, key, failed),
+        }
+    }
+
+    fn wakes_at(&self) -> Option<Instant> {
+        self.held.iter().map(|held| held.until).min()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        for held in self.held.extract_if(.., |held| held.until <= now) {
+            let processed = held.processed;
+            held.receipt.settle(|_| Answer::Requeue { processed });
+        }
+    }
+}
+
+impl fmt::Display for Which<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(key) => write!(f, "{key}"),
+            None => f.write_str("a change of all objects"),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! One informer for everybody who is interested in one kind.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::AddHandlerError;
+use super::AlreadyStarted;
+use super::InformerBuilder;
+use super::StopError;
+use super::Subscribe;
+use super::SyncError;
+use super::builder::Startable;
+use super::core::Core;
+use super::core::Unsynced;
+use crate::Cached;
+use crate::Object;
+use crate::ResourceVersion;
+use crate::listwatch::Activity;
+use crate::listwatch::ListWatch;
+use crate::listwatch::ListWatchError;
+use crate::listwatch::Quarantined;
+use crate::store::DuplicateIndex;
+use crate::store::Index;
+use crate::store::IndexFunction;
+use crate::store::IndexPanic;
+use crate::store::IndexValue;
+use crate::store::Lister;
+use crate::subscribers::EventHandler;
+use crate::subscribers::EventStream;
+use crate::subscribers::Registration;
+use crate::subscribers::is_inside_callback_of;
+
+/// One indexed, always-current local copy of a kind, that any number of handlers can follow.
+///
+/// - **Read it** with its [`lister`](Self::lister) and [indexes](Self::add_index): every answer is consistent, shared, not copied.
+/// - **Follow it** with [handlers](Self::add_handler) and [streams](Self::stream), added before or after the start. Each has its
+///   own buffer and hears of everything exactly once: first of what is there, then of every change.
+/// - **Rely on it**: [`synced`](Self::synced) waits for the first list, [`wait_for`](Self::wait_for) for what you have
+///   written yourself, and [`status`](Self::status) says what is wrong if something is.
+///
+/// A clone is another handle of the same informer. When the last one is dropped it stops by itself, without anybody waiting
+/// for it; listers, registrations and streams are no handles.
+///
+/// ```
+/// use informant::{Handler, SharedInformer};
+/// use informant::listwatch::KubeSource;
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
+/// let server = ApiServer::new();
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}, "data": {"open": "9-17"}}))?;
+/// let client = kube::Client::new(server.service(), "default");
+///
+/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let printer = configs.add_handler(
+///     Handler::<ConfigMap>::new()
+///         .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
+///         .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+///         .on_delete(|config| println!("- {}", config.key())),
+/// )?;
+/// configs.start();
+/// configs.synced().await?;
+/// printer.synced().await?;
+///
+/// let hours = configs.lister().require(&"shop/opening-hours".parse()?)?;
+/// assert_eq!(hours.data.as_ref().unwrap()["open"], "9-17");
+///
+/// // Waits for running callbacks; nothing is left.
+/// configs.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct SharedInformer<O: Send + Sync + 'static> {
+    owner: Arc<Owner<O>>,
+}
+
+/// All handles together: when the last one is gone, the informer stops.
+struct Owner<O: Send + Sync + 'static> {
+    core: Arc<Core<O>>,
+    /// Until it starts.
+    startable: Mutex<Option<Box<dyn Startable<O>>>>,
+}
+
+/// What an informer is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InformerState {
+    /// It has not started.
+    New,
+    /// It runs.
+    Running,
+    /// It was asked to stop, and callbacks may still be running.
+    Stopping,
+    /// It has stopped; nothing of it is left.
+    Stopped,
+}
+
+impl<O: Send + Sync + 'static> SharedInformer<O> {
+    /// An informer of objects that come as JSON.
+    pub fn new(source: impl ListWatch<O>) -> Self
+    where
+        O: Object,
+    {
+        Self::builder(source).build()
+    }
+
+    /// An informer with settings, for objects that come as JSON.
+    pub fn builder<L: ListWatch<O>>(source: L) -> InformerBuilder<O, L>
+    where
+        O: Object,
+    {
+        InformerBuilder::of_json(source)
+    }
+
+    /// An informer with settings, for a source whose objects come [ready](crate::listwatch::Item::Ready): they can be of any
+    /// type.
+    pub fn of_ready_objects<L: ListWatch<O>>(source: L) -> InformerBuilder<O, L> {
+        InformerBuilder::of_ready(source)
+    }
+
+    pub(super) fn unstarted(core: Core<O>, startable: Box<dyn Startable<O>>) -> Self {
+        Self { owner: Arc::new(Owner { core: Arc::new(core), startable: Mutex::new(Some(startable)) }) }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core<O>> {
+        &self.owner.core
+    }
+
+    /// What it is called in logs, errors and metrics.
+    pub fn name(&self) -> &Arc<str> {
+        &self.core().name
+    }
+
+    /// Starts it, in tasks of the runtime that this is called in. Says whether it did: it starts only once, and not after it
+    /// was stopped.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with a clock.
+    pub fn start(&self) -> bool {
+        let runtime = Handle::current();
+        let mut startable = self.owner.startable.lock();
+        let core = self.core();
+        let Some(unstarted) = startable.take().filter(|_| !core.stop.initialized()) else {
+            tracing::warn!(kind = &*core.name, "started already, or stopped; a second start does nothing");
+            return false;
+        };
+        let work = unstarted.run(Arc::clone(core));
+        core.workers.start(&runtime);
+        // Its end is waited for by whoever stops it; it ends by itself when the last handle is dropped.
+        runtime.spawn(work);
+        true
+    }
+
+    /// What it is doing.
+    pub fn state(&self) -> InformerState {
+        let core = self.core();
+        match (core.stopped.initialized(), core.stop.initialized(), core.source.get().is_some()) {
+            (true, _, _) => InformerState::Stopped,
+            (false, true, _) => InformerState::Stopping,
+            (false, false, true) => InformerState::Running,
+            (false, false, false) => InformerState::New,
+        }
+    }
+
+    /// Stops it, and waits until no callback runs and no task is left. Events that wait for handlers are dropped.
+    ///
+    /// Cancel safe: it stops all the same.
+    ///
+    /// # Errors
+    ///
+    /// From inside a callback of one of its own handlers, which would wait for itself. It stops all the same.
+    pub async fn stop(&self) -> Result<(), StopError> {
+        self.owner.ask_to_stop();
+        let core = self.core();
+        if is_inside_callback_of(core.processor) {
+            return Err(StopError::InsideCallback { informer: Arc::clone(&core.name) });
+        }
+        core.stopped.wait().await;
+        Ok(())
+    }
+
+    /// As [`stop`](Self::stop), but waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
+    /// again.
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
+        let Ok(stopped) = timeout(within, self.stop()).await else {
+            let handlers = self.core().roster().iter().map(|listener| Arc::clone(listener.name())).collect();
+            return Err(StopError::StillRunning { informer: Arc::clone(self.name()), within, handlers });
+        };
+        stopped
+    }
+
+    /// Reads the cache. A lister can be kept; when the informer has stopped, it shows the last state.
+    pub fn lister(&self) -> Lister<O> {
+        self.core().lister.clone()
+    }
+
+    /// Adds an index, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
+    ///
+    /// # Errors
+    ///
+    /// When an index of that name exists.
+    pub fn add_index<V, I>(
+        &self,
+        name: &str,
+        values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
+    ) -> Result<Index<O, V>, DuplicateIndex>
+    where
+        I: IntoIterator<Item = V>,
+        V: IndexValue,
+    {
+        self.core().indexer.add_index(name, values)
+    }
+
+    /// Adds several indexes, all or none; see [`Indexer::add_indexes`](crate::store::Indexer::add_indexes).
+    ///
+    /// # Errors
+    ///
+    /// When an index of one of the names exists; then none is added.
+    pub fn add_indexes(
+        &self,
+        functions: impl IntoIterator<Item = IndexFunction<O>>,
+    ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
+        self.core().indexer.add_indexes(functions)
+    }
+
+    /// Has a handler follow it, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    ///
+    /// # Errors
+    ///
+    /// When the informer has stopped.
+    pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.subscribe().add(handler)
+    }
+
+    /// Events as a stream, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    ///
+    /// # Errors
+    ///
+    /// When the informer has stopped.
+    pub fn stream(&self) -> Result<EventStream<O>, AddHandlerError> {
+        self.subscribe().stream()
+    }
+
+    /// A handler or stream with settings: a filter, resyncs, what happens when it is slow, a name.
+    pub fn subscribe(&self) -> Subscribe<'_, O> {
+        Subscribe::new(self)
+    }
+
+    /// Changes each object before anybody sees it, once; see
+    /// [`ReflectorBuilder::transform`](crate::listwatch::ReflectorBuilder::transform). The last one that is set counts.
+    ///
+    /// # Errors
+    ///
+    /// After the start.
+    pub fn set_transform<E>(
+        &self,
+        transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Result<(), AlreadyStarted>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let transform = Box::new(move |object: &mut O| transform(object).map_err(Into::into));
+        self.before_start("transform", |unstarted| unstarted.set_transform(transform))
+    }
+
+    /// Hears of lists and watches that fail; see
+    /// [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error). The last one that is set counts.
+    ///
+    /// # Errors
+    ///
+    /// After the start.
+    pub fn set_on_error(&self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Result<(), AlreadyStarted> {
+        self.before_start("error callback", |unstarted| unstarted.set_on_error(Box::new(hear)))
+    }
+
+    fn before_start(
+        &self,
+        setting: &'static str,
+        set: impl FnOnce(&mut dyn Startable<O>),
+    ) -> Result<(), AlreadyStarted> {
+        match &mut *self.owner.startable.lock() {
+            Some(unstarted) => {
+                set(&mut **unstarted);
+                Ok(())
+            }
+            None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),
+        }
+    }
+
+    /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
+    pub fn is_synced(&self) -> bool {
+        self.core().is_synced()
+    }
+
+    /// Waits until [`is_synced`](Self::is_synced). While it waits, [`status`](Self::status) says what is wrong, if something is.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// If it is stopped before that.
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        let core = self.core();
+        core.sync.wait().await.map_err(|Unsynced| SyncError::Stopped {
+            informer: Arc::clone(&core.name),
+            crash: core.crash.get().cloned(),
+            reason: core.source_status().last_error,
+        })
+    }
+
+    /// As [`synced`](Self::synced), but waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// If it is stopped before that; or with what failed last, if it is not synced by then.
+    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
+        match timeout(within, self.synced()).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let status = self.core().source_status();
+                let objects = match status.activity {
+                    Activity::Listing { objects } | Activity::Streaming { objects } => objects,
+                    Activity::Idle
+                    | Activity::Opening
+                    | Activity::Watching
+                    | Activity::BackingOff { .. }
+                    | Activity::Stopped => 0,
+                };
+                let (informer, reason) = (Arc::clone(self.name()), status.last_error);
+                Err(SyncError::TimedOut { informer, within, objects, reason })
+            }
+        }
+    }
+
+    /// The newest version that came from the source; the cache may not have come so far. `None` before the first list.
+    pub fn last_version(&self) -> Option<ResourceVersion> {
+        self.core().source_status().version
+    }
+
+    /// How often it looks which handlers are due for a resync; `None` is never.
+    pub fn resync_check_period(&self) -> Option<Duration> {
+        self.core().in_turn(|processor| processor.check_period()).ok().flatten()
+    }
+
+    /// The objects that exist but cannot be read. What the cache has of them, if anything, is an older state.
+    pub fn quarantined(&self) -> Vec<Quarantined> {
+        self.core().source.get().map(|source| source.reflector.quarantined()).unwrap_or_default()
+    }
+}
+
+impl<O: Send + Sync + 'static> Owner<O> {
+    fn ask_to_stop(&self) {
+        let mut startable = self.startable.lock();
+        let _ = self.core.stop.set(());
+        // If it never started, nobody else ends it.
+        let unstarted = startable.take();
+        drop(startable);
+        if unstarted.is_some() {
+            self.core.end();
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static> Drop for Owner<O> {
+    fn drop(&mut self) {
+        self.ask_to_stop();
+    }
+}
+
+impl<O: Send + Sync + 'static> Clone for SharedInformer<O> {
+    fn clone(&self) -> Self {
+        Self { owner: Arc::clone(&self.owner) }
+    }
+}
+
+impl<O: Send + Sync + 'static> fmt::Debug for SharedInformer<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformer")
+            .field("name", self.name())
+            .field("state", &self.state())
+            .field("is_synced", &self.is_synced())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! Somebody joins: settings of a handler or stream.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::AddHandlerError;
+use super::SharedInformer;
+use super::core::InsideTurn;
+use crate::Cached;
+use crate::subscribers::EventHandler;
+use crate::subscribers::EventStream;
+use crate::subscribers::Filter;
+use crate::subscribers::Joined;
+use crate::subscribers::Listener;
+use crate::subscribers::Policy;
+use crate::subscribers::Registration;
+use crate::subscribers::ResyncWish;
+use crate::subscribers::WorkerKind;
+
+/// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
+///
+/// ```
+/// use std::time::Duration;
+/// use futures_util::StreamExt;
+/// use informant::{Event, SharedInformer};
+/// use informant::listwatch::KubeSource;
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::new();
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+/// server.put("configmaps", json!({"metadata": {"namespace": "home", "name": "alarm-clock"}}))?;
+/// # let client = kube::Client::new(server.service(), "default");
+/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let mut events = configs
+///     .subscribe()
+///     .named("shop watcher")
+///     .filter(|config| config.key().namespace() == Some("shop"))
+///     .coalesce_above(1000)
+///     .stream()?;
+/// configs.start();
+///
+/// let Some(Event::Added { object, .. }) = events.next().await else { panic!("there is one") };
+/// assert_eq!(object.key().as_str(), "shop/opening-hours");
+/// assert!(matches!(events.next().await, Some(Event::Synced)));
+/// # configs.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nobody follows until `add`, `add_blocking` or `stream` is called"]
+pub struct Subscribe<'a, O: Send + Sync + 'static> {
+    informer: &'a SharedInformer<O>,
+    name: Option<Arc<str>>,
+    filter: Option<Filter<O>>,
+    resync: ResyncWish,
+    policy: Policy,
+}
+
+impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
+    pub(super) fn new(informer: &'a SharedInformer<O>) -> Self {
+        Self { informer, name: None, filter: None, resync: ResyncWish::default(), policy: Policy::Unbounded }
+    }
+
+    /// What it is called in logs, errors and metrics. Default: what the handler [calls itself](EventHandler::name), or "stream".
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Hears only of objects that pass. One that begins to pass is an add, and one that does not pass any more a delete, with
+    /// the last state that did. Default: all pass.
+    pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Box::new(passes));
+        self
+    }
+
+    /// Is told of everything in the cache again, this often: rounded up to the ticks at which the informer looks who is due,
+    /// and at least a second. Before the start, a handler who wants it more often than others makes the ticks more frequent.
+    /// If the informer [does not resync](super::InformerBuilder::resync_every), nobody is. Default: as the informer says.
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.resync = ResyncWish::Every(period);
+        self
+    }
+
+    /// Is never told of what has not changed. Default: as the informer says.
+    pub fn never_resync(mut self) -> Self {
+        self.resync = ResyncWish::Never;
+        self
+    }
+
+    /// When more than so many events wait, those of one object are merged: it hears of the newest state, not of those in
+    /// between, and what waits is bounded by the number of objects. Default: every event waits, however many they are.
+    pub fn coalesce_above(mut self, events: usize) -> Self {
+        self.policy = Policy::Coalesce { above: events };
+        self
+    }
+
+    /// Has a handler follow, which is called by a task and must not block.
+    ///
+    /// # Errors
+    ///
+    /// When the informer has stopped.
+    pub fn add(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.add_as(handler, WorkerKind::Task)
+    }
+
+    /// Has a handler follow, which is called by a thread of its own and may block.
+    ///
+    /// # Errors
+    ///
+    /// When the informer has stopped.
+    pub fn add_blocking(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.add_as(handler, WorkerKind::Thread)
+    }
+
+    /// Events for whoever asks for them.
+    ///
+    /// # Errors
+    ///
+    /// When the informer has stopped.
+    pub fn stream(self) -> Result<EventStream<O>, AddHandlerError> {
+        let (joined, registration) = self.join("stream".into(), |_| {})?;
+        Ok(EventStream::new(joined, registration))
+    }
+
+    fn add_as(self, handler: impl EventHandler<O>, kind: WorkerKind) -> Result<Registration, AddHandlerError> {
+        let core = Arc::clone(self.informer.core());
+        let name = handler.name().into();
+        let (_, registration) = self.join(name, |listener| core.workers.add(listener, handler, kind))?;
+        Ok(registration)
+    }
+
+    fn join(
+        self,
+        name: Arc<str>,
+        serve: impl FnOnce(Arc<Listener<O>>),
+    ) -> Result<(Arc<Listener<O>>, Registration), AddHandlerError> {
+        let Self { informer, name: given, filter, resync, policy } = self;
+        let core = informer.core();
+        let (informer, name) = (Arc::clone(&core.name), given.unwrap_or(name));
+        let make = |caller| Listener::new(caller, name, informer, policy, filter);
+        let joined = core.in_turn(|processor| {
+            if processor.is_closed() || core.stop.initialized() {
+                return None;
+            }
+            let joined = processor.join(make, resync, core.lister.list(), Instant::now());
+            core.enlist(Arc::clone(&joined.listener));
+            // In the same turn, so that it cannot come after the end.
+            serve(Arc::clone(&joined.listener));
+            Some(joined)
+        });
+        let informer = || Arc::clone(&core.name);
+        let Joined { listener, resync: granted } = match joined {
+            Ok(Some(joined)) => joined,
+            Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
+            Err(InsideTurn) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
+        };
+        if let (ResyncWish::Every(wanted), None) = (resync, granted)
+            && !wanted.is_zero()
+        {
+            warn!(kind = &*core.name, handler = &**listener.name(), "the informer does not resync, so nobody is");
+        }
+        let registration = Registration::new(Arc::clone(&listener), granted);
+        Ok((listener, registration))
+    }
+}
+
+impl<O: Send + Sync + 'static> fmt::Debug for Subscribe<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscribe").field("informer", self.informer).field("name", &self.name).finish_non_exhaustive()
+    }
+}

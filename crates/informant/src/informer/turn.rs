@@ -1,0 +1,106 @@
+//! What a shared informer does with what was taken: write the cache, then tell everybody, in one turn.
+//!
+//! - **In:** receipts of everything that waits; ticks for resyncs.
+//! - **Out:** writes to the cache, notices to the processor.
+//! - **Knows nothing of:** where changes come from, who is told.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant as Clock;
+
+use tokio::time::Instant;
+use tracing::debug;
+use tracing::error;
+use tracing::info;
+
+use super::apply::Outcome;
+use super::apply::Rules;
+use super::controller::Process;
+use super::controller::Takes;
+use super::core::Core;
+use crate::ResourceVersion;
+use crate::listwatch::ReflectorHandle;
+use crate::queue::Receipt;
+use crate::queue::ReceiptQueue;
+use crate::store::Indexer;
+use crate::store::Lister;
+
+/// Writes to the cache what was taken, and says what that changed.
+pub(super) type Apply<O, T> = fn(&[T], Option<&ResourceVersion>, &Indexer<O>, &Lister<O>, Rules) -> Outcome<O>;
+
+/// The turns of one informer.
+pub(super) struct Turns<O, Q: ReceiptQueue> {
+    pub(super) core: Arc<Core<O>>,
+    pub(super) reflector: ReflectorHandle,
+    pub(super) queue: Q,
+    pub(super) is_queue_synced: fn(&Q) -> bool,
+    pub(super) apply: Apply<O, Q::Taken>,
+    pub(super) rules: Rules,
+    pub(super) ticks: Option<Ticks>,
+}
+
+/// When to look who is due for a resync.
+pub(super) struct Ticks {
+    next: Instant,
+    period: Duration,
+}
+
+impl Ticks {
+    pub(super) fn every(period: Duration) -> Option<Self> {
+        Some(Self { next: Instant::now().checked_add(period)?, period })
+    }
+
+    /// The tick that is due, and those that were missed, are over.
+    fn pass(&mut self, now: Instant) {
+        while self.next <= now {
+            self.next += self.period;
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
+    const TAKES: Takes = Takes::All;
+
+    fn process(&mut self, receipt: Receipt<Q>) {
+        let begun = Clock::now();
+        let core = &*self.core;
+        let rewinds = self.reflector.look(|status| status.rewinds);
+        let rules = Rules { trusts_versions: self.rules.trusts_versions && rewinds == 0, ..self.rules };
+        let done = core.in_turn(|processor| {
+            let Outcome { notices, index_panics, tally } =
+                (self.apply)(receipt.items(), receipt.version(), &core.indexer, &core.lister, rules);
+            processor.distribute(notices);
+            receipt.done();
+            if !core.is_synced() && (self.is_queue_synced)(&self.queue) {
+                processor.set_synced();
+                let _ = core.sync.set(Ok(()));
+                info!(kind = &*core.name, rv = core.version().map(tracing::field::display), count = core.lister.len(), "synced");
+            }
+            (tally, index_panics)
+        });
+        core.rewinds.store(rewinds, Ordering::Release);
+        core.moved.notify_waiters();
+        match done {
+            Ok((tally, index_panics)) => core.metrics.batch(begun.elapsed(), tally, index_panics),
+            Err(_) => error!(kind = &*core.name, "a turn inside a turn"),
+        }
+        core.metrics.levels(core.queued(), core.lister.len(), core.version().as_ref());
+    }
+
+    fn wakes_at(&self) -> Option<Instant> {
+        self.ticks.as_ref().map(|ticks| ticks.next)
+    }
+
+    fn wake(&mut self, now: Instant) {
+        if let Some(ticks) = &mut self.ticks {
+            ticks.pass(now);
+        }
+        let core = &*self.core;
+        if !core.is_synced() {
+            return;
+        }
+        let told = core.in_turn(|processor| processor.resync(now, || core.lister.list()));
+        debug!(kind = &*core.name, count = told.unwrap_or_default(), "resync");
+    }
+}

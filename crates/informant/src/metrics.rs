@@ -1,0 +1,174 @@
+//! Figures for whichever recorder the user installs, through the `metrics` facade.
+//!
+//! | name | kind | labels | what |
+//! | --- | --- | --- | --- |
+//! | `informant_queue_depth` | gauge | informer | objects (or changes, in order) that wait to be applied |
+//! | `informant_batch_seconds` | histogram | informer | time to apply one batch and hand it to all handlers |
+//! | `informant_events_total` | counter | informer, type (`added`, `updated`, `deleted`, `unchanged`) | changes of the cache |
+//! | `informant_cache_objects` | gauge | informer | objects in the cache |
+//! | `informant_cache_version` | gauge | informer | the cache's resource version; its last 15 digits, as a number |
+//! | `informant_lists_total` | counter | informer | lists that were completed, streamed ones included: all but the first are relists |
+//! | `informant_watches_total` | counter | informer | watches that were opened: all but the first are restarts |
+//! | `informant_rewinds_total` | counter | informer | times that the server went back to an older version |
+//! | `informant_failing` | gauge | informer | 1 while the source fails, else 0 |
+//! | `informant_quarantined_objects` | gauge | informer | objects that exist but cannot be read |
+//! | `informant_index_panics_total` | counter | informer | index functions that panicked |
+//! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
+//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler spent on one batch |
+//! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
+//!
+//! The recorder must be installed before an informer is built. Gauges of an informer that has stopped are zero.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::Counter;
+use metrics::Gauge;
+use metrics::Histogram;
+
+use crate::ResourceVersion;
+
+/// Figures of one informer.
+pub(crate) struct InformerMetrics {
+    queue_depth: Gauge,
+    batch_seconds: Histogram,
+    added: Counter,
+    updated: Counter,
+    deleted: Counter,
+    unchanged: Counter,
+    objects: Gauge,
+    version: Gauge,
+    lists: Counter,
+    watches: Counter,
+    rewinds: Counter,
+    failing: Gauge,
+    quarantined: Gauge,
+    index_panics: Counter,
+}
+
+/// How many of which kind a batch had.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) added: u64,
+    pub(crate) updated: u64,
+    pub(crate) deleted: u64,
+    pub(crate) unchanged: u64,
+}
+
+/// Figures of one handler.
+pub(crate) struct HandlerMetrics {
+    backlog: Gauge,
+    seconds: Histogram,
+    panics: Counter,
+}
+
+impl InformerMetrics {
+    pub(crate) fn new(informer: &Arc<str>) -> Self {
+        let name = || Arc::clone(informer);
+        let events = |kind: &'static str| metrics::counter!("informant_events_total", "informer" => name(), "type" => kind);
+        Self {
+            queue_depth: metrics::gauge!("informant_queue_depth", "informer" => name()),
+            batch_seconds: metrics::histogram!("informant_batch_seconds", "informer" => name()),
+            added: events("added"),
+            updated: events("updated"),
+            deleted: events("deleted"),
+            unchanged: events("unchanged"),
+            objects: metrics::gauge!("informant_cache_objects", "informer" => name()),
+            version: metrics::gauge!("informant_cache_version", "informer" => name()),
+            lists: metrics::counter!("informant_lists_total", "informer" => name()),
+            watches: metrics::counter!("informant_watches_total", "informer" => name()),
+            rewinds: metrics::counter!("informant_rewinds_total", "informer" => name()),
+            failing: metrics::gauge!("informant_failing", "informer" => name()),
+            quarantined: metrics::gauge!("informant_quarantined_objects", "informer" => name()),
+            index_panics: metrics::counter!("informant_index_panics_total", "informer" => name()),
+        }
+    }
+
+    /// A batch was applied and handed on.
+    pub(crate) fn batch(&self, took: Duration, tally: Tally, index_panics: usize) {
+        self.batch_seconds.record(took.as_secs_f64());
+        for (counter, count) in [
+            (&self.added, tally.added),
+            (&self.updated, tally.updated),
+            (&self.deleted, tally.deleted),
+            (&self.unchanged, tally.unchanged),
+            (&self.index_panics, index_panics as u64),
+        ] {
+            if count > 0 {
+                counter.increment(count);
+            }
+        }
+    }
+
+    /// How much waits, and what the cache has.
+    pub(crate) fn levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
+        self.queue_depth.set(queued as f64);
+        self.objects.set(objects as f64);
+        if let Some(number) = version.and_then(as_number) {
+            self.version.set(number);
+        }
+    }
+
+    /// How the source is doing.
+    pub(crate) fn source(&self, lists: u64, watches: u64, rewinds: u64, is_failing: bool, quarantined: usize) {
+        self.lists.absolute(lists);
+        self.watches.absolute(watches);
+        self.rewinds.absolute(rewinds);
+        self.failing.set(f64::from(u8::from(is_failing)));
+        self.quarantined.set(quarantined as f64);
+    }
+
+    /// The informer has stopped.
+    pub(crate) fn stopped(&self) {
+        for gauge in [&self.queue_depth, &self.objects, &self.version, &self.failing, &self.quarantined] {
+            gauge.set(0.0);
+        }
+    }
+}
+
+impl HandlerMetrics {
+    pub(crate) fn new(informer: &Arc<str>, handler: &Arc<str>) -> Self {
+        let (informer, handler) = (|| Arc::clone(informer), || Arc::clone(handler));
+        Self {
+            backlog: metrics::gauge!("informant_handler_backlog", "informer" => informer(), "handler" => handler()),
+            seconds: metrics::histogram!("informant_handler_seconds", "informer" => informer(), "handler" => handler()),
+            panics: metrics::counter!("informant_handler_panics_total", "informer" => informer(), "handler" => handler()),
+        }
+    }
+
+    pub(crate) fn backlog(&self, waiting: usize) {
+        self.backlog.set(waiting as f64);
+    }
+
+    /// A chunk was delivered.
+    pub(crate) fn chunk(&self, took: Duration, waiting: usize) {
+        self.seconds.record(took.as_secs_f64());
+        self.backlog(waiting);
+    }
+
+    pub(crate) fn panicked(&self) {
+        self.panics.increment(1);
+    }
+}
+
+/// The last 15 digits of a version: as many as a number of this kind can hold exactly.
+fn as_number(version: &ResourceVersion) -> Option<f64> {
+    let text = version.as_str();
+    let digits = text.get(text.len().saturating_sub(15)..)?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MX-03
+    #[test]
+    fn a_version_is_shown_by_its_last_fifteen_digits() {
+        assert_eq!(as_number(&"42".into()), Some(42.0));
+        assert_eq!(as_number(&"9123456789012345".into()), Some(123_456_789_012_345.0));
+        assert_eq!(as_number(&"v7".into()), None);
+        assert_eq!(as_number(&"".into()), None);
+        assert_eq!(as_number(&"é23456789012345".into()), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! What users write: somebody who is told of changes.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::Cached;
+use crate::Deleted;
+use crate::Origin;
+
+/// Somebody who hears of every change of an informer's objects.
+///
+/// One call at a time, in order: for each object an add, then updates, then a delete, and so on. When a call comes, the cache
+/// has the change already, and perhaps later ones.
+///
+/// Calls must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, read a
+/// [stream](super::EventStream) instead, or give the handler [a thread of its own](crate::informer::Subscribe::add_blocking). A
+/// call that panics is logged and counts as done; the next one comes a second later.
+///
+/// An `Arc` of a handler is a handler, so one may follow several informers, or the same one twice.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informant::{Cached, Deleted, EventHandler, Origin};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// struct Printer;
+///
+/// impl EventHandler<Pod> for Printer {
+///     fn on_add(&self, pod: &Arc<Cached<Pod>>, origin: Origin) {
+///         println!("+ {} ({origin:?})", pod.key());
+///     }
+///     fn on_delete(&self, pod: &Deleted<Pod>) {
+///         println!("- {}", pod.key());
+///     }
+/// }
+/// ```
+pub trait EventHandler<O>: Send + Sync + 'static {
+    /// An object is there: it was created, or it belongs to what was there when the handler came.
+    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+        let _ = (object, origin);
+    }
+
+    /// An object has changed. `old` is what was last told of it.
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        let _ = (old, new);
+    }
+
+    /// An object is gone.
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        let _ = deleted;
+    }
+
+    /// An object is as it was, and is told again because the handler asked for [resyncs](crate::informer::Subscribe::resync_every).
+    ///
+    /// Unless this is overridden, it is an update from the object to itself (the very same `Arc`).
+    fn on_resync(&self, object: &Arc<Cached<O>>) {
+        self.on_update(object, object);
+    }
+
+    /// All objects that were there when the handler came were told. It comes once.
+    fn on_synced(&self) {}
+
+    /// What it is called in logs, errors and metrics. Default: the name of its type.
+    fn name(&self) -> String {
+        std::any::type_name::<Self>().to_owned()
+    }
+}
+
+impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for Arc<H> {
+    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+        (**self).on_add(object, origin);
+    }
+
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        (**self).on_update(old, new);
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        (**self).on_delete(deleted);
+    }
+
+    fn on_resync(&self, object: &Arc<Cached<O>>) {
+        (**self).on_resync(object);
+    }
+
+    fn on_synced(&self) {
+        (**self).on_synced();
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
+    }
+}
+
+/// A handler made of closures, each of which may be left out.
+///
+/// ```
+/// use informant::Handler;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let handler = Handler::<Pod>::new()
+///     .on_add(|pod, origin| println!("+ {} ({origin:?})", pod.key()))
+///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+///     .on_delete(|pod| println!("- {}", pod.key()));
+/// ```
+pub struct Handler<O> {
+    on_add: Option<OnAdd<O>>,
+    on_update: Option<OnUpdate<O>>,
+    on_delete: Option<OnDelete<O>>,
+    on_resync: Option<OnResync<O>>,
+    on_synced: Option<Box<dyn Fn() + Send + Sync>>,
+    made_at: &'static Location<'static>,
+}
+
+type OnAdd<O> = Box<dyn Fn(&Arc<Cached<O>>, Origin) + Send + Sync>;
+type OnUpdate<O> = Box<dyn Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) + Send + Sync>;
+type OnDelete<O> = Box<dyn Fn(&Deleted<O>) + Send + Sync>;
+type OnResync<O> = Box<dyn Fn(&Arc<Cached<O>>) + Send + Sync>;
+
+impl<O> Handler<O> {
+    /// One that does nothing. It is called after the place in the code where it was made.
+    #[track_caller]
+    pub fn new() -> Self {
+        let made_at = Location::caller();
+        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None, made_at }
+    }
+
+    /// Hears of objects that are there.
+    #[must_use]
+    pub fn on_add(mut self, hear: impl Fn(&Arc<Cached<O>>, Origin) + Send + Sync + 'static) -> Self {
+        self.on_add = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears of objects that have changed: old, then new.
+    #[must_use]
+    pub fn on_update(mut self, hear: impl Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) + Send + Sync + 'static) -> Self {
+        self.on_update = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears of objects that are gone.
+    #[must_use]
+    pub fn on_delete(mut self, hear: impl Fn(&Deleted<O>) + Send + Sync + 'static) -> Self {
+        self.on_delete = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears of objects that are as they were. Default: as an update.
+    #[must_use]
+    pub fn on_resync(mut self, hear: impl Fn(&Arc<Cached<O>>) + Send + Sync + 'static) -> Self {
+        self.on_resync = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears that all objects that were there at first were told.
+    #[must_use]
+    pub fn on_synced(mut self, hear: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_synced = Some(Box::new(hear));
+        self
+    }
+}
+
+impl<O: 'static> EventHandler<O> for Handler<O> {
+    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+        if let Some(hear) = &self.on_add {
+            hear(object, origin);
+        }
+    }
+
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        if let Some(hear) = &self.on_update {
+            hear(old, new);
+        }
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        if let Some(hear) = &self.on_delete {
+            hear(deleted);
+        }
+    }
+
+    fn on_resync(&self, object: &Arc<Cached<O>>) {
+        match &self.on_resync {
+            Some(hear) => hear(object),
+            None => self.on_update(object, object),
+        }
+    }
+
+    fn on_synced(&self) {
+        if let Some(hear) = &self.on_synced {
+            hear();
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("handler at {}", self.made_at)
+    }
+}
+
+impl<O> Default for Handler<O> {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for Handler<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").field("made_at", &format_args!("{}", self.made_at)).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,42 @@
+//! Stage 4: everybody who follows the cache hears of every change, each at their own pace.
+//!
+//! - **In:** notices of what has changed in the cache, a batch at a time.
+//! - **Out:** calls of [`EventHandler`]s and items of [`EventStream`]s.
+//! - **Knows nothing of:** servers, queues, the cache itself.
+//!
+//! The [`SharedProcessor`] gives each batch to every [`Listener`]. A listener has a [`buffer`] of its own, in which what
+//! waits may be [merged](merge), and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
+//! slow, or panics, harms nobody but itself.
+
+mod buffer;
+mod calling;
+mod delivery;
+mod filter;
+mod handler;
+mod listener;
+mod merge;
+mod notice;
+mod processor;
+mod registration;
+mod resync;
+mod stream;
+mod workers;
+
+pub use handler::EventHandler;
+pub use handler::Handler;
+pub use registration::HandlerStatus;
+pub use registration::InsideCallback;
+pub use registration::NotSynced;
+pub use registration::Registration;
+pub use stream::EventStream;
+
+pub(crate) use buffer::Policy;
+pub(crate) use calling::is_inside_callback_of;
+pub(crate) use filter::Filter;
+pub(crate) use listener::Listener;
+pub(crate) use notice::Notice;
+pub(crate) use processor::Joined;
+pub(crate) use processor::SharedProcessor;
+pub(crate) use resync::ResyncWish;
+pub(crate) use workers::WorkerKind;
+pub(crate) use workers::Workers;

@@ -1,0 +1,155 @@
+//! Gives every batch to every follower.
+//!
+//! - **In:** notices of one turn of the cache's writer; followers who join.
+//! - **Out:** batches, in the buffers of all followers.
+//! - **Knows nothing of:** the cache, locks. Whoever calls it sees to it that writing, telling and joining take turns.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Listener;
+use super::Notice;
+use super::ResyncWish;
+use super::buffer::Batch;
+use super::calling::Caller;
+use super::listener::Ended;
+use super::resync::CheckPeriod;
+use super::resync::Schedule;
+use crate::Cached;
+use crate::Origin;
+
+/// All who follow one informer.
+pub(crate) struct SharedProcessor<O> {
+    id: u64,
+    followers: Vec<Follower<O>>,
+    check: CheckPeriod,
+    is_synced: bool,
+    is_closed: bool,
+    next_listener: u64,
+}
+
+struct Follower<O> {
+    listener: Arc<Listener<O>>,
+    resync: Schedule,
+}
+
+/// What somebody who has joined gets.
+pub(crate) struct Joined<O> {
+    pub(crate) listener: Arc<Listener<O>>,
+    /// How often it is told of everything again.
+    pub(crate) resync: Option<Duration>,
+}
+
+impl<O> SharedProcessor<O> {
+    pub(crate) fn new(resync: Option<Duration>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            followers: Vec::new(),
+            check: CheckPeriod::new(resync),
+            is_synced: false,
+            is_closed: false,
+            next_listener: 0,
+        }
+    }
+
+    /// Tells it from all others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How often to look who is due for a resync.
+    pub(crate) fn check_period(&self) -> Option<Duration> {
+        self.check.period()
+    }
+
+    /// From now on the check period stays.
+    pub(crate) fn start(&mut self) {
+        self.check.fix();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Whether nobody follows, so that nothing has to be told.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.followers.retain(|follower| !follower.listener.is_closed());
+        self.followers.is_empty()
+    }
+
+    /// Somebody joins: is told of what is there, and of everything from now on.
+    pub(crate) fn join(
+        &mut self,
+        make: impl FnOnce(Caller) -> Listener<O>,
+        wish: ResyncWish,
+        objects: Vec<Arc<Cached<O>>>,
+        now: Instant,
+    ) -> Joined<O> {
+        let listener = Arc::new(make(Caller { processor: self.id, listener: self.next_listener }));
+        self.next_listener += 1;
+        let initial = objects.into_iter().map(|object| Notice::Added { object, origin: Origin::InitialList });
+        listener.push(initial.collect());
+        if self.is_synced {
+            listener.push(Arc::from([Notice::Synced]));
+        }
+        let resync = self.check.grant(wish);
+        let follower = Follower { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
+        self.followers.push(follower);
+        Joined { listener, resync }
+    }
+
+    /// Tells everybody. What is unchanged is told only to those who are resynced.
+    pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) {
+        if notices.is_empty() || self.is_empty() {
+            return;
+        }
+        let all: Batch<O> = notices.into();
+        let has_only_news = all.iter().all(Notice::is_news);
+        let news = match has_only_news {
+            true => Arc::clone(&all),
+            false => all.iter().filter(|notice| notice.is_news()).cloned().collect(),
+        };
+        for follower in &self.followers {
+            let batch = if follower.resync.has_period() { &all } else { &news };
+            follower.listener.push(Arc::clone(batch));
+        }
+    }
+
+    /// All of the initial list was told.
+    pub(crate) fn set_synced(&mut self) {
+        if self.is_synced {
+            return;
+        }
+        self.is_synced = true;
+        let marker: Batch<O> = Arc::from([Notice::Synced]);
+        for follower in &self.followers {
+            follower.listener.push(Arc::clone(&marker));
+        }
+    }
+
+    /// Tells those who are due of everything again; gives how much there was to tell.
+    pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let due = self.followers.iter_mut().filter_map(|follower| follower.resync.is_due(now).then_some(&follower.listener));
+        let due: Vec<_> = due.collect();
+        if due.is_empty() {
+            return 0;
+        }
+        let batch: Batch<O> = objects().into_iter().map(Notice::Unchanged).collect();
+        due.iter().for_each(|listener| listener.push(Arc::clone(&batch)));
+        batch.len()
+    }
+
+    /// Nobody is told anything any more, and nobody can join.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+        self.followers.iter().for_each(|follower| follower.listener.close(Ended::Stopped));
+    }
+}

@@ -1,0 +1,203 @@
+//! What adding a handler gives: is it synced, how far behind is it, remove it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::Listener;
+use super::calling;
+use super::listener::Ended;
+
+/// One handler or stream of one informer. Dropping it changes nothing: the handler stays.
+#[derive(Clone)]
+pub struct Registration {
+    listener: Arc<dyn Control>,
+    resync: Option<Duration>,
+}
+
+/// How a handler is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandlerStatus {
+    /// What it is called.
+    pub name: Arc<str>,
+    /// Whether everything of the initial list was delivered.
+    pub is_synced: bool,
+    /// How many events wait for it.
+    pub backlog: usize,
+    /// How many events it was given.
+    pub delivered: u64,
+    /// How many events others stand for, because it was slow and wants them merged.
+    pub merged: u64,
+    /// How often it has panicked.
+    pub panics: u64,
+}
+
+/// Why a handler will never be synced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotSynced {
+    /// It was removed before.
+    #[error("{handler} was removed from informer {informer} before all of the initial list was delivered")]
+    Removed {
+        /// Of which informer.
+        informer: Arc<str>,
+        /// Which handler.
+        handler: Arc<str>,
+    },
+    /// The informer was stopped before.
+    #[error("informer {informer} stopped before all of the initial list was delivered to {handler}")]
+    Stopped {
+        /// Which informer.
+        informer: Arc<str>,
+        /// Which handler.
+        handler: Arc<str>,
+    },
+}
+
+/// A callback waits for its own end: that would be for ever.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} cannot be waited for from inside one of its own callbacks; remove it, or wait in another task")]
+pub struct InsideCallback {
+    /// What was to be waited for.
+    pub name: Arc<str>,
+}
+
+/// A listener of any kind of objects.
+trait Control: Send + Sync {
+    fn status(&self) -> HandlerStatus;
+    fn informer(&self) -> Arc<str>;
+    fn remove(&self);
+    fn is_removed(&self) -> bool;
+    fn is_inside(&self) -> bool;
+    fn is_synced(&self) -> bool;
+    fn synced(&self) -> BoxFuture<'_, Result<(), Ended>>;
+    fn ended(&self) -> BoxFuture<'_, ()>;
+}
+
+impl Registration {
+    pub(crate) fn new<O: Send + Sync + 'static>(listener: Arc<Listener<O>>, resync: Option<Duration>) -> Self {
+        Self { listener, resync }
+    }
+
+    /// What the handler is called.
+    pub fn name(&self) -> Arc<str> {
+        self.status().name
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> HandlerStatus {
+        self.listener.status()
+    }
+
+    /// How many events wait for it.
+    pub fn backlog(&self) -> usize {
+        self.status().backlog
+    }
+
+    /// How often it is told of everything again, as it was granted when it was added; `None` is never.
+    pub fn resync_period(&self) -> Option<Duration> {
+        self.resync
+    }
+
+    /// Whether the informer is synced, and the handler's calls for all of the initial list have returned. Once true, it stays.
+    pub fn is_synced(&self) -> bool {
+        self.listener.is_synced()
+    }
+
+    /// Waits until [`is_synced`](Self::is_synced).
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// If the handler is removed, or the informer stopped, before that.
+    pub async fn synced(&self) -> Result<(), NotSynced> {
+        let (informer, handler) = (self.listener.informer(), self.name());
+        self.listener.synced().await.map_err(|ended| match ended {
+            Ended::Removed => NotSynced::Removed { informer, handler },
+            Ended::Stopped => NotSynced::Stopped { informer, handler },
+        })
+    }
+
+    /// Whether the handler hears nothing any more: it was removed, or the informer stopped.
+    pub fn is_removed(&self) -> bool {
+        self.listener.is_removed()
+    }
+
+    /// Removes the handler, also from inside its own callback; a second time it does nothing.
+    ///
+    /// Nothing is taken for delivery after this has returned; a call that has begun goes on. What waited is dropped.
+    pub fn remove(&self) {
+        self.listener.remove();
+    }
+
+    /// Removes the handler, and waits until its last call has returned.
+    ///
+    /// # Errors
+    ///
+    /// From inside one of the handler's own callbacks, which would wait for itself. It is removed all the same.
+    pub async fn shut_down(&self) -> Result<(), InsideCallback> {
+        self.remove();
+        if self.listener.is_inside() {
+            return Err(InsideCallback { name: self.name() });
+        }
+        self.listener.ended().await;
+        Ok(())
+    }
+}
+
+impl<O> Listener<O> {
+    pub(crate) fn status(&self) -> HandlerStatus {
+        HandlerStatus {
+            name: Arc::clone(&self.name),
+            is_synced: self.is_synced(),
+            backlog: self.backlog(),
+            delivered: self.delivered(),
+            merged: self.saved(),
+            panics: self.panics(),
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static> Control for Listener<O> {
+    fn status(&self) -> HandlerStatus {
+        Listener::status(self)
+    }
+
+    fn informer(&self) -> Arc<str> {
+        Arc::clone(&self.informer)
+    }
+
+    fn remove(&self) {
+        self.close(Ended::Removed);
+    }
+
+    fn is_removed(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn is_inside(&self) -> bool {
+        calling::is_inside(self.caller)
+    }
+
+    fn is_synced(&self) -> bool {
+        Listener::is_synced(self)
+    }
+
+    fn synced(&self) -> BoxFuture<'_, Result<(), Ended>> {
+        Box::pin(Listener::synced(self))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Listener::ended(self))
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registration").field(&self.status()).finish()
+    }
+}

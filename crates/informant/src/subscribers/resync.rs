@@ -1,0 +1,160 @@
+//! Who is told of everything again, and when.
+//!
+//! - **In:** what handlers wish, and ticks of a clock.
+//! - **Out:** who is due at a tick.
+//! - **Knows nothing of:** objects.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How often a follower wants to be told of everything again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ResyncWish {
+    /// As often as the informer says.
+    #[default]
+    AsTheInformer,
+    Never,
+    Every(Duration),
+}
+
+/// How often an informer looks who is due; `None` is never.
+pub(super) struct CheckPeriod {
+    period: Option<Duration>,
+    default: Option<Duration>,
+    /// After the start it does not change.
+    is_fixed: bool,
+}
+
+/// When one follower is due.
+pub(super) struct Schedule {
+    period: Option<Duration>,
+    next: Option<Instant>,
+}
+
+/// Nobody is told of everything more often.
+pub(super) const SHORTEST: Duration = Duration::from_secs(1);
+
+impl CheckPeriod {
+    pub(super) fn new(default: Option<Duration>) -> Self {
+        let default = at_least_shortest(default);
+        Self { period: default, default, is_fixed: false }
+    }
+
+    pub(super) fn period(&self) -> Option<Duration> {
+        self.period
+    }
+
+    pub(super) fn fix(&mut self) {
+        self.is_fixed = true;
+    }
+
+    /// What a follower gets. Before the start, one who wants it more often than anybody before gets that.
+    pub(super) fn grant(&mut self, wish: ResyncWish) -> Option<Duration> {
+        let wanted = match wish {
+            ResyncWish::AsTheInformer => self.default,
+            ResyncWish::Never => None,
+            ResyncWish::Every(period) => at_least_shortest(Some(period)),
+        }?;
+        let check = self.period?;
+        if wanted >= check {
+            return Some(wanted);
+        }
+        if self.is_fixed {
+            return Some(check);
+        }
+        self.period = Some(wanted);
+        Some(wanted)
+    }
+}
+
+fn at_least_shortest(period: Option<Duration>) -> Option<Duration> {
+    period.filter(|period| !period.is_zero()).map(|period| period.max(SHORTEST))
+}
+
+impl Schedule {
+    pub(super) fn new(period: Option<Duration>, now: Instant) -> Self {
+        Self { period, next: period.and_then(|period| now.checked_add(period)) }
+    }
+
+    pub(super) fn has_period(&self) -> bool {
+        self.period.is_some()
+    }
+
+    /// Whether it is due at this tick; then the next time is a period later.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.next.is_some_and(|next| now >= next);
+        if is_due {
+            self.next = self.period.and_then(|period| now.checked_add(period));
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn every(period: u64) -> ResyncWish {
+        ResyncWish::Every(seconds(period))
+    }
+
+    /// SI-19, HC-12
+    #[test]
+    fn before_the_start_the_most_eager_handler_sets_the_check_period() {
+        let mut check = CheckPeriod::new(Some(seconds(12 * 3600)));
+        let mut granted = Vec::new();
+        for (wish, expected) in [(ResyncWish::Never, 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
+            granted.push(check.grant(wish));
+            assert_eq!(check.period(), Some(seconds(expected)));
+        }
+        assert_eq!(granted, [None, Some(seconds(60)), Some(seconds(55)), Some(seconds(5))]);
+        assert_eq!(check.grant(ResyncWish::AsTheInformer), Some(seconds(12 * 3600)));
+    }
+
+    /// SI-18, HC-12
+    #[test]
+    fn nobody_is_resynced_more_often_than_once_a_second() {
+        let mut check = CheckPeriod::new(Some(seconds(3600)));
+        assert_eq!(check.grant(ResyncWish::Every(Duration::from_millis(200))), Some(seconds(1)));
+        assert_eq!(check.period(), Some(seconds(1)));
+        assert_eq!(CheckPeriod::new(Some(Duration::from_millis(1))).period(), Some(seconds(1)));
+    }
+
+    /// SI-20, HC-12
+    #[test]
+    fn after_the_start_a_handler_gets_no_less_than_the_check_period() {
+        let mut check = CheckPeriod::new(Some(seconds(10)));
+        check.fix();
+        assert_eq!(check.grant(every(3)), Some(seconds(10)));
+        assert_eq!(check.grant(every(15)), Some(seconds(15)));
+        assert_eq!(check.period(), Some(seconds(10)));
+    }
+
+    /// SI-18, SI-21, HC-12
+    #[test]
+    fn an_informer_that_never_resyncs_never_does() {
+        for default in [None, Some(Duration::ZERO)] {
+            let mut check = CheckPeriod::new(default);
+            assert_eq!(check.grant(every(3)), None);
+            assert_eq!(check.grant(ResyncWish::AsTheInformer), None);
+            assert_eq!(check.period(), None);
+        }
+        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(ResyncWish::Every(Duration::ZERO)), None);
+    }
+
+    /// SI-22, PL-10
+    #[test]
+    fn a_handler_is_due_at_the_first_tick_that_is_not_earlier_than_its_next_time() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(Some(Duration::from_millis(2500)), start);
+        let due: Vec<_> = (1..=9).filter(|tick| schedule.is_due(start + seconds(*tick))).collect();
+        assert_eq!(due, [3, 6, 9]);
+        assert!(!Schedule::new(None, start).is_due(start + seconds(1_000_000)));
+        assert!(!Schedule::new(Some(Duration::MAX), start).is_due(start + seconds(1_000_000)));
+    }
+}

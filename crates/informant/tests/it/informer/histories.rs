@@ -1,0 +1,431 @@
+//! Thousands of seeded lives of an informer: whatever the server does and whoever joins, leaves, panics or stalls, what each
+//! handler heard is a well-formed history that gives the cache.
+//!
+//! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of lives; `--nocapture` shows the figures.
+#![allow(clippy::print_stderr, reason = "the figures are for who asks for them")]
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use informant::Cached;
+use informant::Deleted;
+use informant::Event;
+use informant::EventHandler;
+use informant::EventStream;
+use informant::Key;
+use informant::Lazy;
+use informant::Origin;
+use informant::Registration;
+use informant::SharedInformer;
+use informant::informer::Subscribe;
+use informant::listwatch::Backoff;
+use informant_apiserver::ApiServer;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::task::JoinHandle;
+
+use super::support::Leaks;
+use crate::reflector::kube_source::config_maps;
+use crate::reflector::soak::Texted;
+use crate::reflector::soak::contents;
+use crate::reflector::soak::seed;
+use crate::reflector::soak::times;
+use crate::reflector::soak::trouble;
+use crate::reflector::support::config_map;
+use crate::reflector::support::seconds;
+use crate::reflector::support::server_at_10;
+
+/// Every state that any object ever had: by key and version, its text.
+type States = Arc<Mutex<BTreeMap<(String, String), String>>>;
+
+/// What one follower heard, checked while it hears it.
+struct History<O> {
+    heard: Mutex<Heard<O>>,
+    states: States,
+}
+
+struct Heard<O> {
+    known: BTreeMap<Key, Arc<Cached<O>>>,
+    events: Vec<String>,
+    is_synced: bool,
+    is_over: bool,
+    wrong: Vec<String>,
+}
+
+impl<O: Texted> History<O> {
+    fn new(states: &States) -> Arc<Self> {
+        let known = BTreeMap::new();
+        let heard = Heard { known, events: Vec::new(), is_synced: false, is_over: false, wrong: Vec::new() };
+        Arc::new(Self { heard: Mutex::new(heard), states: Arc::clone(states) })
+    }
+
+    fn hear(&self, event: &Event<O>) {
+        let mut heard = self.heard.lock().unwrap();
+        heard.events.push(match event {
+            Event::Added { object, origin } => format!("A({object:?} {origin:?})"),
+            Event::Updated { old, new } => format!("U({old:?} {new:?})"),
+            Event::Resynced(object) => format!("R({object:?})"),
+            Event::Deleted(Deleted::Observed(object)) => format!("D({object:?})"),
+            Event::Deleted(Deleted::Missed { last_known }) => format!("T({last_known:?})"),
+            Event::Synced => "synced".into(),
+        });
+        let problem = heard.problem(event).or_else(|| self.unheard_of(event));
+        if let Some(problem) = problem {
+            let last = heard.events.len().saturating_sub(12);
+            let problem = format!("{problem}; last heard: {:?}", &heard.events[last..]);
+            heard.wrong.push(problem);
+        }
+        heard.learn(event);
+    }
+
+    /// P2: a state that never was.
+    fn unheard_of(&self, event: &Event<O>) -> Option<String> {
+        let object = match event {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object) => object,
+            Event::Deleted(_) | Event::Synced => return None,
+        };
+        let state = (object.key().to_string(), object.version().to_string());
+        let text = self.states.lock().unwrap().get(&state).cloned();
+        (text.as_ref() != Some(&object.text())).then(|| format!("{object:?} never was {:?}", object.text()))
+    }
+
+    /// Nothing may be heard any more.
+    fn end(&self) {
+        self.heard.lock().unwrap().is_over = true;
+    }
+
+    fn known(&self) -> BTreeMap<String, String> {
+        let heard = self.heard.lock().unwrap();
+        heard.known.iter().map(|(key, object)| (key.to_string(), shown(object))).collect()
+    }
+}
+
+impl<O: Texted> Heard<O> {
+    /// P2, P4: what is not as it should be.
+    fn problem(&self, event: &Event<O>) -> Option<String> {
+        if self.is_over {
+            return Some("told after the end".into());
+        }
+        let before = event.key().and_then(|key| self.known.get(key));
+        match event {
+            Event::Added { object, origin } => {
+                let is_initial = *origin == Origin::InitialList;
+                if before.is_some() {
+                    return Some(format!("{object:?} is added twice"));
+                }
+                (is_initial == self.is_synced).then(|| format!("{object:?} says {origin:?}, synced: {}", self.is_synced))
+            }
+            Event::Updated { old, new } => match before {
+                Some(before) if !Arc::ptr_eq(before, old) => Some(format!("{old:?} is not {before:?}, told before")),
+                Some(before) if goes_back(before, new) => Some(format!("{new:?} comes after {before:?}")),
+                Some(before) if before.uid() != new.uid() => Some(format!("{new:?} is another life of {before:?}")),
+                Some(_) => None,
+                None => Some(format!("{new:?} is updated, but was never added")),
+            },
+            Event::Resynced(object) => match before {
+                Some(before) if before.identity() != object.identity() => Some(format!("{object:?} is not {before:?}")),
+                Some(_) => None,
+                None => Some(format!("{object:?} is resynced, but was never added")),
+            },
+            Event::Deleted(deleted) => match before {
+                Some(before) if goes_back(before, deleted.object()) => Some(format!("{deleted:?} after {before:?}")),
+                Some(_) => None,
+                None => Some(format!("{} is deleted, but was never added", deleted.key())),
+            },
+            Event::Synced => self.is_synced.then(|| "synced twice".into()),
+        }
+    }
+
+    fn learn(&mut self, event: &Event<O>) {
+        match event {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                self.known.insert(object.key().clone(), Arc::clone(object));
+            }
+            Event::Deleted(deleted) => drop(self.known.remove(deleted.key())),
+            Event::Resynced(_) => {}
+            Event::Synced => self.is_synced = true,
+        }
+    }
+}
+
+fn goes_back<O>(before: &Cached<O>, now: &Cached<O>) -> bool {
+    before.uid() == now.uid() && now.version().compare(before.version()) == Ok(Ordering::Less)
+}
+
+fn shown<O: Texted>(object: &Arc<Cached<O>>) -> String {
+    format!("@{} {}", object.version(), object.text())
+}
+
+/// A handler that writes down what it hears, and then panics every now and then.
+struct Panicky<O> {
+    history: Arc<History<O>>,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl<O: Texted> Panicky<O> {
+    fn hear(&self, event: &Event<O>) {
+        self.history.hear(event);
+        if self.random.lock().unwrap().u32(0..25) == 0 {
+            // As a panic, but without a line on the screen.
+            std::panic::resume_unwind(Box::new("as it does every now and then"));
+        }
+    }
+}
+
+impl<O: Texted> EventHandler<O> for Panicky<O> {
+    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+        self.hear(&Event::Added { object: Arc::clone(object), origin });
+    }
+
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        self.hear(&Event::Updated { old: Arc::clone(old), new: Arc::clone(new) });
+    }
+
+    fn on_resync(&self, object: &Arc<Cached<O>>) {
+        self.hear(&Event::Resynced(Arc::clone(object)));
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        self.hear(&Event::Deleted(deleted.clone()));
+    }
+
+    fn on_synced(&self) {
+        self.hear(&Event::Synced);
+    }
+}
+
+/// Somebody who follows the informer.
+struct Follower<O> {
+    history: Arc<History<O>>,
+    registration: Registration,
+    /// Who reads a stream.
+    reader: Option<JoinHandle<()>>,
+}
+
+impl<O: Texted> Follower<O> {
+    fn join(informer: &SharedInformer<O>, states: &States, random: &mut fastrand::Rng) -> Self {
+        let history = History::new(states);
+        let mut subscribe: Subscribe<'_, O> = informer.subscribe().named("follower");
+        if random.bool() {
+            subscribe = subscribe.coalesce_above(random.usize(0..8));
+        }
+        subscribe = match random.u32(0..3) {
+            0 => subscribe,
+            1 => subscribe.never_resync(),
+            _ => subscribe.resync_every(Duration::from_secs(random.u64(1..60))),
+        };
+        let random = fastrand::Rng::with_seed(random.u64(..));
+        if random.clone().bool() {
+            let handler = Panicky { history: Arc::clone(&history), random: Mutex::new(random) };
+            return Self { history, registration: subscribe.add(handler).unwrap(), reader: None };
+        }
+        let stream = subscribe.stream().unwrap();
+        let registration = stream.registration().clone();
+        let reader = tokio::spawn(read(stream, Arc::clone(&history), random));
+        Self { history, registration, reader: Some(reader) }
+    }
+
+    async fn leave(self) -> Arc<History<O>> {
+        self.registration.remove();
+        self.history.end();
+        if let Some(reader) = self.reader {
+            reader.await.unwrap();
+        }
+        self.history
+    }
+}
+
+/// Reads a stream, and stalls every now and then.
+async fn read<O: Texted>(mut stream: EventStream<O>, history: Arc<History<O>>, mut random: fastrand::Rng) {
+    while let Some(event) = stream.next().await {
+        history.hear(&event);
+        if random.u32(0..10) == 0 {
+            seconds(random.f64() * 100.0).await;
+        }
+    }
+}
+
+#[derive(Default, Debug)]
+struct Figures {
+    lives: usize,
+    faults: usize,
+    lists: u64,
+    events: u64,
+    merged: u64,
+    panics: u64,
+    joined: usize,
+    left: usize,
+    resynced: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    is_in_order: bool,
+    streams: bool,
+}
+
+/// Changes an object, and remembers what it became.
+fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) {
+    for _ in 0..random.usize(0..6) {
+        let name = format!("c{}", random.u32(0..8));
+        if random.u32(0..4) == 0 {
+            // It may not be there.
+            let _ = server.delete("configmaps", &format!("shop/{name}"));
+            continue;
+        }
+        let text = format!("text {}", random.u32(..));
+        let stored = server.put("configmaps", config_map(&name, &text)).unwrap();
+        let version = stored["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        states.lock().unwrap().insert((format!("shop/{name}"), version), text);
+    }
+}
+
+/// One life of an informer; gives what was wrong.
+async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut Figures) -> Vec<String> {
+    let leaks = Leaks::watch();
+    let server = server_at_10();
+    let states = States::default();
+    change(&server, &states, random);
+    // The client has a task of its own.
+    let source = config_maps(&server);
+    let backoff = Backoff::default().seed(random.u64(..));
+    let mut builder = SharedInformer::<O>::builder(source).name("life").on_error(|_| {}).on_quarantine(|_| {});
+    builder = builder.reflector(|reflector| {
+        let reflector = reflector.backoff(backoff);
+        if life.streams { reflector } else { reflector.without_streaming() }
+    });
+    if life.is_in_order {
+        builder = builder.in_order();
+    }
+    if random.bool() {
+        builder = builder.resync_every(Duration::from_secs(random.u64(1..40)));
+    }
+    let informer = builder.build();
+    let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&informer, &states, random)).collect();
+    let mut histories = Vec::new();
+    informer.start();
+
+    for _ in 0..random.usize(4..14) {
+        if random.u32(0..2) == 0 {
+            let (on, times, fault) = trouble::<O>(random);
+            server.inject(on.times(times), fault);
+        }
+        change(&server, &states, random);
+        let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
+        seconds(random.f64() * longest).await;
+        change(&server, &states, random);
+        if random.u32(0..15) == 0 {
+            server.compact();
+        }
+        if random.u32(0..3) == 0 {
+            followers.push(Follower::join(&informer, &states, random));
+        }
+        if random.u32(0..6) == 0 && !followers.is_empty() {
+            let leaver = followers.swap_remove(random.usize(0..followers.len()));
+            figures.left += 1;
+            histories.push(leaver.leave().await);
+        }
+    }
+    server.heal();
+    let mut wrong = Vec::new();
+    if !converges(&informer, &server).await {
+        wrong.push(format!("P1: {:?} is not {:?}", cache(&informer), contents(&server)));
+    }
+    for follower in &followers {
+        let synced = tokio::time::timeout(Duration::from_secs(5000), follower.registration.synced()).await;
+        if !matches!(synced, Ok(Ok(()))) {
+            wrong.push(format!("P7: {:?} is not synced: {synced:?}", follower.registration));
+        }
+    }
+    // Some take their time.
+    for _ in 0..200 {
+        if followers.iter().all(|follower| follower.registration.backlog() == 0) {
+            break;
+        }
+        seconds(100.0).await;
+    }
+    seconds(100.0).await;
+    for follower in &followers {
+        if follower.history.known() != cache(&informer) {
+            let (known, registration) = (follower.history.known(), &follower.registration);
+            let events = follower.history.heard.lock().unwrap().events.clone();
+            wrong.push(format!("P4: {known:?} is not the cache {:?}; {registration:?}; {events:?}", cache(&informer)));
+        }
+        let status = follower.registration.status();
+        figures.events += status.delivered;
+        figures.merged += status.merged;
+        figures.panics += status.panics;
+    }
+    figures.lives += 1;
+    figures.faults += server.requests().iter().map(|request| request.faults.len()).sum::<usize>();
+    figures.lists += informer.status().source.lists;
+    figures.joined += followers.len();
+
+    informer.stop().await.unwrap();
+    for follower in followers {
+        assert!(follower.registration.is_removed());
+        histories.push(follower.leave().await);
+    }
+    drop(informer);
+    seconds(1000.0).await;
+    leaks.check();
+    for history in histories {
+        let heard = history.heard.lock().unwrap();
+        figures.resynced += heard.events.iter().filter(|event| event.starts_with('R')).count();
+        wrong.extend(heard.wrong.iter().cloned());
+    }
+    wrong
+}
+
+fn cache<O: Texted>(informer: &SharedInformer<O>) -> BTreeMap<String, String> {
+    informer.lister().list().iter().map(|object| (object.key().to_string(), shown(object))).collect()
+}
+
+/// Waits until the cache has what the server has, but for what cannot be read.
+async fn converges<O: Texted>(informer: &SharedInformer<O>, server: &ApiServer) -> bool {
+    for _ in 0..400 {
+        let quarantined: BTreeSet<_> =
+            informer.quarantined().into_iter().filter_map(|bad| bad.key.map(|key| key.to_string())).collect();
+        let except = |mut state: BTreeMap<String, String>| {
+            state.retain(|key, _| !quarantined.contains(key));
+            state
+        };
+        if informer.is_synced() && except(cache(informer)) == except(contents(server)) {
+            return true;
+        }
+        seconds(10.0).await;
+    }
+    false
+}
+
+async fn live_many<O: Texted>(lives: usize) {
+    let seed = seed();
+    let mut figures = Figures::default();
+    for number in 0..lives * times() {
+        // Each life has a seed of its own, so that it can be repeated alone.
+        let seed = seed.wrapping_add(number as u64);
+        fastrand::seed(seed);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let life = Life { is_in_order: random.bool(), streams: random.bool() };
+        let wrong = live::<O>(life, &mut random, &mut figures).await;
+        assert!(wrong.is_empty(), "{life:?}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
+    }
+    eprintln!("{figures:?}");
+    assert!(figures.faults > lives / 4 && figures.panics > 0 && figures.merged > 0, "there was trouble: {figures:?}");
+}
+
+/// P1, P2, P3, P4, P5, P7, P8, P9
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_what_each_handler_heard_gives_the_cache() {
+    live_many::<ConfigMap>(1000).await;
+}
+
+/// P1, P2, P3, P4, P5, P7, P8, P9
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_what_each_handler_heard_gives_the_cache_of_lazy_objects_too() {
+    live_many::<Lazy<ConfigMap>>(1000).await;
+}

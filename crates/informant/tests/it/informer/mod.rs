@@ -1,0 +1,4 @@
+//! Shared informers: one cache, many handlers.
+
+mod histories;
+mod support;

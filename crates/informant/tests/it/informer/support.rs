@@ -1,0 +1,221 @@
+//! An informer that runs, handlers that write down what they hear, and a check that nothing is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Deleted;
+use informant::Event;
+use informant::EventHandler;
+use informant::Identity;
+use informant::Key;
+use informant::Origin;
+use informant::SharedInformer;
+use informant::informer::InformerBuilder;
+use informant::informer::InformerState;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub(crate) use crate::reflector::support::exact;
+pub(crate) use crate::reflector::support::list;
+pub(crate) use crate::reflector::support::open_watch;
+pub(crate) use crate::reflector::support::ready;
+pub(crate) use crate::reflector::support::refused;
+pub(crate) use crate::reflector::support::says;
+pub(crate) use crate::reflector::support::seconds;
+pub(crate) use crate::reflector::support::settle;
+pub(crate) use crate::reflector::support::show_error;
+
+pub(crate) type Source = ScriptedSource<()>;
+pub(crate) type Builder = InformerBuilder<(), Source>;
+
+/// A source that lists these objects and watches what is given.
+pub(crate) fn source(version: &str, objects: &[(&str, u64)], watch: ScriptedWatch<()>) -> Source {
+    let source = ScriptedSource::new();
+    source.on_list(list(version, objects));
+    source.on_watch(watch);
+    source
+}
+
+/// Settings under which tests can count: exact delays, ordinary lists.
+pub(crate) fn informer(source: &Source) -> SharedInformer<()> {
+    informer_with(source, |builder| builder)
+}
+
+pub(crate) fn informer_with(source: &Source, settings: impl FnOnce(Builder) -> Builder) -> SharedInformer<()> {
+    let builder = SharedInformer::of_ready_objects(source.clone()).name("things");
+    settings(builder.reflector(|reflector| reflector.backoff(exact()))).build()
+}
+
+/// Both queues, for what must hold with either.
+pub(crate) const QUEUES: [fn(Builder) -> Builder; 2] = [|builder| builder, |builder: Builder| builder.in_order()];
+
+/// Counts tasks and threads, to see that none is left.
+pub(crate) struct Leaks {
+    tasks: usize,
+}
+
+impl Leaks {
+    /// What runs now is there before the test.
+    pub(crate) fn watch() -> Self {
+        Self { tasks: tasks() }
+    }
+
+    /// Stops the informer; nothing of it may be left.
+    pub(crate) async fn stop<O: Send + Sync + 'static>(&self, informer: &SharedInformer<O>) {
+        informer.stop().await.unwrap();
+        assert_eq!(informer.state(), InformerState::Stopped);
+        self.check();
+    }
+
+    /// P9
+    pub(crate) fn check(&self) {
+        assert_eq!(tasks(), self.tasks, "no task is left");
+    }
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// A handler that writes down what it hears: `A(x@1, initial)`, `A(x@2)`, `U(x 1→2)`, `R(x@2)`, `D(x@5)`, `T(x, last@2)`,
+/// `synced`.
+pub(crate) struct Probe<O> {
+    shared: Arc<Heard<O>>,
+}
+
+struct Heard<O> {
+    lines: Mutex<Vec<(Instant, String)>>,
+    /// What it knows, by folding what it heard; it panics at nonsense.
+    known: Mutex<BTreeMap<Key, Arc<Cached<O>>>>,
+    changed: Notify,
+}
+
+impl<O> Probe<O> {
+    pub(crate) fn new() -> Self {
+        let shared = Heard { lines: Mutex::default(), known: Mutex::default(), changed: Notify::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// What it has heard.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.shared.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// What it has heard since the last time.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.shared.lines.lock().unwrap()).into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// When it heard what, in whole milliseconds after `start`.
+    pub(crate) fn times(&self, start: Instant) -> Vec<(u128, String)> {
+        let lines = self.shared.lines.lock().unwrap();
+        lines.iter().map(|(at, line)| ((*at - start).as_millis(), line.clone())).collect()
+    }
+
+    /// What it knows by what it heard: `x@1`.
+    pub(crate) fn known(&self) -> Vec<String> {
+        self.shared.known.lock().unwrap().values().map(|object| format!("{object:?}")).collect()
+    }
+
+    /// Waits until it has heard a line.
+    pub(crate) async fn until(&self, line: &str) {
+        self.until_lines(|lines| lines.iter().any(|heard| heard == line)).await;
+    }
+
+    pub(crate) async fn until_lines(&self, mut is_so: impl FnMut(&[String]) -> bool) {
+        let wait = async {
+            loop {
+                let changed = self.shared.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if is_so(&self.lines()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(3000), wait).await;
+        assert!(waited.is_ok(), "it never came to that; heard: {:#?}", self.lines());
+    }
+
+    fn write(&self, line: String) {
+        self.shared.lines.lock().unwrap().push((Instant::now(), line));
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Hears an event of a stream.
+    pub(crate) fn hear(&self, event: &Event<O>)
+    where
+        O: Send + Sync + 'static,
+    {
+        match event {
+            Event::Added { object, origin } => self.on_add(object, *origin),
+            Event::Updated { old, new } => self.on_update(old, new),
+            Event::Resynced(object) => self.on_resync(object),
+            Event::Deleted(deleted) => self.on_delete(deleted),
+            Event::Synced => self.on_synced(),
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static> EventHandler<O> for Probe<O> {
+    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+        let before = self.shared.known.lock().unwrap().insert(object.key().clone(), Arc::clone(object));
+        assert!(before.is_none(), "P4: {object:?} is added, but {before:?} is known; heard: {:#?}", self.lines());
+        let origin = if origin == Origin::InitialList { ", initial" } else { "" };
+        self.write(format!("A({object:?}{origin})"));
+    }
+
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        let before = self.shared.known.lock().unwrap().insert(new.key().clone(), Arc::clone(new));
+        let before = before.unwrap_or_else(|| panic!("P4: {new:?} is updated, but was never added"));
+        assert!(Arc::ptr_eq(&before, old), "P4: {old:?} is not what was told before: {before:?}");
+        self.write(format!("U({} {}→{})", new.key(), old.version(), new.version()));
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        let before = self.shared.known.lock().unwrap().remove(deleted.key());
+        assert!(before.is_some(), "P4: {} is deleted, but was never added", deleted.key());
+        self.write(match deleted {
+            Deleted::Observed(object) => format!("D({object:?})"),
+            Deleted::Missed { last_known } => format!("T({}, last@{})", last_known.key(), last_known.version()),
+        });
+    }
+
+    fn on_resync(&self, object: &Arc<Cached<O>>) {
+        let known = self.shared.known.lock().unwrap().get(object.key()).cloned();
+        let known = known.unwrap_or_else(|| panic!("P4: {object:?} is resynced, but was never added"));
+        assert_eq!(known.identity(), object.identity(), "P4: a resync tells nothing new");
+        self.write(format!("R({object:?})"));
+    }
+
+    fn on_synced(&self) {
+        self.write("synced".into());
+    }
+
+    fn name(&self) -> String {
+        "probe".into()
+    }
+}
+
+impl<O> Clone for Probe<O> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// An object in another life.
+pub(crate) fn reborn(name: &str, version: u64, uid: &str) -> Cached<()> {
+    let identity = Identity { key: Key::cluster(name), uid: uid.into(), version: version.to_string().as_str().into() };
+    Cached::new(identity, ())
+}
+
+/// What the cache has, sorted: `x@1`.
+pub(crate) fn cached<O: Send + Sync>(informer: &SharedInformer<O>) -> Vec<String> {
+    crate::support::show_objects(informer.lister().list())
+}
