@@ -65,7 +65,8 @@ pub(crate) struct HandlerMetrics {
 impl InformerMetrics {
     pub(crate) fn new(informer: &Arc<str>) -> Self {
         let name = || Arc::clone(informer);
-        let events = |kind: &'static str| metrics::counter!("informant_events_total", "informer" => name(), "type" => kind);
+        let events =
+            |kind: &'static str| metrics::counter!("informant_events_total", "informer" => name(), "type" => kind);
         Self {
             queue_depth: metrics::gauge!("informant_queue_depth", "informer" => name()),
             batch_seconds: metrics::histogram!("informant_batch_seconds", "informer" => name()),

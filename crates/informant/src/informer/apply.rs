@@ -114,7 +114,8 @@ pub(super) fn apply_changes<O>(
 }
 
 fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
-    let Applied { replacements, index_panics } = cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
+    let Applied { replacements, index_panics } =
+        cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
     let mut notices = Vec::with_capacity(replacements.len());
     for replacement in replacements {
         let said = if replacement.new.is_some() { Said::There(origin) } else { Said::Gone(None) };

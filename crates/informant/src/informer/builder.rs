@@ -138,10 +138,7 @@ where
     /// Changes settings of the reflector, such as page size, delays or time limits. Known objects and resyncs are the
     /// informer's own.
     #[must_use]
-    pub fn reflector(
-        mut self,
-        change: impl FnOnce(ReflectorBuilder<O, L, ()>) -> ReflectorBuilder<O, L, ()>,
-    ) -> Self {
+    pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O, L, ()>) -> ReflectorBuilder<O, L, ()>) -> Self {
         self.reflector = change(self.reflector);
         self
     }
@@ -198,7 +195,8 @@ where
         match plan.is_in_order {
             false => {
                 let queue = DeltaFifo::builder().known_objects(known).name(name).build();
-                let parts = Parts { queue, length: DeltaFifo::len, is_synced: DeltaFifo::is_synced, apply: apply_taken };
+                let parts =
+                    Parts { queue, length: DeltaFifo::len, is_synced: DeltaFifo::is_synced, apply: apply_taken };
                 Box::pin(parts.run(reflector, core, plan.rules))
             }
             true => {
@@ -320,6 +318,9 @@ impl<O: Send + Sync + 'static> Drop for Ending<O> {
 
 impl<O, L> fmt::Debug for InformerBuilder<O, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerBuilder").field("name", &self.name).field("resync", &self.resync).finish_non_exhaustive()
+        f.debug_struct("InformerBuilder")
+            .field("name", &self.name)
+            .field("resync", &self.resync)
+            .finish_non_exhaustive()
     }
 }

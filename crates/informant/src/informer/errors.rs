@@ -88,7 +88,10 @@ pub enum WaitError {
         reason: Option<Arc<ListWatchError>>,
     },
     /// The server went back to an older version meanwhile: what was waited for may be undone.
-    #[error("the server of informer {informer} went back to an older version while {awaited} was waited for; its cache is at {}", At(cache))]
+    #[error(
+        "the server of informer {informer} went back to an older version while {awaited} was waited for; its cache is at {}",
+        At(cache)
+    )]
     Rewound {
         /// Which informer.
         informer: Arc<str>,

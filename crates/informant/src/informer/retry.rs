@@ -32,7 +32,7 @@ pub struct Failed {
 
 /// An item that could not be processed; it comes again.
 #[derive(Debug, thiserror::Error)]
-#[error("processing {} failed (attempt {attempt}); trying again in {retry_in:?}", Which(key))]
+#[error("processing {} failed (attempt {attempt}); trying again in {} ms", Which(key), .retry_in.as_millis())]
 #[non_exhaustive]
 pub struct ProcessError {
     /// Which object; `None` for what concerns all of them.

@@ -243,7 +243,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// When the informer has stopped.
     pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.subscribe().add(handler)
+        self.subscribe().handler(handler)
     }
 
     /// Events as a stream, with the settings that are usual; [`subscribe`](Self::subscribe) has others.

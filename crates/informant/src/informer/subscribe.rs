@@ -54,7 +54,7 @@ use crate::subscribers::WorkerKind;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nobody follows until `add`, `add_blocking` or `stream` is called"]
+#[must_use = "nobody follows until `handler`, `blocking_handler` or `stream` is called"]
 pub struct Subscribe<'a, O: Send + Sync + 'static> {
     informer: &'a SharedInformer<O>,
     name: Option<Arc<str>>,
@@ -107,7 +107,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     /// # Errors
     ///
     /// When the informer has stopped.
-    pub fn add(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.add_as(handler, WorkerKind::Task)
     }
 
@@ -116,7 +116,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     /// # Errors
     ///
     /// When the informer has stopped.
-    pub fn add_blocking(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.add_as(handler, WorkerKind::Thread)
     }
 

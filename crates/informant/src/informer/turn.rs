@@ -75,7 +75,12 @@ impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
             if !core.is_synced() && (self.is_queue_synced)(&self.queue) {
                 processor.set_synced();
                 let _ = core.sync.set(Ok(()));
-                info!(kind = &*core.name, rv = core.version().map(tracing::field::display), count = core.lister.len(), "synced");
+                info!(
+                    kind = &*core.name,
+                    rv = core.version().map(tracing::field::display),
+                    count = core.lister.len(),
+                    "synced"
+                );
             }
             (tally, index_panics)
         });

@@ -129,7 +129,14 @@ where
     pace.learn(took);
     if let Some(waiting) = pace.says_slow(took, now, || listener.backlog()) {
         let (informer, handler, elapsed_ms) = (&*listener.informer, &*listener.name, took.as_millis());
-        warn!(kind = informer, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
+        warn!(
+            kind = informer,
+            handler,
+            count = calls,
+            elapsed_ms,
+            waiting,
+            "the handler is slow; events pile up for it"
+        );
     }
     if let Err(panic) = called {
         listener.panics.fetch_add(1, Ordering::Relaxed);

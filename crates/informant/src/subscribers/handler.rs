@@ -14,7 +14,7 @@ use crate::Origin;
 /// has the change already, and perhaps later ones.
 ///
 /// Calls must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, read a
-/// [stream](super::EventStream) instead, or give the handler [a thread of its own](crate::informer::Subscribe::add_blocking). A
+/// [stream](super::EventStream) instead, or give the handler [a thread of its own](crate::informer::Subscribe::blocking_handler). A
 /// call that panics is logged and counts as done; the next one comes a second later.
 ///
 /// An `Arc` of a handler is a handler, so one may follow several informers, or the same one twice.

@@ -137,7 +137,8 @@ impl<O> SharedProcessor<O> {
         if self.is_empty() {
             return 0;
         }
-        let due = self.followers.iter_mut().filter_map(|follower| follower.resync.is_due(now).then_some(&follower.listener));
+        let due =
+            self.followers.iter_mut().filter_map(|follower| follower.resync.is_due(now).then_some(&follower.listener));
         let due: Vec<_> = due.collect();
         if due.is_empty() {
             return 0;

@@ -58,7 +58,13 @@ impl<O: Send + Sync + 'static> EventStream<O> {
                     self.listener.panics.fetch_add(1, Ordering::Relaxed);
                     self.listener.metrics.panicked();
                     let (kind, handler) = (&*self.listener.informer, &*self.listener.name);
-                    error!(kind, handler, key = notice.key().map(crate::Key::as_str), error = panic, "a filter panicked");
+                    error!(
+                        kind,
+                        handler,
+                        key = notice.key().map(crate::Key::as_str),
+                        error = panic,
+                        "a filter panicked"
+                    );
                 }
             }
         }

@@ -25,6 +25,8 @@ use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::Backoff;
 use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 
@@ -85,8 +87,8 @@ impl<O: Texted> History<O> {
     /// P2: a state that never was.
     fn unheard_of(&self, event: &Event<O>) -> Option<String> {
         let object = match event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object) => object,
-            Event::Deleted(_) | Event::Synced => return None,
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => object,
+            Event::Resynced(_) | Event::Deleted(_) | Event::Synced => return None,
         };
         let state = (object.key().to_string(), object.version().to_string());
         let text = self.states.lock().unwrap().get(&state).cloned();
@@ -117,7 +119,8 @@ impl<O: Texted> Heard<O> {
                 if before.is_some() {
                     return Some(format!("{object:?} is added twice"));
                 }
-                (is_initial == self.is_synced).then(|| format!("{object:?} says {origin:?}, synced: {}", self.is_synced))
+                (is_initial == self.is_synced)
+                    .then(|| format!("{object:?} says {origin:?}, synced: {}", self.is_synced))
             }
             Event::Updated { old, new } => match before {
                 Some(before) if !Arc::ptr_eq(before, old) => Some(format!("{old:?} is not {before:?}, told before")),
@@ -216,12 +219,12 @@ impl<O: Texted> Follower<O> {
         subscribe = match random.u32(0..3) {
             0 => subscribe,
             1 => subscribe.never_resync(),
-            _ => subscribe.resync_every(Duration::from_secs(random.u64(1..60))),
+            _ => subscribe.resync_every(Duration::from_secs(random.u64(5..600))),
         };
         let random = fastrand::Rng::with_seed(random.u64(..));
         if random.clone().bool() {
             let handler = Panicky { history: Arc::clone(&history), random: Mutex::new(random) };
-            return Self { history, registration: subscribe.add(handler).unwrap(), reader: None };
+            return Self { history, registration: subscribe.handler(handler).unwrap(), reader: None };
         }
         let stream = subscribe.stream().unwrap();
         let registration = stream.registration().clone();
@@ -302,12 +305,17 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         builder = builder.in_order();
     }
     if random.bool() {
-        builder = builder.resync_every(Duration::from_secs(random.u64(1..40)));
+        builder = builder.resync_every(Duration::from_secs(random.u64(5..300)));
     }
     let informer = builder.build();
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&informer, &states, random)).collect();
     let mut histories = Vec::new();
     informer.start();
+    if random.bool() {
+        // Many watches end so that everything is listed anew.
+        let expired = Fault::ErrorEvent { code: 410, after: random.usize(0..8) };
+        server.inject(On::watch().of("configmaps").with_probability(0.5), expired);
+    }
 
     for _ in 0..random.usize(4..14) {
         if random.u32(0..2) == 0 {

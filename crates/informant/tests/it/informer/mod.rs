@@ -1,4 +1,14 @@
 //! Shared informers: one cache, many handlers.
 
+mod controller;
+mod events;
 mod histories;
+mod joining;
+mod lifecycle;
+mod listeners;
+mod reads;
+mod resync;
+mod streams;
 mod support;
+mod sync;
+mod visible;

@@ -1,0 +1,209 @@
+//! The low-level informer: a function of one's own over a queue.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use informant::informer::Controller;
+use informant::informer::Failed;
+use informant::listwatch::Backoff;
+use informant::listwatch::Reflector;
+use informant::listwatch::ScriptedWatch;
+use informant::queue::DeltaFifo;
+use informant::queue::InOrderFifo;
+use informant::queue::Taken;
+use informant::queue::TakenChange;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::support::Leaks;
+use super::support::Source;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::seconds;
+use super::support::show_error;
+use super::support::source;
+use crate::support::Logs;
+use crate::support::show_change;
+use crate::support::show_deltas;
+
+type Lines = Arc<Mutex<Vec<(u128, String)>>>;
+
+/// Writes down what is processed, with the milliseconds since the start.
+fn writer() -> (Lines, impl Fn(String) + Clone + Send) {
+    let lines = Lines::default();
+    let (writing, start) = (Arc::clone(&lines), Instant::now());
+    (lines, move |line| writing.lock().unwrap().push((start.elapsed().as_millis(), line)))
+}
+
+fn shown(lines: &Lines) -> Vec<String> {
+    lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+}
+
+fn exactly() -> Backoff {
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).exactly()
+}
+
+fn grouped(source: &Source) -> (Reflector<(), Source, DeltaFifo<()>>, DeltaFifo<()>) {
+    let queue = DeltaFifo::new();
+    (Reflector::of_ready_objects(source.clone(), queue.clone()).build(), queue)
+}
+
+fn in_order(source: &Source) -> (Reflector<(), Source, InOrderFifo<()>>, InOrderFifo<()>) {
+    let queue = InOrderFifo::new();
+    (Reflector::of_ready_objects(source.clone(), queue.clone()).build(), queue)
+}
+
+/// CT-01, CT-06
+#[tokio::test(start_paused = true)]
+async fn a_function_of_ones_own_processes_what_the_reflector_queues() {
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(ready("a", 11)).stays_open();
+    let source = source("10", &[("a", 1), ("b", 2)], watch);
+    let (reflector, queue) = grouped(&source);
+    let (lines, write) = writer();
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+        write(show_deltas(taken.deltas()));
+        Ok(())
+    });
+    assert!(!queue.is_synced());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(controller.run(async { stopped.await.unwrap_or_default() }));
+    queue.synced().await.unwrap();
+    seconds(2.0).await;
+
+    drop(stop);
+    running.await.unwrap();
+
+    assert_eq!(shown(&lines), ["Replaced a@1", "Replaced b@2", "Updated a@11"]);
+    assert_eq!(source.open_watches(), 0);
+    assert!(queue.try_pop().is_err(), "CT-02: the queue is closed");
+    leaks.check();
+}
+
+/// CT-03 as we want it, decision 8: what fails is reported and comes again, and others go on meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_processed_is_reported_and_comes_again_while_others_go_on() {
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second / 20).added(ready("c", 11)).stays_open();
+    let source = source("10", &[("a", 1), ("b", 2)], watch);
+    let (reflector, queue) = grouped(&source);
+    let (lines, write) = writer();
+    let (errors, report) = writer();
+    let mut attempts = 0;
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+        if taken.key().name() == "a" && attempts < 3 {
+            attempts += 1;
+            return Err("not today".into());
+        }
+        write(show_deltas(taken.deltas()));
+        Ok(())
+    });
+    let controller = controller.backoff(exactly()).on_error(move |error| report(show_error(error)));
+    controller.run(seconds(5.0)).await;
+
+    let lines = lines.lock().unwrap().clone();
+    let times: Vec<_> = lines.iter().map(|(at, line)| (at / 10 * 10, line.as_str())).collect();
+    assert_eq!(times, [(0, "Replaced b@2"), (50, "Added c@11"), (700, "Replaced a@1")], "after 100, 200 and 400 ms");
+    assert_eq!(
+        shown(&errors),
+        [
+            "processing a failed (attempt 1); trying again in 100 ms: not today",
+            "processing a failed (attempt 2); trying again in 200 ms: not today",
+            "processing a failed (attempt 3); trying again in 400 ms: not today",
+        ]
+    );
+    assert!(queue.is_synced(), "the first attempt counts");
+    leaks.check();
+}
+
+/// Decision 8: what was processed does not come again.
+#[tokio::test(start_paused = true)]
+async fn a_partly_processed_item_comes_again_without_what_was_processed() {
+    let leaks = Leaks::watch();
+    let source = source("10", &[("a", 1)], ScriptedWatch::new().modified(ready("a", 11)).stays_open());
+    let (reflector, queue) = grouped(&source);
+    let (lines, write) = writer();
+    let _logs = Logs::capture();
+    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+        write(show_deltas(taken.deltas()));
+        match taken.deltas().len() {
+            2 => Err(Failed::after(1, "half of it")),
+            _ => Ok(()),
+        }
+    });
+    controller.backoff(exactly()).run(seconds(5.0)).await;
+
+    assert_eq!(shown(&lines), ["Replaced a@1, Updated a@11", "Updated a@11"]);
+    leaks.check();
+}
+
+/// CT-05 as we want it: a panic is a failure like any other, and is not lost.
+#[tokio::test(start_paused = true)]
+async fn a_function_that_panics_has_failed_and_the_log_says_so_if_nobody_listens() {
+    let leaks = Leaks::watch();
+    let logs = Logs::capture();
+    let source = source("10", &[("a", 1)], open_watch());
+    let (reflector, queue) = grouped(&source);
+    let (lines, write) = writer();
+    let mut is_first = true;
+    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+        if std::mem::take(&mut is_first) {
+            std::panic::resume_unwind(Box::new("what a day"));
+        }
+        write(show_deltas(taken.deltas()));
+        Ok(())
+    });
+    controller.backoff(exactly()).run(seconds(5.0)).await;
+
+    assert_eq!(shown(&lines), ["Replaced a@1"]);
+    let log = logs.take();
+    assert!(log.contains("processing failed; trying again") && log.contains("panicked: what a day"), "{log}");
+    leaks.check();
+}
+
+/// Decision 8: in order means that nothing overtakes what failed.
+#[tokio::test(start_paused = true)]
+async fn in_the_in_order_queue_everything_waits_for_what_failed() {
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().added(ready("b", 11)).modified(ready("a", 12)).stays_open();
+    let source = source("10", &[("a", 1)], watch);
+    let (reflector, queue) = in_order(&source);
+    let (lines, write) = writer();
+    let (errors, report) = writer();
+    let mut attempts = 0;
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &TakenChange<()>| {
+        attempts += 1;
+        if [1, 3, 4].contains(&attempts) {
+            return Err("no".into());
+        }
+        write(show_change(taken.change()));
+        Ok(())
+    });
+    let controller = controller.backoff(exactly()).on_error(move |error| report(error.to_string()));
+    controller.run(seconds(5.0)).await;
+
+    assert_eq!(shown(&lines), ["ReplacedAll@10 [a@1]", "Added b@11", "Updated a@12"]);
+    assert_eq!(shown(&errors)[0], "processing a change of all objects failed (attempt 1); trying again in 100 ms");
+    assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); trying again in 200 ms");
+    assert!(queue.is_synced());
+    leaks.check();
+}
+
+/// CT-02: what waits is left, also what failed.
+#[tokio::test(start_paused = true)]
+async fn stopping_waits_for_no_retry() {
+    let leaks = Leaks::watch();
+    let _logs = Logs::capture();
+    let source = source("10", &[("a", 1)], open_watch());
+    let (reflector, queue) = grouped(&source);
+    let controller = Controller::new(reflector, queue, |_: &Taken<()>| Err("never".into()));
+    let start = Instant::now();
+
+    controller.backoff(Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600))).run(seconds(1.0)).await;
+
+    assert!(start.elapsed() < Duration::from_secs(2));
+    assert_eq!(source.open_watches(), 0);
+    leaks.check();
+}

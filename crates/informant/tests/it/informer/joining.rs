@@ -1,0 +1,207 @@
+//! Who joins when: everything is heard exactly once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Handler;
+use informant::SharedInformer;
+use informant::informer::AddHandlerError;
+use informant::listwatch::ScriptedWatch;
+
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::QUEUES;
+use super::support::informer;
+use super::support::informer_with;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::settle;
+use super::support::source;
+
+/// SI-07, SI-08, SI-09
+#[tokio::test(start_paused = true)]
+async fn who_joins_late_hears_of_everything_that_is_there_and_then_of_every_change() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().added(ready("c", 11)).wait(Duration::from_secs(10)).modified(ready("a", 12));
+        let informer = informer_with(&source("10", &[("a", 1), ("b", 2)], watch.stays_open()), queue);
+        informer.start();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.clone()).unwrap();
+        assert!(!registration.is_synced(), "not before it was told");
+        assert_eq!(registration.backlog(), 4, "three adds and the end of them");
+        registration.synced().await.unwrap();
+
+        let mut heard = probe.take();
+        heard[..3].sort();
+        assert_eq!(heard, ["A(a@1, initial)", "A(b@2, initial)", "A(c@11, initial)", "synced"]);
+        probe.until("U(a 1→12)").await;
+        leaks.stop(&informer).await;
+    }
+}
+
+/// SI-04, SI-05
+#[tokio::test(start_paused = true)]
+async fn an_informer_is_synced_before_its_handlers_have_heard_of_it() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let gate = Arc::new(AtomicBool::new(false));
+    let was_synced = Arc::clone(&gate);
+    let slot = Arc::new(std::sync::OnceLock::<SharedInformer<()>>::new());
+    let looked_at = Arc::clone(&slot);
+    let handler = Handler::<()>::new().on_add(move |_, _| {
+        was_synced.store(looked_at.get().unwrap().is_synced(), Ordering::SeqCst);
+    });
+    let registration = informer.add_handler(handler).unwrap();
+    slot.set(informer.clone()).unwrap();
+    informer.start();
+
+    informer.synced().await.unwrap();
+    let before = registration.is_synced();
+    registration.synced().await.unwrap();
+
+    assert!(!before && gate.load(Ordering::SeqCst));
+    leaks.stop(&informer).await;
+}
+
+/// SI-07, SI-11, B12 of the past: somebody joins at each moment of a busy life, and nobody hears anything twice or never.
+#[tokio::test(start_paused = true)]
+async fn whoever_joins_at_whatever_moment_hears_everything_once() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let mut watch = ScriptedWatch::new();
+        for version in 11..200 {
+            let name = format!("o{}", version % 7);
+            watch = match version % 5 {
+                0 => watch.deleted(ready(&name, version)),
+                _ => watch.modified(ready(&name, version)),
+            };
+            if version % 3 == 0 {
+                watch = watch.wait(Duration::from_millis(1));
+            }
+        }
+        let informer = informer_with(&source("10", &[("o1", 1), ("o2", 2)], watch.stays_open()), queue);
+        informer.start();
+        let mut probes = Vec::new();
+        for _ in 0..100 {
+            let probe = Probe::new();
+            informer.add_handler(probe.clone()).unwrap();
+            probes.push(probe);
+            tokio::time::sleep(Duration::from_micros(700)).await;
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+
+        let expected = super::support::cached(&informer);
+        for probe in probes {
+            // What a probe knows is folded from what it heard, and nonsense panics, which would leave it behind.
+            assert_eq!(probe.known(), expected);
+            assert_eq!(probe.lines().iter().filter(|line| *line == "synced").count(), 1);
+        }
+        leaks.stop(&informer).await;
+    }
+}
+
+/// SI-32
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn joining_while_it_starts_is_safe() {
+    for _ in 0..50 {
+        let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+        let starting = informer.clone();
+        let start = tokio::spawn(async move { starting.start() });
+        let joining: Vec<_> = (0..8)
+            .map(|_| {
+                let informer = informer.clone();
+                tokio::spawn(async move {
+                    let probe = Probe::new();
+                    informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
+                    let mut known = probe.known();
+                    known.sort();
+                    assert_eq!(known, ["a@1", "b@2"]);
+                })
+            })
+            .collect();
+        assert!(start.await.unwrap());
+        for join in joining {
+            join.await.unwrap();
+        }
+        informer.stop().await.unwrap();
+    }
+}
+
+/// SI-11, HC-19
+#[tokio::test(start_paused = true)]
+async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second).added(ready("b", 11)).wait(second).added(ready("c", 12));
+    let informer = informer(&source("10", &[], watch.stays_open()));
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let writing = Arc::clone(&heard);
+    let handler = Arc::new(Handler::<()>::new().on_add(move |object: &Arc<Cached<()>>, _| {
+        writing.lock().unwrap().push(format!("{object:?}"));
+    }));
+    let first = informer.add_handler(Arc::clone(&handler)).unwrap();
+    let second = informer.add_handler(handler).unwrap();
+    informer.start();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(*heard.lock().unwrap(), ["b@11", "b@11"]);
+
+    first.remove();
+    first.remove();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    assert_eq!(*heard.lock().unwrap(), ["b@11", "b@11", "c@12"]);
+    assert!(first.is_removed() && !second.is_removed());
+    leaks.stop(&informer).await;
+    second.remove();
+}
+
+/// SI-10, HC-19
+#[tokio::test(start_paused = true)]
+async fn nobody_can_join_after_the_end() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    informer.start();
+    informer.synced().await.unwrap();
+    leaks.stop(&informer).await;
+
+    let error = informer.add_handler(Probe::new()).unwrap_err();
+
+    assert_eq!(error, AddHandlerError::Stopped { informer: "things".into() });
+    assert_eq!(error.to_string(), "informer things has stopped: nobody can follow it any more; make a new one");
+    assert!(informer.stream().is_err());
+    assert!(
+        informer.add_index("name", |object: &Cached<()>| [object.key().name().to_owned()]).is_ok(),
+        "reading goes on"
+    );
+    assert_eq!(informer.lister().len(), 1);
+}
+
+/// Decision 7: an index function that wants a turn of its own gets an error, not a deadlock.
+#[tokio::test(start_paused = true)]
+async fn an_index_function_cannot_add_handlers() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let refused = Arc::new(std::sync::Mutex::new(None));
+    let (inside, told) = (informer.clone(), Arc::clone(&refused));
+    informer
+        .add_index("odd", move |_: &Cached<()>| {
+            *told.lock().unwrap() = inside.add_handler(Probe::new()).err();
+            None::<String>
+        })
+        .unwrap();
+    informer.start();
+
+    informer.synced().await.unwrap();
+
+    let refused = refused.lock().unwrap().take();
+    assert_eq!(refused, Some(AddHandlerError::InsideIndexFunction { informer: "things".into() }));
+    leaks.stop(&informer).await;
+    settle().await;
+}

@@ -1,0 +1,411 @@
+//! From new to stopped: what may be done when, and that nothing is left at the end.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Handler;
+use informant::Registration;
+use informant::SharedInformer;
+use informant::informer::InformerState;
+use informant::listwatch::ListRequest;
+use informant::listwatch::ListStream;
+use informant::listwatch::ListWatch;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use informant::listwatch::Served;
+use informant::listwatch::WatchRequest;
+use informant::listwatch::WatchStream;
+use informant::subscribers::NotSynced;
+
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::QUEUES;
+use super::support::informer;
+use super::support::informer_with;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::seconds;
+use super::support::settle;
+use super::support::show_error;
+use super::support::source;
+use crate::support::Logs;
+
+/// SI-01
+#[tokio::test(start_paused = true)]
+async fn it_is_new_then_runs_then_has_stopped_and_starts_only_once() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[], open_watch()));
+    assert_eq!(informer.state(), InformerState::New);
+
+    assert!(informer.start());
+    assert_eq!(informer.state(), InformerState::Running);
+    assert!(!informer.start(), "a second start does nothing");
+    assert!(logs.take().contains("a second start does nothing"));
+    informer.synced().await.unwrap();
+    leaks.stop(&informer).await;
+
+    assert_eq!(informer.state(), InformerState::Stopped);
+    assert!(!informer.start(), "nor does one after the end");
+    informer.stop().await.unwrap();
+}
+
+/// SI-02
+#[tokio::test(start_paused = true)]
+async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_counts() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(informant::listwatch::ScriptedList::fails(super::support::refused()));
+    source.on_list(super::support::list("10", &[("a", 1)]));
+    source.on_watch(open_watch());
+    let informer = informer(&source);
+    let (first, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    for count in [&first, &last] {
+        let (transformed, failed) = (Arc::clone(count), Arc::clone(count));
+        let transform = move |_: &mut ()| {
+            transformed.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, std::convert::Infallible>(())
+        };
+        informer.set_transform(transform).unwrap();
+        let hear = move |_: &informant::listwatch::ListWatchError| {
+            failed.fetch_add(10, Ordering::SeqCst);
+        };
+        informer.set_on_error(hear).unwrap();
+    }
+    informer.start();
+    informer.synced().await.unwrap();
+
+    assert_eq!((first.load(Ordering::SeqCst), last.load(Ordering::SeqCst)), (0, 11));
+    let error = informer.set_transform(|_| Ok::<_, std::convert::Infallible>(())).unwrap_err();
+    assert_eq!(error.to_string(), "informer things was started already: its transform can be set only before");
+    assert!(informer.set_on_error(|_| {}).is_err());
+    leaks.stop(&informer).await;
+}
+
+/// SI-03: and never synced if it is stopped earlier.
+#[tokio::test(start_paused = true)]
+async fn once_synced_it_stays_synced_also_after_the_end() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let registration = informer.add_handler(Probe::new()).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+
+    leaks.stop(&informer).await;
+
+    assert!(informer.is_synced() && registration.is_synced());
+    informer.synced().await.unwrap();
+    registration.synced().await.unwrap();
+}
+
+/// SI-03, SI-16, SI-28
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.clone()).unwrap();
+    let other = informer.add_handler(probe.clone()).unwrap();
+    other.shut_down().await.unwrap();
+
+    informer.stop().await.unwrap();
+
+    assert!(!informer.is_synced());
+    let error = informer.synced().await.unwrap_err();
+    assert_eq!(show_error(&error), "informer things stopped before it was synced");
+    let error = registration.synced().await.unwrap_err();
+    assert_eq!(error, NotSynced::Stopped { informer: "things".into(), handler: "probe".into() });
+    let error = other.synced().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "probe was removed from informer things before all of the initial list was delivered"
+    );
+    registration.shut_down().await.unwrap();
+    assert!(probe.take().is_empty());
+    leaks.check();
+}
+
+/// SI-13, SI-14, SI-15, PL-05
+#[tokio::test(start_paused = true)]
+async fn a_removed_handler_hears_nothing_any_more_and_others_go_on() {
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second).added(ready("b", 11)).wait(second).added(ready("c", 12));
+    let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
+    let (leaves, stays) = (Probe::new(), Probe::new());
+    let leaving = informer.add_handler(leaves.clone()).unwrap();
+    informer.add_handler(stays.clone()).unwrap();
+    informer.start();
+    stays.until("A(b@11)").await;
+
+    leaving.remove();
+    stays.until("A(c@12)").await;
+
+    assert_eq!(leaves.take(), ["A(a@1, initial)", "synced", "A(b@11)"]);
+    assert_eq!(informer.status().handlers.len(), 1);
+    leaks.stop(&informer).await;
+    leaving.remove();
+}
+
+/// PL-05: of fifty events that wait, none is taken after the removal.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_removed_handler_is_never_delivered() {
+    let leaks = Leaks::watch();
+    let names: Vec<_> = (1..=50).map(|number| format!("o{number:02}")).collect();
+    let objects: Vec<_> = names.iter().zip(1..).map(|(name, version)| (name.as_str(), version)).collect();
+    let informer = informer(&source("100", &objects, open_watch()));
+    let heard = Arc::new(AtomicUsize::new(0));
+    let slot = Arc::new(OnceLock::<Registration>::new());
+    let (counting, own) = (Arc::clone(&heard), Arc::clone(&slot));
+    let handler = Handler::<()>::new().on_add(move |_, _| {
+        // SI-17: from inside its own callback.
+        if counting.fetch_add(1, Ordering::SeqCst) == 3 {
+            own.get().unwrap().remove();
+        }
+    });
+    slot.set(informer.add_handler(handler).unwrap()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    seconds(10.0).await;
+
+    assert_eq!(heard.load(Ordering::SeqCst), 4);
+    assert_eq!(slot.get().unwrap().backlog(), 0);
+    leaks.stop(&informer).await;
+}
+
+/// A handler that waits at a gate, in a thread of its own; gives the gate, and what was called.
+fn gated(informer: &SharedInformer<()>) -> (Registration, std::sync::mpsc::Sender<()>, Arc<AtomicUsize>) {
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (gate, counted) = (Mutex::new(gate), Arc::clone(&calls));
+    let handler = Handler::<()>::new().on_add(move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        // An error says that the gate is open for good.
+        let _ = gate.lock().unwrap().recv();
+    });
+    let registration = informer.subscribe().named("gated").blocking_handler(handler).unwrap();
+    (registration, open, calls)
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it comes to that");
+}
+
+/// SI-16, SI-28, PL-06, P9
+#[tokio::test]
+async fn shutting_down_a_handler_and_stopping_wait_for_the_call_that_is_running() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+    let (registration, open, calls) = gated(&informer);
+    informer.start();
+    until(|| calls.load(Ordering::SeqCst) == 1).await;
+
+    let shutting = tokio::spawn(async move { registration.shut_down().await });
+    let stopping = informer.clone();
+    let stopping = tokio::spawn(async move { stopping.stop().await });
+    until(|| informer.state() == InformerState::Stopping).await;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(!shutting.is_finished() && !stopping.is_finished());
+
+    drop(open);
+    shutting.await.unwrap().unwrap();
+    stopping.await.unwrap().unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "the second event was dropped");
+    leaks.check();
+}
+
+/// P9
+#[tokio::test]
+async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let (registration, open, calls) = gated(&informer);
+    informer.add_handler(Probe::new()).unwrap();
+    informer.start();
+    until(|| calls.load(Ordering::SeqCst) == 1).await;
+    registration.remove();
+
+    let error = informer.stop_within(Duration::from_millis(50)).await.unwrap_err();
+
+    assert_eq!(error.to_string(), "informer things has not stopped within 50ms: callbacks of gated have not returned");
+    drop(open);
+    informer.stop_within(Duration::from_secs(60)).await.unwrap();
+    leaks.check();
+}
+
+/// SI-17, B11 of the past: waiting for oneself is an error, not a deadlock.
+#[tokio::test(start_paused = true)]
+async fn shutting_down_from_inside_ones_own_callback_is_an_error() {
+    let leaks = Leaks::watch();
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let slot = Arc::new(OnceLock::<Registration>::new());
+    let (own, told, whole) = (Arc::clone(&slot), Arc::clone(&errors), informer.clone());
+    let handler = Handler::<()>::new().on_add(move |_, _| {
+        let error = futures_util::FutureExt::now_or_never(own.get().unwrap().shut_down());
+        told.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
+        let error = futures_util::FutureExt::now_or_never(whole.stop());
+        told.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
+    });
+    slot.set(informer.subscribe().named("self").handler(handler).unwrap()).unwrap();
+    informer.start();
+    until(|| informer.state() == InformerState::Stopped).await;
+
+    let errors = errors.lock().unwrap().clone();
+    assert_eq!(
+        errors,
+        [
+            "self cannot be waited for from inside one of its own callbacks; remove it, or wait in another task",
+            "informer things cannot be waited for from inside a callback of its own; it stops when that returns",
+        ]
+    );
+    drop(slot);
+    leaks.check();
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn when_the_last_handle_is_dropped_it_stops_by_itself() {
+    let leaks = Leaks::watch();
+    let source = source("10", &[("a", 1)], open_watch());
+    let informer = informer(&source);
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.clone()).unwrap();
+    let lister = informer.lister();
+    let another = informer.clone();
+    informer.start();
+    registration.synced().await.unwrap();
+
+    drop(informer);
+    settle().await;
+    assert!(!registration.is_removed(), "there is another handle");
+    drop(another);
+    settle().await;
+
+    assert!(registration.is_removed());
+    assert_eq!((lister.len(), source.open_watches()), (1, 0));
+    leaks.check();
+}
+
+/// Decision 16
+#[test]
+fn when_the_runtime_ends_everybody_is_told_that_the_informer_has() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (informer, registration, blocking) = runtime.block_on(async {
+        let informer = informer(&source("10", &[("a", 1)], open_watch()));
+        let registration = informer.add_handler(Probe::new()).unwrap();
+        let blocking = informer.subscribe().blocking_handler(Probe::new()).unwrap();
+        informer.start();
+        registration.synced().await.unwrap();
+        (informer, registration, blocking)
+    });
+
+    drop(runtime);
+
+    assert_eq!(informer.state(), InformerState::Stopped);
+    assert!(registration.is_removed() && blocking.is_removed());
+    futures_util::FutureExt::now_or_never(informer.stop()).expect("at once").unwrap();
+}
+
+/// CT-01, CT-02, HC-29 (e): what is being processed is brought to its end, and nothing more is taken.
+#[tokio::test]
+async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_nothing_more() {
+    for queue in QUEUES {
+        let watch = ScriptedWatch::new().wait(Duration::from_millis(1)).added(ready("b", 11)).stays_open();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let (gate, indexed) = (Mutex::new(gate), Arc::new(Mutex::new(Vec::new())));
+        let source = source("10", &[("a", 1)], watch);
+        let informer = informer_with(&source, queue);
+        let seen = Arc::clone(&indexed);
+        informer
+            .add_index("gate", move |object: &Cached<()>| {
+                seen.lock().unwrap().push(object.key().to_string());
+                let _ = gate.lock().unwrap().recv();
+                None::<String>
+            })
+            .unwrap();
+        let probe = Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        // In a runtime of its own, because an index function blocks its thread.
+        let running = informer.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                running.start();
+                running.synced().await.unwrap_or_default();
+                running.stop().await.unwrap();
+                assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+            });
+        });
+        until(|| !indexed.lock().unwrap().is_empty()).await;
+        let stopping = informer.clone();
+        let stopping = tokio::spawn(async move { stopping.stop().await });
+        until(|| informer.state() == InformerState::Stopping).await;
+        let error = informer.stop_within(Duration::from_millis(20)).await.unwrap_err().to_string();
+        assert!(error.contains("probe"), "{error}");
+        assert!(!stopping.is_finished());
+
+        drop(open);
+        stopping.await.unwrap().unwrap();
+        thread.join().unwrap();
+
+        assert_eq!(*indexed.lock().unwrap(), ["a"], "nothing more was taken");
+        assert_eq!(source.open_watches(), 0);
+    }
+}
+
+/// A source that panics.
+struct Panicking;
+
+impl ListWatch<()> for Panicking {
+    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, informant::listwatch::SourceError> {
+        std::panic::resume_unwind(Box::new("no such luck"))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::listwatch::SourceError> {
+        unreachable!("it never gets there")
+    }
+
+    async fn is_served(&self) -> Served {
+        Served::Unknown
+    }
+
+    fn types(&self) -> kube::core::TypeMeta {
+        kube::core::TypeMeta::default()
+    }
+
+    fn name(&self) -> String {
+        "trouble".into()
+    }
+}
+
+/// A bug in a source is no silent death.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = SharedInformer::of_ready_objects(Panicking).build();
+    let registration = informer.add_handler(Probe::new()).unwrap();
+    informer.start();
+
+    let error = informer.synced().await.unwrap_err();
+
+    let said = "informer trouble stopped before it was synced: its source panicked: no such luck";
+    assert_eq!(show_error(&error), said);
+    assert!(registration.synced().await.is_err());
+    until(|| informer.state() == InformerState::Stopped).await;
+    assert!(logs.take().contains("the informer cannot go on"));
+    leaks.check();
+}

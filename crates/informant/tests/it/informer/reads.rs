@@ -1,0 +1,224 @@
+//! Reading one's own writes.
+
+use std::time::Duration;
+
+use informant::Identity;
+use informant::Key;
+use informant::SharedInformer;
+use informant::informer::WaitError;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::support::Leaks;
+use super::support::QUEUES;
+use super::support::informer;
+use super::support::informer_with;
+use super::support::list;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::reborn;
+use super::support::refused;
+use super::support::says;
+use super::support::settle;
+use super::support::show_error;
+use super::support::source;
+use crate::reflector::kube_source::config_maps;
+use crate::reflector::support::config_map;
+use crate::reflector::support::server_at_10;
+
+const SECOND: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(1000);
+
+fn identity(name: &str, version: &str, uid: &str) -> Identity {
+    Identity { key: Key::cluster(name), uid: uid.into(), version: version.into() }
+}
+
+/// Decision 13
+#[tokio::test(start_paused = true)]
+async fn caught_up_means_that_everything_up_to_the_version_is_in_the_cache() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(SECOND).added(ready("a", 15)).wait(SECOND).bookmark("20").stays_open();
+        let informer = informer_with(&source("10", &[], watch), queue);
+        informer.start();
+
+        informer.caught_up_to(&"7".into(), LONG).await.unwrap();
+        assert_eq!(informer.lister().version(), Some("10".into()));
+        informer.caught_up_to(&"12".into(), LONG).await.unwrap();
+        assert_eq!(informer.lister().version(), Some("15".into()));
+        informer.caught_up_to(&"20".into(), LONG).await.unwrap();
+
+        let error = informer.caught_up_to(&"21".into(), SECOND).await.unwrap_err();
+        assert_eq!(error.to_string(), "informer things has not seen version 21 within 1s; its cache is at version 20");
+        leaks.stop(&informer).await;
+        let error = informer.caught_up_to(&"21".into(), LONG).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "informer things has stopped and will not see version 21; its cache stays at version 20"
+        );
+        informer.caught_up_to(&"20".into(), LONG).await.unwrap();
+    }
+}
+
+/// Decision 13
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_write_gives_the_object_or_nothing_if_it_is_gone_by_then() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(SECOND).added(ready("a", 15)).wait(SECOND);
+        let watch = watch.added(ready("b", 16)).deleted(ready("b", 17)).stays_open();
+        let informer = informer_with(&source("10", &[], watch), queue);
+        informer.start();
+        let (a, b) = (Key::cluster("a"), Key::cluster("b"));
+
+        let found = informer.wait_for(&a, &"15".into(), LONG).await.unwrap();
+        assert_eq!(format!("{:?}", found.unwrap()), "a@15");
+        let found = informer.wait_for(&a, &"12".into(), LONG).await.unwrap();
+        assert_eq!(format!("{:?}", found.unwrap()), "a@15", "a newer one is as good");
+        assert!(informer.wait_for(&b, &"16".into(), LONG).await.unwrap().is_none());
+
+        let error = informer.wait_for(&a, &"30".into(), SECOND).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "informer things has not seen a at version 30 within 1s; its cache is at version 17"
+        );
+        leaks.stop(&informer).await;
+    }
+}
+
+/// Decision 13
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_seen_when_that_life_is_not_in_the_cache_any_more() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(SECOND).deleted(ready("a", 15)).added(reborn("a", 16, "u2")).stays_open();
+        let informer = informer_with(&source("10", &[("a", 1)], watch), queue);
+        informer.start();
+        informer.synced().await.unwrap();
+
+        let error = informer.wait_until_gone(&identity("a", "1", "u1"), SECOND / 2).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "informer things has not seen the deletion of a within 500ms; its cache is at version 10"
+        );
+        informer.wait_until_gone(&identity("a", "1", "u1"), LONG).await.unwrap();
+        assert_eq!(informer.lister().list()[0].uid(), &"u2".into(), "another life has begun");
+        assert!(informer.wait_until_gone(&identity("a", "16", "u2"), SECOND).await.is_err());
+        leaks.stop(&informer).await;
+    }
+}
+
+/// A cache that has not seen the create has not seen the delete either.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_not_seen_before_the_object_could_be() {
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(SECOND).added(ready("a", 15)).wait(SECOND).deleted(ready("a", 16));
+    let informer = informer(&source("10", &[], watch.stays_open()));
+    informer.start();
+    informer.synced().await.unwrap();
+    let start = tokio::time::Instant::now();
+
+    informer.wait_until_gone(&identity("a", "15", "u1"), LONG).await.unwrap();
+
+    assert!(start.elapsed() >= Duration::from_millis(1900), "{:?}", start.elapsed());
+    leaks.stop(&informer).await;
+}
+
+/// Decision 13: versions of another kind are an error, not a wrong answer; also before the first list.
+#[tokio::test(start_paused = true)]
+async fn versions_that_cannot_be_compared_are_an_error() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let error = informer.caught_up_to(&"v7".into(), LONG).await.unwrap_err();
+    assert!(matches!(error, WaitError::NotComparable { .. }));
+    assert!(informer.wait_for(&Key::cluster("a"), &"".into(), LONG).await.is_err());
+    informer.start();
+    informer.synced().await.unwrap();
+    let error = informer.wait_for(&Key::cluster("a"), &"v7".into(), LONG).await.unwrap_err();
+    assert!(show_error(&error).contains("\"v7\" cannot be compared"), "{}", show_error(&error));
+    leaks.stop(&informer).await;
+}
+
+/// Decision 13: an etcd that was restored.
+#[tokio::test(start_paused = true)]
+async fn a_rewind_fails_those_who_wait_and_is_told_as_it_is() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        source.on_list(list("100", &[("a", 90), ("same", 5)]));
+        source.on_watch(ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired")));
+        // Older than what was seen: asked for again, then believed.
+        source.on_list(list("50", &[("a", 40), ("same", 5)]));
+        source.on_list(list("50", &[("a", 40), ("same", 5)]));
+        // One more without anything of the cache.
+        source.on_list(list("50", &[("a", 40), ("same", 5)]));
+        source.on_watch(ScriptedWatch::new().wait(SECOND).modified(ready("a", 200)).stays_open());
+        let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
+        let probe = super::support::Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+
+        let error = informer.caught_up_to(&"150".into(), LONG).await.unwrap_err();
+
+        assert!(matches!(error, WaitError::Rewound { .. }), "{error}");
+        assert!(error.to_string().ends_with("its cache is at version 50"), "{error}");
+        assert_eq!(informer.lister().version(), Some("50".into()));
+        assert_eq!(informer.status().source.rewinds, 1);
+        informer.caught_up_to(&"150".into(), LONG).await.unwrap();
+        probe.until("U(a 40→200)").await;
+        let heard = probe.take();
+        assert!(heard.contains(&"U(a 90→40)".into()) && heard.contains(&"U(same 5→5)".into()), "{heard:?}");
+        leaks.stop(&informer).await;
+    }
+}
+
+/// Decision 3: an object that cannot be read will not be seen, and that is said at once.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_object_that_cannot_be_read_is_an_error() {
+    let leaks = Leaks::watch();
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "good")).unwrap();
+    let informer = SharedInformer::<ConfigMap>::builder(config_maps(&server)).on_quarantine(|_| {}).build();
+    informer.start();
+    informer.synced().await.unwrap();
+    let bad = serde_json::json!({"metadata": {"namespace": "shop", "name": "a"}, "data": {"text": 5}});
+    let stored = server.put("configmaps", bad).unwrap();
+    let version = stored["metadata"]["resourceVersion"].as_str().unwrap().into();
+    let key: Key = "shop/a".parse().unwrap();
+
+    let error = informer.wait_for(&key, &version, LONG).await.unwrap_err();
+
+    assert!(matches!(error, WaitError::Quarantined { .. }), "{error}");
+    assert!(show_error(&error).contains("cannot read shop/a"), "{}", show_error(&error));
+    assert_eq!(informer.quarantined().len(), 1);
+    assert_eq!(informer.status().quarantined, 1);
+    drop(server);
+    informer.stop().await.unwrap();
+    drop(informer);
+    settle().await;
+    leaks.check();
+}
+
+/// The time limit says what is wrong, if something is.
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_says_what_failed_and_where_the_cache_stands() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    for _ in 0..20 {
+        source.on_list(ScriptedList::fails(refused()));
+    }
+    let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
+    informer.start();
+
+    let error = informer.caught_up_to(&"5".into(), 5 * SECOND).await.unwrap_err();
+
+    assert_eq!(
+        show_error(&error),
+        "informer things has not seen version 5 within 5s; its cache is at no version yet: \
+         listing objects failed: the connection was refused: nobody is there"
+    );
+    leaks.stop(&informer).await;
+}

@@ -1,0 +1,224 @@
+//! Who is told again of what has not changed, and when.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use informant::Handler;
+use informant::SharedInformer;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use tokio::time::Instant;
+
+use super::support::Builder;
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::QUEUES;
+use super::support::Source;
+use super::support::informer_with;
+use super::support::list;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::says;
+use super::support::seconds;
+use super::support::source;
+use crate::support::Logs;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn resyncing(every: Duration) -> impl Fn(Builder) -> Builder {
+    move |builder| builder.resync_every(every)
+}
+
+/// In which second after the start it heard how many resyncs.
+fn cadence(probe: &Probe<()>, start: Instant) -> Vec<(u128, usize)> {
+    let mut seconds: Vec<(u128, usize)> = Vec::new();
+    for (at, line) in probe.times(start) {
+        if !line.starts_with('R') {
+            continue;
+        }
+        match seconds.last_mut() {
+            Some((second, count)) if *second == at / 1000 => *count += 1,
+            Some(_) | None => seconds.push((at / 1000, 1)),
+        }
+    }
+    seconds
+}
+
+/// HC-11, SI-22, PL-10, PL-14, CT-15
+#[tokio::test(start_paused = true)]
+async fn each_handler_is_resynced_at_its_own_pace() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = source("10", &[("a", 1), ("b", 2)], open_watch());
+        let informer = informer_with(&source, |builder| queue(builder).resync_every(SECOND));
+        let (never, two, three) = (Probe::new(), Probe::new(), Probe::new());
+        informer.subscribe().never_resync().handler(never.clone()).unwrap();
+        informer.subscribe().resync_every(2 * SECOND).handler(two.clone()).unwrap();
+        informer.subscribe().resync_every(3 * SECOND).handler(three.clone()).unwrap();
+        let start = Instant::now();
+        informer.start();
+        seconds(6.5).await;
+
+        assert_eq!(cadence(&two, start), [(2, 2), (4, 2), (6, 2)]);
+        assert_eq!(cadence(&three, start), [(3, 2), (6, 2)]);
+        assert_eq!(never.take().len(), 3, "two adds and the end of them");
+        leaks.stop(&informer).await;
+    }
+}
+
+/// HC-12, SI-18, SI-19, SI-20, SI-21
+#[tokio::test(start_paused = true)]
+async fn periods_are_negotiated_until_the_start() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let add = |informer: &SharedInformer<()>, period: Duration| {
+        informer.subscribe().resync_every(period).handler(Handler::new()).unwrap().resync_period()
+    };
+    let source = source("10", &[], open_watch());
+    let informer = informer_with(&source, resyncing(3600 * SECOND));
+    assert_eq!(informer.add_handler(Handler::new()).unwrap().resync_period(), Some(3600 * SECOND));
+    assert_eq!(informer.resync_check_period(), Some(3600 * SECOND));
+    assert_eq!(add(&informer, Duration::from_millis(200)), Some(SECOND));
+    assert_eq!(informer.resync_check_period(), Some(SECOND));
+    assert_eq!(add(&informer, Duration::ZERO), None);
+
+    let informer = informer_with(&source, resyncing(10 * SECOND));
+    informer.start();
+    assert_eq!(add(&informer, 3 * SECOND), Some(10 * SECOND));
+    assert_eq!(add(&informer, 15 * SECOND), Some(15 * SECOND));
+    assert_eq!(informer.resync_check_period(), Some(10 * SECOND));
+    leaks.stop(&informer).await;
+
+    let informer = informer_with(&source, |builder| builder);
+    assert_eq!(add(&informer, 3 * SECOND), None);
+    assert_eq!(informer.resync_check_period(), None);
+    assert!(logs.take().contains("the informer does not resync, so nobody is"));
+}
+
+fn unchanged_relist(delay: Duration) -> Source {
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[("a", 1)]));
+    source.on_watch(ScriptedWatch::new().wait(delay).breaks(says(410, "Expired")));
+    source.on_list(list("20", &[("a", 1), ("b", 15)]));
+    source.on_watch(open_watch());
+    source
+}
+
+/// HC-09, SI-23, SI-24, as we want them: an unchanged object is no news.
+#[tokio::test(start_paused = true)]
+async fn an_unchanged_object_of_a_relist_reaches_only_handlers_with_a_resync_period() {
+    for queue in QUEUES {
+        for resync in [None, Some(12 * 3600 * SECOND)] {
+            let leaks = Leaks::watch();
+            let informer = informer_with(&unchanged_relist(SECOND), |builder| match resync {
+                None => queue(builder),
+                Some(period) => queue(builder).resync_every(period),
+            });
+            let (never, resynced) = (Probe::new(), Probe::new());
+            informer.subscribe().never_resync().handler(never.clone()).unwrap();
+            informer.add_handler(resynced.clone()).unwrap();
+            informer.start();
+            seconds(10.0).await;
+
+            assert_eq!(never.take(), ["A(a@1, initial)", "synced", "A(b@15)"]);
+            let expected: &[&str] = match resync {
+                None => &["A(a@1, initial)", "synced", "A(b@15)"],
+                Some(_) => &["A(a@1, initial)", "synced", "R(a@1)", "A(b@15)"],
+            };
+            assert_eq!(resynced.take(), expected);
+            leaks.stop(&informer).await;
+        }
+    }
+}
+
+/// A server that changes an object under the same version is believed by those who distrust versions.
+#[tokio::test(start_paused = true)]
+async fn who_distrusts_versions_hears_of_every_relisted_object() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let informer = informer_with(&unchanged_relist(SECOND), |builder| queue(builder).distrust_versions());
+        let probe = Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+        seconds(10.0).await;
+
+        assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→1)", "A(b@15)"]);
+        leaks.stop(&informer).await;
+    }
+}
+
+/// SI-22: an update that is told between two resyncs changes nothing about them.
+#[tokio::test(start_paused = true)]
+async fn a_resync_tells_the_newest_state_as_an_update_of_the_object_to_itself() {
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(Duration::from_millis(1500)).modified(ready("a", 11)).stays_open();
+    let informer = informer_with(&source("10", &[("a", 1)], watch), resyncing(SECOND));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let writing = Arc::clone(&heard);
+    // Without a closure for resyncs they are updates.
+    let handler = Handler::<()>::new().on_update(move |old, new| {
+        writing.lock().unwrap().push((format!("{old:?}→{new:?}"), Arc::ptr_eq(old, new)));
+    });
+    informer.add_handler(handler).unwrap();
+    informer.start();
+    seconds(2.5).await;
+
+    let heard = heard.lock().unwrap().clone();
+    let expected = [("a@1→a@1", true), ("a@1→a@11", false), ("a@11→a@11", true)];
+    assert_eq!(heard, expected.map(|(line, is_same)| (line.to_owned(), is_same)));
+    leaks.stop(&informer).await;
+}
+
+/// Nothing is resynced before the first list, and ticks that were missed do not come all at once.
+#[tokio::test(start_paused = true)]
+async fn resyncs_begin_when_the_informer_is_synced() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[("a", 1)]).after(Duration::from_millis(5500)));
+    source.on_watch(open_watch());
+    let informer = informer_with(&source, resyncing(SECOND));
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    let start = Instant::now();
+    informer.start();
+    seconds(8.2).await;
+
+    assert_eq!(cadence(&probe, start), [(6, 1), (7, 1), (8, 1)]);
+    leaks.stop(&informer).await;
+}
+
+/// SI-20: a handler that joins late is resynced from its own time on.
+#[tokio::test(start_paused = true)]
+async fn who_joins_late_is_resynced_a_period_after_it_joined() {
+    let leaks = Leaks::watch();
+    let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(SECOND));
+    let start = Instant::now();
+    informer.start();
+    seconds(2.5).await;
+    let probe = Probe::new();
+    informer.subscribe().resync_every(3 * SECOND).handler(probe.clone()).unwrap();
+    seconds(8.0).await;
+
+    assert_eq!(cadence(&probe, start), [(6, 1), (9, 1)]);
+    leaks.stop(&informer).await;
+}
+
+/// Resyncs go on while the queue is never empty.
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_does_not_hold_up_resyncs() {
+    let leaks = Leaks::watch();
+    let mut watch = ScriptedWatch::new();
+    for version in 11..5000 {
+        watch = watch.modified(ready("busy", version)).wait(Duration::from_millis(1));
+    }
+    let informer = informer_with(&source("10", &[("a", 1), ("busy", 2)], watch.stays_open()), resyncing(SECOND));
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    let start = Instant::now();
+    informer.start();
+    seconds(3.5).await;
+
+    assert_eq!(cadence(&probe, start), [(1, 2), (2, 2), (3, 2)]);
+    leaks.stop(&informer).await;
+}

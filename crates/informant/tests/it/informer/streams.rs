@@ -1,0 +1,173 @@
+//! Events for whoever asks for them.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use informant::Event;
+use informant::Origin;
+use informant::listwatch::ScriptedWatch;
+
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::informer;
+use super::support::informer_with;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::seconds;
+use super::support::settle;
+use super::support::source;
+use crate::support::Logs;
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_has_every_event_in_order_and_ends_with_the_informer() {
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(ready("a", 11)).deleted(ready("a", 12));
+    let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
+    let mut stream = informer.stream().unwrap();
+    informer.start();
+    let probe = Probe::new();
+    for _ in 0..4 {
+        probe.hear(&stream.next().await.unwrap());
+    }
+
+    assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→11)", "D(a@12)"]);
+    assert!(stream.next().now_or_never().is_none(), "nothing more yet");
+    leaks.stop(&informer).await;
+    assert!(stream.next().await.is_none());
+    assert!(stream.next().await.is_none(), "and so it stays");
+}
+
+/// SI-05: by asking for the next event, a reader says that it is done with those before.
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_synced_when_its_reader_has_asked_for_what_comes_after_the_initial_list() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let mut stream = informer.stream().unwrap();
+    informer.start();
+    let first = stream.next().await.unwrap();
+    assert!(matches!(first, Event::Added { origin: Origin::InitialList, .. }));
+    assert!(!stream.registration().is_synced());
+
+    assert!(matches!(stream.next().await, Some(Event::Synced)));
+
+    assert!(stream.registration().is_synced());
+    leaks.stop(&informer).await;
+}
+
+/// B10 of the past: whoever waits is woken, whatever comes and goes meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_waits_is_woken_also_if_all_it_is_woken_for_is_filtered_away() {
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second).added(ready("other", 11)).wait(second).added(ready("mine", 12));
+    let informer = informer(&source("10", &[], watch.stays_open()));
+    let mut stream = informer.subscribe().filter(|object| object.key().name() == "mine").stream().unwrap();
+    informer.start();
+    assert!(matches!(stream.next().await, Some(Event::Synced)));
+
+    let event = stream.next().await.unwrap();
+
+    assert_eq!(event.key().unwrap().name(), "mine");
+    leaks.stop(&informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_stream_unregisters_it() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let stream = informer.subscribe().named("reader").stream().unwrap();
+    let registration = stream.registration().clone();
+    informer.start();
+    informer.synced().await.unwrap();
+    assert_eq!(informer.status().handlers[0].name, "reader".into());
+
+    drop(stream);
+    settle().await;
+
+    assert!(registration.is_removed());
+    assert!(informer.status().handlers.is_empty());
+    registration.shut_down().await.unwrap();
+    assert!(registration.synced().await.is_err());
+    leaks.stop(&informer).await;
+}
+
+/// A removed stream ends, also for a reader that waits.
+#[tokio::test(start_paused = true)]
+async fn removing_a_stream_ends_it_for_whoever_waits() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[], open_watch()));
+    let mut stream = informer.stream().unwrap();
+    let registration = stream.registration().clone();
+    informer.start();
+    let reading = tokio::spawn(async move {
+        let mut count = 0;
+        while stream.next().await.is_some() {
+            count += 1;
+        }
+        count
+    });
+    settle().await;
+
+    registration.remove();
+
+    assert_eq!(reading.await.unwrap(), 1, "the end of the initial list");
+    leaks.stop(&informer).await;
+}
+
+/// CT-26
+#[tokio::test(start_paused = true)]
+async fn a_filter_turns_what_enters_into_adds_and_what_leaves_into_deletes() {
+    let leaks = Leaks::watch();
+    // Even versions pass.
+    let mut watch = ScriptedWatch::new().wait(Duration::from_secs(1));
+    for version in [12, 14, 15, 17, 18] {
+        watch = watch.modified(ready("a", version));
+    }
+    let watch = watch.deleted(ready("a", 19)).added(ready("b", 21)).deleted(ready("b", 22)).stays_open();
+    let informer = informer(&source("10", &[("a", 1), ("c", 2)], watch));
+    let is_even = |version: &str| version.parse::<u64>().unwrap() % 2 == 0;
+    let probe = Probe::new();
+    let stream = Probe::new();
+    let passes = move |object: &informant::Cached<()>| is_even(object.version().as_str());
+    informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    let mut events = informer.subscribe().filter(passes).stream().unwrap();
+    informer.start();
+    seconds(5.0).await;
+    while let Some(Some(event)) = events.next().now_or_never() {
+        stream.hear(&event);
+    }
+
+    // The last delete is told although the final state does not pass: the one that was told before did.
+    let expected = ["A(c@2, initial)", "synced", "A(a@12)", "U(a 12→14)", "D(a@14)", "A(a@18)", "D(a@19)"];
+    assert_eq!(probe.take(), expected);
+    assert_eq!(stream.take(), expected);
+    leaks.stop(&informer).await;
+}
+
+/// P8
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_panics_hides_one_event_and_harms_nothing_else() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer_with(&source("10", &[("a", 1), ("bad", 2), ("c", 3)], open_watch()), |builder| builder);
+    let passes = |object: &informant::Cached<()>| match object.key().name() {
+        "bad" => std::panic::resume_unwind(Box::new("so bad")),
+        _ => true,
+    };
+    let probe = Probe::new();
+    let handler = informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    let mut stream = informer.subscribe().named("reader").filter(passes).stream().unwrap();
+    informer.start();
+    handler.synced().await.unwrap();
+    let read = Probe::new();
+    while !stream.registration().is_synced() {
+        read.hear(&stream.next().await.unwrap());
+    }
+
+    assert_eq!(probe.take(), ["A(a@1, initial)", "A(c@3, initial)", "synced"]);
+    assert_eq!(read.take(), ["A(a@1, initial)", "A(c@3, initial)", "synced"]);
+    assert_eq!((handler.status().panics, stream.registration().status().panics), (1, 1));
+    assert!(logs.take().contains("a filter panicked"));
+    leaks.stop(&informer).await;
+}

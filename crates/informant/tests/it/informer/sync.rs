@@ -1,0 +1,138 @@
+//! Synced, and if not, why not.
+
+use std::time::Duration;
+
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::QUEUES;
+use super::support::informer;
+use super::support::informer_with;
+use super::support::list;
+use super::support::open_watch;
+use super::support::refused;
+use super::support::says;
+use super::support::seconds;
+use super::support::show_error;
+use super::support::source;
+
+fn forbidden() -> ScriptedSource<()> {
+    let source = ScriptedSource::new();
+    for _ in 0..100 {
+        source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    }
+    source
+}
+
+/// Decision 11: while it waits, the reason can be read.
+#[tokio::test(start_paused = true)]
+async fn while_it_is_not_synced_the_status_says_why() {
+    let leaks = Leaks::watch();
+    let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
+    informer.start();
+    seconds(5.0).await;
+
+    let status = informer.status();
+
+    assert!(!status.is_synced && status.is_stale() && !status.is_watching());
+    let error = status.source.last_error.unwrap();
+    assert_eq!(show_error(&*error), "listing objects failed: the server says: so it is (Forbidden, 403)");
+    leaks.stop(&informer).await;
+}
+
+/// Decision 11
+#[tokio::test(start_paused = true)]
+async fn waiting_with_a_time_limit_says_what_failed() {
+    let leaks = Leaks::watch();
+    let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
+    informer.start();
+
+    let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
+
+    assert_eq!(
+        show_error(&error),
+        "informer things is not synced after 10s: listing objects failed: the server says: so it is (Forbidden, 403)"
+    );
+    leaks.stop(&informer).await;
+    let error = informer.synced().await.unwrap_err();
+    assert!(
+        show_error(&error).starts_with("informer things stopped before it was synced: listing"),
+        "{}",
+        show_error(&error)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(60)));
+    let informer = informer(&source);
+    informer.start();
+
+    let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
+
+    assert_eq!(show_error(&error), "informer things is not synced after 10s; nothing has come, and nothing has failed");
+    leaks.stop(&informer).await;
+}
+
+/// ST-01, ST-03, ST-05, ST-07, SI-36, SI-37, P7: getter and future agree, without polling.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_at_the_moment_of_the_sync() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        source.on_list(ScriptedList::fails(refused()));
+        source.on_list(list("10", &[("a", 1)]));
+        source.on_watch(open_watch());
+        let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
+        let registration = informer.add_handler(Probe::new()).unwrap();
+        let start = tokio::time::Instant::now();
+        informer.start();
+        assert!(!informer.is_synced() && !registration.is_synced());
+
+        let (first, second, third) = tokio::join!(informer.synced(), informer.synced(), registration.synced());
+
+        assert!(first.is_ok() && second.is_ok() && third.is_ok());
+        assert!(informer.is_synced() && registration.is_synced());
+        assert_eq!((start.elapsed().as_secs_f64() * 10.0).round(), 8.0, "the moment of the second list");
+        leaks.stop(&informer).await;
+    }
+}
+
+/// ST-06, P7: a handler that joins while the first list is under way is synced by it.
+#[tokio::test(start_paused = true)]
+async fn who_joins_during_the_first_list_is_synced_with_it() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(5)));
+        source.on_watch(open_watch());
+        let informer = informer_with(&source, queue);
+        informer.start();
+        seconds(2.0).await;
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.clone()).unwrap();
+        assert!(!registration.is_synced());
+
+        registration.synced().await.unwrap();
+
+        assert_eq!(probe.take(), ["A(a@1, initial)", "synced"]);
+        leaks.stop(&informer).await;
+    }
+}
+
+/// SI-29
+#[tokio::test(start_paused = true)]
+async fn the_last_version_is_that_of_the_source_and_there_is_none_before_the_start() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[], open_watch()));
+    assert_eq!(informer.last_version(), None);
+    informer.start();
+    informer.synced().await.unwrap();
+    assert_eq!(informer.last_version(), Some("10".into()));
+    leaks.stop(&informer).await;
+    assert_eq!(informer.last_version(), Some("10".into()), "also after the end");
+}

@@ -1,0 +1,183 @@
+//! Everything can be seen: figures, spans, health.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Handler;
+use informant::SharedInformer;
+use informant::informer::InformerState;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use k8s_openapi::api::core::v1::ConfigMap;
+use metrics_util::debugging::DebugValue;
+use metrics_util::debugging::DebuggingRecorder;
+use metrics_util::debugging::Snapshotter;
+
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::informer;
+use super::support::informer_with;
+use super::support::list;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::says;
+use super::support::seconds;
+use super::support::settle;
+use super::support::source;
+use crate::reflector::kube_source::config_maps;
+use crate::reflector::support::config_map;
+use crate::reflector::support::server_at_10;
+use crate::support::Logs;
+
+/// All figures: `name{label=value,…}`, without the prefix, and what they are; of histograms how many values there are.
+fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
+    let shown = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
+        let (_, key) = key.into_parts();
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        let name = key.name().strip_prefix("informant_").unwrap().to_owned();
+        let value = match value {
+            DebugValue::Counter(count) => count as f64,
+            DebugValue::Gauge(level) => level.into_inner(),
+            DebugValue::Histogram(values) => values.len() as f64,
+        };
+        (format!("{name}{{{}}}", labels.join(",")), value)
+    });
+    shown.collect()
+}
+
+/// Decision 18, MX-01 to MX-05
+#[tokio::test(start_paused = true)]
+async fn figures_are_recorded_under_their_documented_names() {
+    let _logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[("a", 1), ("b", 2)]));
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second).modified(ready("a", 11)).wait(second).deleted(ready("b", 12));
+    source.on_watch(watch.wait(second).breaks(says(410, "Expired")));
+    source.on_list(list("20", &[("a", 11)]));
+    source.on_watch(open_watch());
+    // The recorder of this thread, when the figures are made.
+    let (informer, registration) = metrics::with_local_recorder(&recorder, || {
+        let informer = informer_with(&source, |builder| builder);
+        let handler = Handler::<()>::new().on_update(|_, _| std::panic::resume_unwind(Box::new("oh")));
+        let registration = informer.subscribe().named("h").handler(handler).unwrap();
+        (informer, registration)
+    });
+    informer
+        .add_index("odd", |object: &Cached<()>| match object.version().as_str() {
+            "11" => std::panic::resume_unwind(Box::new("odd")),
+            _ => None::<String>,
+        })
+        .unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    seconds(20.0).await;
+
+    let figures = figures_of(&snapshotter);
+
+    let of_informer = |name: &str| figures[&format!("{name}{{informer=things}}")];
+    assert_eq!(of_informer("cache_objects"), 1.0);
+    assert_eq!(of_informer("cache_version"), 20.0);
+    assert_eq!(of_informer("queue_depth"), 0.0);
+    assert_eq!(
+        (of_informer("lists_total"), of_informer("watches_total"), of_informer("rewinds_total")),
+        (2.0, 2.0, 0.0)
+    );
+    assert_eq!((of_informer("failing"), of_informer("quarantined_objects")), (0.0, 0.0));
+    assert_eq!(of_informer("index_panics_total"), 1.0);
+    assert_eq!(of_informer("batch_seconds"), 4.0, "the list, two events, the relist");
+    let events = |kind: &str| figures[&format!("events_total{{informer=things,type={kind}}}")];
+    assert_eq!([events("added"), events("updated"), events("deleted"), events("unchanged")], [2.0, 1.0, 1.0, 1.0]);
+    let of_handler = |name: &str| figures[&format!("{name}{{informer=things,handler=h}}")];
+    assert_eq!((of_handler("handler_backlog"), of_handler("handler_panics_total")), (0.0, 1.0));
+    assert!(of_handler("handler_seconds") >= 3.0);
+
+    // The page of the figures names all of them, and no others.
+    let page = include_str!("../../../src/metrics.rs");
+    let named: Vec<_> =
+        page.lines().filter_map(|line| line.strip_prefix("//! | `informant_")?.split('`').next()).collect();
+    let mut recorded: Vec<_> = figures.keys().map(|name| name.split('{').next().unwrap()).collect();
+    recorded.dedup();
+    let mut named_sorted = named.clone();
+    named_sorted.sort_unstable();
+    assert_eq!(recorded, named_sorted);
+
+    leaks.stop(&informer).await;
+    let figures = figures_of(&snapshotter);
+    assert_eq!(figures["cache_objects{informer=things}"], 0.0, "gauges of what has stopped are zero");
+}
+
+/// Decision 18
+#[tokio::test(start_paused = true)]
+async fn the_status_shows_a_healthy_informer_and_its_handlers() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+    let fresh = informer.status();
+    assert_eq!((fresh.state, fresh.is_stale(), fresh.last_event_age()), (InformerState::New, true, None));
+    informer.add_handler(Probe::new()).unwrap();
+    let stream = informer.subscribe().named("idle").stream().unwrap();
+    informer.start();
+    seconds(5.0).await;
+
+    let status = informer.status();
+
+    assert!(status.is_synced && status.is_watching() && !status.is_stale());
+    assert_eq!((status.objects, status.queued, status.version), (2, 0, Some("10".into())));
+    let handlers: Vec<_> = status.handlers.iter().map(|h| (&*h.name, h.is_synced, h.backlog, h.delivered)).collect();
+    assert_eq!(handlers, [("probe", true, 0, 3), ("idle", false, 3, 0)]);
+    drop(stream);
+    leaks.stop(&informer).await;
+    assert!(informer.status().is_stale());
+}
+
+/// Decision 18
+#[tokio::test(start_paused = true)]
+async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
+    let leaks = Leaks::watch();
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    let informer = SharedInformer::<ConfigMap>::builder(config_maps(&server)).on_error(|_| {}).build();
+    informer.start();
+    informer.synced().await.unwrap();
+    seconds(1.0).await;
+    assert!(!informer.status().is_stale());
+
+    server.inject(informant_apiserver::On::any(), informant_apiserver::Fault::Refuse);
+    server.compact();
+    seconds(3600.0).await;
+
+    let status = informer.status();
+    assert!(status.is_synced && status.is_stale() && !status.is_watching());
+    assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
+    assert_eq!(informer.lister().len(), 1, "what was known stays");
+    server.heal();
+    seconds(120.0).await;
+    assert!(!informer.status().is_stale());
+    drop(server);
+    informer.stop().await.unwrap();
+    drop(informer);
+    settle().await;
+    leaks.check();
+}
+
+/// Decision 18
+#[tokio::test(start_paused = true)]
+async fn what_is_logged_stands_in_the_span_of_its_informer() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    informer.start();
+    informer.synced().await.unwrap();
+    leaks.stop(&informer).await;
+
+    let log = logs.take();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    for (line, message) in lines.iter().zip(["started", "synced", "stopped"]) {
+        assert!(line.contains("INFO informer{kind=\"things\"}") && line.contains(message), "{line}");
+    }
+}
