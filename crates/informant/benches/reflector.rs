@@ -7,7 +7,6 @@
 
 mod support;
 
-use std::fs;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector;
 use kube::runtime::watcher;
 
+use self::support::cpu;
 use self::support::pipeline::Pipeline;
 use self::support::pipeline::run;
 use self::support::print_head;
@@ -47,12 +47,6 @@ impl Cost {
             per_relisted: self.per_relisted.min(other.per_relisted),
         }
     }
-}
-
-/// Of this thread, in microseconds.
-fn cpu() -> f64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1000.0
 }
 
 /// Runs in a thread of its own.

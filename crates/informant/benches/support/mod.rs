@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 
+pub mod feed;
 pub mod pipeline;
 pub mod static_server;
 
@@ -51,6 +52,12 @@ pub fn shuffled() -> Vec<usize> {
         numbers.swap(position, (state % (position as u64 + 1)) as usize);
     }
     numbers
+}
+
+/// CPU time of this thread, in microseconds.
+pub fn cpu() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1000.0
 }
 
 pub fn print_head(ours: &str, baseline: &str) {

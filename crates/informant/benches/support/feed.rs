@@ -1,0 +1,89 @@
+//! A source without a network: its objects are decoded already, and its events come when they are told to.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use futures_util::StreamExt;
+use informant::Cached;
+use informant::listwatch::ListPiece;
+use informant::listwatch::ListRequest;
+use informant::listwatch::ListStream;
+use informant::listwatch::ListWatch;
+use informant::listwatch::SourceError;
+use informant::listwatch::SourceEvent;
+use informant::listwatch::WatchPiece;
+use informant::listwatch::WatchRequest;
+use informant::listwatch::WatchStream;
+use tokio::sync::mpsc;
+
+use super::Content;
+use super::identity;
+
+/// Lists objects, then watches what is sent.
+#[derive(Clone)]
+pub struct Feed {
+    /// What the next list has: version, and how many objects at which version.
+    list: Arc<Mutex<(usize, usize, usize)>>,
+    events: Arc<Mutex<Option<mpsc::UnboundedReceiver<Order>>>>,
+}
+
+/// What the watch says.
+pub enum Order {
+    Events(Vec<SourceEvent<Content>>),
+    /// It ends so that everything is listed anew.
+    Expire(mpsc::UnboundedReceiver<Order>),
+}
+
+impl Feed {
+    pub fn new(objects: usize) -> (Self, mpsc::UnboundedSender<Order>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let feed = Self { list: Arc::new(Mutex::new((1, objects, 1))), events: Arc::new(Mutex::new(Some(receiver))) };
+        (feed, sender)
+    }
+
+    /// What the next list says: so many objects, all changed at this version.
+    pub fn relist(&self, objects: usize, version: usize) {
+        *self.list.lock().unwrap() = (version, objects, version);
+    }
+}
+
+pub fn cached(number: usize, version: usize) -> Cached<Content> {
+    let content = Content { node: (number % 1000) as u32, app: ((number + version) % 200) as u32 };
+    Cached::new(identity(number, version), content)
+}
+
+pub fn modified(number: usize, version: usize) -> SourceEvent<Content> {
+    SourceEvent::Modified(cached(number, version).into())
+}
+
+impl ListWatch<Content> for Feed {
+    async fn list(&self, _: ListRequest) -> Result<ListStream<Content>, SourceError> {
+        let (version, objects, at) = *self.list.lock().unwrap();
+        Ok(ListPiece::page(version.to_string().as_str(), (0..objects).map(|number| cached(number, at))))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<Content>, SourceError> {
+        let Some(orders) = self.events.lock().unwrap().take() else {
+            return Ok(futures_util::stream::pending().boxed());
+        };
+        let next = Arc::clone(&self.events);
+        let stream = futures_util::stream::unfold((orders, Vec::new().into_iter()), move |(mut orders, mut left)| {
+            let next = Arc::clone(&next);
+            async move {
+                loop {
+                    if let Some(event) = left.next() {
+                        return Some((Ok(WatchPiece::Event(event)), (orders, left)));
+                    }
+                    match orders.recv().await? {
+                        Order::Events(events) => left = events.into_iter(),
+                        Order::Expire(later) => {
+                            *next.lock().unwrap() = Some(later);
+                            return Some((Err(SourceError::expired()), (orders, left)));
+                        }
+                    }
+                }
+            }
+        });
+        Ok(stream.boxed())
+    }
+}
