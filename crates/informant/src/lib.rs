@@ -1,6 +1,40 @@
 //! Shared informers for Rust: one indexed, always-current local copy of a Kubernetes kind, for any number of readers.
 //!
-//! This crate is being built from the inside out. What is here is the foundation that informers stand on:
+//! ```
+//! use informant::{Cached, Handler, SharedInformer};
+//! use informant::listwatch::KubeSource;
+//! use informant_apiserver::ApiServer;
+//! use k8s_openapi::api::core::v1::Pod;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
+//! let server = ApiServer::new();
+//! let containers = json!([{"name": "main", "image": "web:1"}]);
+//! server.put("pods", json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"nodeName": "n1", "containers": containers}}))?;
+//! let client = kube::Client::new(server.service(), "default");
+//!
+//! let pods = SharedInformer::<Pod>::new(KubeSource::of_kind::<Pod>(client));
+//! let by_node = pods.add_index("node", |pod: &Cached<Pod>| pod.spec.as_ref()?.node_name.clone())?;
+//! let printer = pods.add_handler(
+//!     Handler::<Pod>::new()
+//!         .on_add(|pod, origin| println!("+ {} ({origin:?})", pod.key()))
+//!         .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+//!         .on_delete(|pod| println!("- {}", pod.key())),
+//! )?;
+//!
+//! pods.start();
+//! printer.synced().await?;
+//! assert_eq!(by_node.get("n1")[0].key().as_str(), "shop/web");
+//! pods.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The parts
+//!
+//! An informer is made of stages, and each can be used by itself:
 //!
 //! | stage | what | where |
 //! | --- | --- | --- |
@@ -8,47 +42,14 @@
 //! | listwatch | lists and watches a source, such as the Kubernetes API, and keeps a queue in step with it | [`listwatch::Reflector`], [`listwatch::KubeSource`] |
 //! | queue | changes wait until they are processed; what is in flight still counts | [`queue::DeltaFifo`], [`queue::InOrderFifo`] |
 //! | store | the cache, with indexes that can be added at any time | [`store::Indexer`], [`store::Lister`], [`store::Index`] |
+//! | subscribers | everybody who follows the cache hears of every change, each at their own pace | [`EventHandler`], [`EventStream`], [`Registration`] |
+//! | informer | joins all of it | [`SharedInformer`], [`informer::Controller`] |
 //!
-//! The informers that join all of it come next.
+//! # Objects that nobody reads are not decoded
 //!
-//! # From bytes to lookups
-//!
-//! ```
-//! use std::sync::Arc;
-//! use informant::{Cached, Delta, Lazy, Scanner};
-//! use informant::queue::DeltaFifo;
-//! use informant::store::{Indexer, WriteBatch};
-//! use k8s_openapi::api::core::v1::Pod;
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // The cache, and an index over what the pods' labels say.
-//! let cache = Indexer::<Lazy<Pod>>::new();
-//! let by_app = cache.add_index("app", |pod: &Cached<Lazy<Pod>>| {
-//!     pod.labels().get("app").cloned()
-//! })?;
-//!
-//! // A change arrives as bytes, and waits.
-//! let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
-//! let json = br#"{"metadata":{"namespace":"shop","name":"web","resourceVersion":"7","labels":{"app":"web"}}}"#;
-//! queue.add(Scanner::of_kind::<Pod>().scan(json)?.decode()?);
-//!
-//! // Whoever processes it takes a receipt, and answers it when the cache has it.
-//! let receipt = queue.drain().await?;
-//! let mut batch = WriteBatch::new();
-//! for taken in receipt.items() {
-//!     match taken.deltas().newest() {
-//!         Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
-//!         Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => batch.upsert(pod.clone()),
-//!     }
-//! }
-//! cache.apply(batch);
-//! receipt.done();
-//!
-//! assert_eq!(by_app.get("web")[0].key().as_str(), "shop/web");
-//! # Ok(())
-//! # }
-//! ```
+//! `SharedInformer<Pod>` holds decoded pods. `SharedInformer<Lazy<Pod>>` holds their compact JSON, a sixth of that, and decodes
+//! only what somebody [asks for](Lazy::get), or [just the fields](Lazy::peek) that an index needs. A struct of your own with
+//! the fields that you read is a third way: see [`Object`].
 //!
 //! # Kubernetes versions
 //!

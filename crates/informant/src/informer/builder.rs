@@ -269,7 +269,7 @@ async fn run_all<O, L, Q>(
 {
     // Also if this is dropped, with its runtime.
     let _ending = Ending(Arc::clone(&core));
-    info!("started");
+    info!(kind = &*core.name, "started");
     {
         let working = async {
             let working = controller::run(reflector, &queue, &mut turns);
@@ -282,17 +282,19 @@ async fn run_all<O, L, Q>(
             Either::Right((ended, _)) => {
                 let crash = match ended {
                     Ok(()) => "its queue was closed".to_owned(),
-                    Err(panic) => format!("its source panicked: {}", panics::message_of(&*panic)),
+                    Err(panic) => format!("panicked: {}", panics::message_of(&*panic)),
                 };
-                error!(error = crash, "the informer cannot go on");
+                error!(kind = &*core.name, error = crash, "the informer cannot go on");
                 let _ = core.crash.set(crash.into());
             }
         }
     }
     queue.end();
+    // What still waits is dropped before the end is told.
+    drop((queue, turns));
     core.close();
     core.workers.ended().await;
-    info!("stopped");
+    info!(kind = &*core.name, "stopped");
 }
 
 /// Keeps the figures of the source up to date.

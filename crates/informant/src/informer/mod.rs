@@ -3,8 +3,8 @@
 //! - **In:** a source.
 //! - **Out:** a [`SharedInformer`]: an indexed cache that handlers can follow.
 //!
-//! The [`controller`] runs a reflector, takes what waits in its queue, and in one [`turn`] writes the cache and tells everybody
-//! ([`apply`] has the rules). [`Controller`] is the same loop around a function of the user's.
+//! The `controller` runs a reflector, takes what waits in its queue, and in one `turn` writes the cache and tells everybody
+//! (`apply` has the rules). [`Controller`] is the same loop around a function of the user's.
 
 mod apply;
 mod builder;

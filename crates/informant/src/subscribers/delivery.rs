@@ -42,8 +42,9 @@ where
     O: Send + Sync + 'static,
     H: EventHandler<O>,
 {
-    // Also if this is dropped half-way.
+    // Also if this is dropped half-way; and the handler is dropped before its end is told.
     let _ending = Ending(Arc::clone(&listener));
+    let handler = handler;
     listener.serve();
     let mut pace = Pace::default();
     while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
@@ -113,10 +114,13 @@ where
     let begun = Instant::now();
     let mut claimed = None;
     let mut calls = 0;
+    let mut is_more = true;
     let called = panics::catch(|| {
         let _calling = Calling::begin(listener.caller);
-        while calls < pace.calls {
-            claimed = chunk.get(listener.claims.claim());
+        while is_more && calls < pace.calls {
+            let position = listener.claims.claim();
+            is_more = position + 1 < chunk.len();
+            claimed = chunk.get(position);
             let Some(notice) = claimed else { break };
             calls += 1;
             tell(listener, handler, notice);
@@ -148,15 +152,12 @@ where
         }
         // An error says that the time is over, and that nobody closed the listener.
         let _ = timeout(AFTER_PANIC, listener.closed()).await;
-        return ControlFlow::Continue(());
     }
-    match claimed {
-        None => ControlFlow::Break(()),
-        Some(_) => {
-            yield_now().await;
-            ControlFlow::Continue(())
-        }
+    if !is_more {
+        return ControlFlow::Break(());
     }
+    yield_now().await;
+    ControlFlow::Continue(())
 }
 
 fn tell<O, H: EventHandler<O>>(listener: &Listener<O>, handler: &H, notice: &Notice<O>) {

@@ -4,8 +4,8 @@
 //! - **Out:** calls of [`EventHandler`]s and items of [`EventStream`]s.
 //! - **Knows nothing of:** servers, queues, the cache itself.
 //!
-//! The [`SharedProcessor`] gives each batch to every [`Listener`]. A listener has a [`buffer`] of its own, in which what
-//! waits may be [merged](merge), and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
+//! The `SharedProcessor` gives each batch to every `Listener`. A listener has a `buffer` of its own, in which what
+//! waits may be merged, and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
 //! slow, or panics, harms nobody but itself.
 
 mod buffer;

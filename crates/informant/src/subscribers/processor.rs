@@ -98,6 +98,8 @@ impl<O> SharedProcessor<O> {
             listener.push(Arc::from([Notice::Synced]));
         }
         let resync = self.check.grant(wish);
+        // Those who have left, also if there is never anything to tell.
+        self.followers.retain(|follower| !follower.listener.is_closed());
         let follower = Follower { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
         self.followers.push(follower);
         Joined { listener, resync }

@@ -30,6 +30,7 @@ struct State {
 
 struct Worker {
     name: Arc<str>,
+    is_over: Box<dyn Fn() -> bool + Send>,
     kind: WorkerKind,
     work: BoxFuture<'static, ()>,
 }
@@ -48,14 +49,19 @@ impl Workers {
         H: EventHandler<O>,
     {
         let name = Arc::clone(listener.name());
+        let followed = Arc::clone(&listener);
         let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
         let work = Box::pin(delivery::run(listener, handler).instrument(span));
-        let worker = Worker { name, kind, work };
+        let worker = Worker { name, is_over: Box::new(move || followed.is_closed()), kind, work };
         let mut state = self.state.lock();
         match state.runtime.clone() {
             Some(runtime) => state.run(worker, &runtime),
             None => state.waiting.push(worker),
         }
+        // Those who have left before the start. Dropping a handler is the user's code.
+        let left: Vec<_> = state.waiting.extract_if(.., |worker| (worker.is_over)()).collect();
+        drop(state);
+        drop(left);
     }
 
     /// Those that were added before begin to work, and those that come later do so at once.
@@ -82,7 +88,7 @@ impl State {
     fn run(&mut self, worker: Worker, runtime: &Handle) {
         // Those who have left.
         while self.running.try_join_next().is_some() {}
-        let Worker { name, kind, work } = worker;
+        let Worker { name, is_over: _, kind, work } = worker;
         match kind {
             WorkerKind::Task => {
                 self.running.spawn_on(work, runtime);

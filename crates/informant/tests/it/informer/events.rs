@@ -287,7 +287,7 @@ impl EventHandler<()> for Looker {
     }
 }
 
-/// P3, CT-09, CT-11, CT-17
+/// P3, CT-09, CT-11, CT-17, HC-36
 #[tokio::test(start_paused = true)]
 async fn the_cache_has_all_of_a_batch_before_a_handler_hears_of_any_of_it() {
     for queue in QUEUES {

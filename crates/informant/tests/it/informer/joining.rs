@@ -1,12 +1,13 @@
 //! Who joins when: everything is heard exactly once.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use informant::Cached;
 use informant::Handler;
+use informant::Registration;
 use informant::SharedInformer;
 use informant::informer::AddHandlerError;
 use informant::listwatch::ScriptedWatch;
@@ -50,22 +51,20 @@ async fn who_joins_late_hears_of_everything_that_is_there_and_then_of_every_chan
 async fn an_informer_is_synced_before_its_handlers_have_heard_of_it() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let gate = Arc::new(AtomicBool::new(false));
-    let was_synced = Arc::clone(&gate);
-    let slot = Arc::new(std::sync::OnceLock::<SharedInformer<()>>::new());
-    let looked_at = Arc::clone(&slot);
+    let slot = Arc::new(OnceLock::<(SharedInformer<()>, Registration)>::new());
+    let (own, seen) = (Arc::clone(&slot), Arc::new(Mutex::new(None)));
+    let told = Arc::clone(&seen);
     let handler = Handler::<()>::new().on_add(move |_, _| {
-        was_synced.store(looked_at.get().unwrap().is_synced(), Ordering::SeqCst);
+        let (informer, registration) = own.get().unwrap();
+        *told.lock().unwrap() = Some((informer.is_synced(), registration.is_synced()));
     });
     let registration = informer.add_handler(handler).unwrap();
-    slot.set(informer.clone()).unwrap();
+    slot.set((informer.clone(), registration.clone())).unwrap();
     informer.start();
 
-    informer.synced().await.unwrap();
-    let before = registration.is_synced();
     registration.synced().await.unwrap();
 
-    assert!(!before && gate.load(Ordering::SeqCst));
+    assert_eq!(*seen.lock().unwrap(), Some((true, false)));
     leaks.stop(&informer).await;
 }
 
@@ -141,7 +140,7 @@ async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
     let second = Duration::from_secs(1);
     let watch = ScriptedWatch::new().wait(second).added(ready("b", 11)).wait(second).added(ready("c", 12));
     let informer = informer(&source("10", &[], watch.stays_open()));
-    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let heard = Arc::new(Mutex::new(Vec::new()));
     let writing = Arc::clone(&heard);
     let handler = Arc::new(Handler::<()>::new().on_add(move |object: &Arc<Cached<()>>, _| {
         writing.lock().unwrap().push(format!("{object:?}"));
@@ -188,7 +187,7 @@ async fn nobody_can_join_after_the_end() {
 async fn an_index_function_cannot_add_handlers() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let refused = Arc::new(std::sync::Mutex::new(None));
+    let refused = Arc::new(Mutex::new(None));
     let (inside, told) = (informer.clone(), Arc::clone(&refused));
     informer
         .add_index("odd", move |_: &Cached<()>| {

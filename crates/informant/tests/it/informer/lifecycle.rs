@@ -402,7 +402,7 @@ async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
 
     let error = informer.synced().await.unwrap_err();
 
-    let said = "informer trouble stopped before it was synced: its source panicked: no such luck";
+    let said = "informer trouble stopped before it was synced: panicked: no such luck";
     assert_eq!(show_error(&error), said);
     assert!(registration.synced().await.is_err());
     until(|| informer.state() == InformerState::Stopped).await;
