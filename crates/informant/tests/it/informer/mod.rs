@@ -6,6 +6,7 @@ mod histories;
 mod joining;
 mod lifecycle;
 mod listeners;
+mod parallel;
 mod reads;
 mod resync;
 mod streams;
