@@ -2,7 +2,7 @@
 //!
 //! | name | kind | labels | what |
 //! | --- | --- | --- | --- |
-//! | `informant_queue_depth` | gauge | informer | objects (or changes, in order) that wait to be applied |
+//! | `informant_queue_depth` | gauge | informer | objects (or changes, in order) that wait to be applied, or are being applied |
 //! | `informant_batch_seconds` | histogram | informer | time to apply one batch and hand it to all handlers |
 //! | `informant_events_total` | counter | informer, type (`added`, `updated`, `deleted`, `unchanged`) | changes of the cache |
 //! | `informant_cache_objects` | gauge | informer | objects in the cache |
@@ -17,9 +17,12 @@
 //! | `informant_handler_seconds` | histogram | informer, handler | time that a handler spent on one batch |
 //! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
 //!
-//! The recorder must be installed before an informer is built. Gauges of an informer that has stopped are zero.
+//! The recorder must be installed before an informer is built. Gauges of an informer that has stopped are zero. Handlers of one
+//! name are told apart by a number. Of streams there is no time: what is done with their events is not known here.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use metrics::Counter;
@@ -38,9 +41,9 @@ pub(crate) struct InformerMetrics {
     unchanged: Counter,
     objects: Gauge,
     version: Gauge,
-    lists: Counter,
-    watches: Counter,
-    rewinds: Counter,
+    lists: Growing,
+    watches: Growing,
+    rewinds: Growing,
     failing: Gauge,
     quarantined: Gauge,
     index_panics: Counter,
@@ -53,6 +56,34 @@ pub(crate) struct Tally {
     pub(crate) updated: u64,
     pub(crate) deleted: u64,
     pub(crate) unchanged: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.added += other.added;
+        self.updated += other.updated;
+        self.deleted += other.deleted;
+        self.unchanged += other.unchanged;
+    }
+}
+
+/// A counter that is told how far it is. Another informer of the same name counts on.
+struct Growing {
+    counter: Counter,
+    reached: AtomicU64,
+}
+
+impl Growing {
+    fn new(counter: Counter) -> Self {
+        Self { counter, reached: AtomicU64::new(0) }
+    }
+
+    fn grow_to(&self, count: u64) {
+        let before = self.reached.fetch_max(count, Ordering::Relaxed);
+        if count > before {
+            self.counter.increment(count - before);
+        }
+    }
 }
 
 /// Figures of one handler.
@@ -76,9 +107,9 @@ impl InformerMetrics {
             unchanged: events("unchanged"),
             objects: metrics::gauge!("informant_cache_objects", "informer" => name()),
             version: metrics::gauge!("informant_cache_version", "informer" => name()),
-            lists: metrics::counter!("informant_lists_total", "informer" => name()),
-            watches: metrics::counter!("informant_watches_total", "informer" => name()),
-            rewinds: metrics::counter!("informant_rewinds_total", "informer" => name()),
+            lists: Growing::new(metrics::counter!("informant_lists_total", "informer" => name())),
+            watches: Growing::new(metrics::counter!("informant_watches_total", "informer" => name())),
+            rewinds: Growing::new(metrics::counter!("informant_rewinds_total", "informer" => name())),
             failing: metrics::gauge!("informant_failing", "informer" => name()),
             quarantined: metrics::gauge!("informant_quarantined_objects", "informer" => name()),
             index_panics: metrics::counter!("informant_index_panics_total", "informer" => name()),
@@ -101,6 +132,11 @@ impl InformerMetrics {
         }
     }
 
+    /// So much is about to be applied.
+    pub(crate) fn taken(&self, items: usize) {
+        self.queue_depth.set(items as f64);
+    }
+
     /// How much waits, and what the cache has.
     pub(crate) fn levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
         self.queue_depth.set(queued as f64);
@@ -112,9 +148,9 @@ impl InformerMetrics {
 
     /// How the source is doing.
     pub(crate) fn source(&self, lists: u64, watches: u64, rewinds: u64, is_failing: bool, quarantined: usize) {
-        self.lists.absolute(lists);
-        self.watches.absolute(watches);
-        self.rewinds.absolute(rewinds);
+        self.lists.grow_to(lists);
+        self.watches.grow_to(watches);
+        self.rewinds.grow_to(rewinds);
         self.failing.set(f64::from(u8::from(is_failing)));
         self.quarantined.set(quarantined as f64);
     }
@@ -142,9 +178,8 @@ impl HandlerMetrics {
     }
 
     /// A chunk was delivered.
-    pub(crate) fn chunk(&self, took: Duration, waiting: usize) {
+    pub(crate) fn chunk(&self, took: Duration) {
         self.seconds.record(took.as_secs_f64());
-        self.backlog(waiting);
     }
 
     pub(crate) fn panicked(&self) {

@@ -34,7 +34,10 @@ pub(super) struct Rules {
 
 /// What happened to the cache.
 pub(super) struct Outcome<O> {
-    pub(super) notices: Vec<Notice<O>>,
+    /// What belongs to the initial list.
+    pub(super) initial: Vec<Notice<O>>,
+    /// What came after it.
+    pub(super) live: Vec<Notice<O>>,
     pub(super) tally: Tally,
     pub(super) index_panics: usize,
 }
@@ -93,7 +96,7 @@ pub(super) fn apply_changes<O>(
     _: &Lister<O>,
     rules: Rules,
 ) -> Outcome<O> {
-    let mut outcome = Outcome::new(Vec::new(), 0);
+    let mut outcome = Outcome::default();
     let mut plan = Plan::with_capacity(items.len());
     for taken in items {
         match taken.change() {
@@ -116,12 +119,12 @@ pub(super) fn apply_changes<O>(
 fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
     let Applied { replacements, index_panics } =
         cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
-    let mut notices = Vec::with_capacity(replacements.len());
+    let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
     for replacement in replacements {
         let said = if replacement.new.is_some() { Said::There(origin) } else { Said::Gone(None) };
-        tell(said, replacement, rules, &mut notices);
+        outcome.tell(said, replacement, rules);
     }
-    Outcome::new(notices, index_panics.len())
+    outcome
 }
 
 /// What is stored, if it is as good as this.
@@ -151,88 +154,98 @@ impl<O> Plan<O> {
     fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
         if let Some(version) = version {
             self.writes.at(version.clone());
-        } else if self.writes.is_empty() {
-            return Outcome::new(self.said.into_iter().filter_map(Said::unchanged).collect(), 0);
         }
-        let Applied { replacements, index_panics } = cache.apply(self.writes);
+        if rules.trusts_versions {
+            self.writes.keep_same_states();
+        }
+        let Applied { replacements, index_panics } = match self.writes.is_empty() && version.is_none() {
+            true => Applied { replacements: Vec::new(), index_panics: Vec::new() },
+            false => cache.apply(self.writes),
+        };
         let mut replacements = replacements.into_iter();
-        let mut notices = Vec::with_capacity(self.said.len());
+        let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
         for said in self.said {
             match said {
-                Said::Same(object) => notices.push(Notice::Unchanged(object)),
+                Said::Same(object) => outcome.push(Notice::Unchanged(object)),
                 said @ (Said::There(_) | Said::Gone(_)) => {
                     if let Some(replacement) = replacements.next() {
-                        tell(said, replacement, rules, &mut notices);
+                        outcome.tell(said, replacement, rules);
                     }
                 }
             }
         }
-        Outcome::new(notices, index_panics.len())
-    }
-}
-
-impl<O> Said<O> {
-    fn unchanged(self) -> Option<Notice<O>> {
-        match self {
-            Self::Same(object) => Some(Notice::Unchanged(object)),
-            Self::There(_) | Self::Gone(_) => None,
-        }
-    }
-}
-
-/// What one write means to whoever was told of everything before.
-fn tell<O>(said: Said<O>, replacement: Replacement<O>, rules: Rules, notices: &mut Vec<Notice<O>>) {
-    let Replacement { old, new } = replacement;
-    match (said, old, new) {
-        (Said::There(origin), None, Some(object)) => notices.push(Notice::Added { object, origin }),
-        (Said::There(origin), Some(old), Some(new)) => {
-            if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {
-                let deleted = Deleted::Missed { last_known: Arc::clone(&old) };
-                notices.push(Notice::Deleted { deleted, last: old });
-                notices.push(Notice::Added { object: new, origin });
-            } else if Arc::ptr_eq(&old, &new) || rules.are_same(&old, &new) {
-                notices.push(Notice::Unchanged(new));
-            } else {
-                notices.push(Notice::Updated { old, new });
-            }
-        }
-        (Said::Gone(deleted), Some(last), None) => {
-            // Of another life, its end was not seen.
-            let deleted = deleted.filter(|deleted| last.identity().may_be_same_life(deleted.object().uid()));
-            let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: Arc::clone(&last) });
-            notices.push(Notice::Deleted { deleted, last });
-        }
-        // Nobody was told of it, so nobody has to hear that it is gone.
-        (Said::Gone(_), None, None) => {}
-        (Said::Same(object), _, _) => notices.push(Notice::Unchanged(object)),
-        (Said::There(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("a write does what it says"),
-    }
-}
-
-impl Rules {
-    fn are_same<O>(self, old: &Cached<O>, new: &Cached<O>) -> bool {
-        self.trusts_versions && old.identity().is_same_state(new.identity())
+        outcome
     }
 }
 
 impl<O> Outcome<O> {
-    fn new(notices: Vec<Notice<O>>, index_panics: usize) -> Self {
-        let mut tally = Tally::default();
-        for notice in &notices {
-            match notice {
-                Notice::Added { .. } => tally.added += 1,
-                Notice::Updated { .. } => tally.updated += 1,
-                Notice::Unchanged(_) => tally.unchanged += 1,
-                Notice::Deleted { .. } => tally.deleted += 1,
-                Notice::Synced => {}
+    /// What one write means to whoever was told of everything before.
+    fn tell(&mut self, said: Said<O>, replacement: Replacement<O>, rules: Rules) {
+        let Replacement { old, new } = replacement;
+        match (said, old, new) {
+            (Said::There(origin), None, Some(object)) => self.push(Notice::Added { object, origin }),
+            (Said::There(origin), Some(old), Some(new)) => {
+                if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {
+                    let deleted = Deleted::Missed { last_known: Arc::clone(&old) };
+                    self.push(Notice::Deleted { deleted, last: old });
+                    self.push(Notice::Added { object: new, origin });
+                } else if Arc::ptr_eq(&old, &new) {
+                    self.push(Notice::Unchanged(new));
+                } else {
+                    self.push(Notice::Updated { old, new });
+                }
             }
+            (Said::Gone(deleted), Some(last), None) => {
+                // Of another life, its end was not seen.
+                let deleted = deleted.filter(|deleted| last.identity().may_be_same_life(deleted.object().uid()));
+                let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: Arc::clone(&last) });
+                self.push(Notice::Deleted { deleted, last });
+            }
+            // Nobody was told of it, so nobody has to hear that it is gone.
+            (Said::Gone(_), None, None) => {}
+            (Said::Same(object), _, _) => self.push(Notice::Unchanged(object)),
+            (Said::There(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("a write does what it says"),
         }
-        Self { notices, tally, index_panics }
+    }
+
+    fn push(&mut self, notice: Notice<O>) {
+        let count = match &notice {
+            Notice::Added { .. } => &mut self.tally.added,
+            Notice::Updated { .. } => &mut self.tally.updated,
+            Notice::Unchanged(_) => &mut self.tally.unchanged,
+            Notice::Deleted { .. } => &mut self.tally.deleted,
+            Notice::Synced => return,
+        };
+        *count += 1;
+        match &notice {
+            Notice::Added { origin: Origin::InitialList, .. } => self.initial.push(notice),
+            Notice::Added { origin: Origin::Live, .. }
+            | Notice::Updated { .. }
+            | Notice::Unchanged(_)
+            | Notice::Deleted { .. }
+            | Notice::Synced => self.live.push(notice),
+        }
     }
 
     fn and(mut self, other: Self) -> Self {
-        self.notices.extend(other.notices);
-        Self::new(self.notices, self.index_panics + other.index_panics)
+        self.initial.extend(other.initial);
+        self.live.extend(other.live);
+        self.tally.add(other.tally);
+        self.index_panics += other.index_panics;
+        self
+    }
+}
+
+impl Rules {
+    /// Whether the stored object is as good as the one that came.
+    fn are_same<O>(self, stored: &Cached<O>, came: &Cached<O>) -> bool {
+        self.trusts_versions && stored.identity().is_same_state(came.identity())
+    }
+}
+
+impl<O> Default for Outcome<O> {
+    fn default() -> Self {
+        Self { initial: Vec::new(), live: Vec::new(), tally: Tally::default(), index_panics: 0 }
     }
 }
 

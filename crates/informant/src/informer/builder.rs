@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::future::Either;
 use futures_util::future::select;
+use tokio::runtime::Handle;
 use tracing::Instrument;
 use tracing::error;
 use tracing::info;
@@ -28,17 +29,21 @@ use super::turn::Ticks;
 use super::turn::Turns;
 use crate::Object;
 use crate::listwatch::Activity;
+use crate::listwatch::Hear;
 use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::Reflector;
 use crate::listwatch::ReflectorBuilder;
 use crate::listwatch::ReflectorHandle;
+use crate::listwatch::Transform;
 use crate::panics;
 use crate::queue::DeltaFifo;
 use crate::queue::InOrderFifo;
 use crate::store::Indexer;
 use crate::subscribers::SharedProcessor;
+use crate::subscribers::as_work_of;
+use crate::subscribers::do_as;
 
 /// Settings of a [`SharedInformer`].
 pub struct InformerBuilder<O, L> {
@@ -149,24 +154,22 @@ where
         let name = name.unwrap_or_else(|| reflector.resource().into());
         let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
         let core = Core::new(name, indexer, SharedProcessor::new(resync));
-        SharedInformer::unstarted(core, Box::new(Unstarted { reflector: Some(reflector), plan }))
+        SharedInformer::unstarted(core, Box::new(Unstarted { reflector, plan }))
     }
 }
 
 /// What can still be changed of an informer that has not started.
 pub(super) trait Startable<O>: Send {
-    fn set_transform(&mut self, transform: Transform<O>);
-    fn set_on_error(&mut self, hear: OnError);
-    /// All of its work, until it is stopped.
-    fn run(self: Box<Self>, core: Arc<Core<O>>) -> BoxFuture<'static, ()>;
+    /// Gives the one before.
+    fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>>;
+    /// Gives the one before.
+    fn set_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>>;
+    /// All of its work, until it is stopped. However that ends, also if it never begins, the informer ends with it.
+    fn run(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()>;
 }
 
-pub(super) type Transform<O> = Box<dyn Fn(&mut O) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync>;
-pub(super) type OnError = Box<dyn Fn(&ListWatchError) + Send + Sync>;
-
 struct Unstarted<O, L> {
-    /// Not there only while it is being changed.
-    reflector: Option<ReflectorBuilder<O, L, ()>>,
+    reflector: ReflectorBuilder<O, L, ()>,
     plan: Plan,
 }
 
@@ -175,17 +178,16 @@ where
     O: Send + Sync + 'static,
     L: ListWatch<O>,
 {
-    fn set_transform(&mut self, transform: Transform<O>) {
-        self.reflector = self.reflector.take().map(|reflector| reflector.transform(transform));
+    fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>> {
+        self.reflector.swap_transform(transform)
     }
 
-    fn set_on_error(&mut self, hear: OnError) {
-        self.reflector = self.reflector.take().map(|reflector| reflector.on_error(hear));
+    fn set_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>> {
+        self.reflector.swap_on_error(hear)
     }
 
-    fn run(self: Box<Self>, core: Arc<Core<O>>) -> BoxFuture<'static, ()> {
-        let Self { reflector, plan } = *self;
-        let Some(mut reflector) = reflector else { return Box::pin(std::future::ready(())) };
+    fn run(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()> {
+        let Self { mut reflector, plan } = *self;
         let known = Arc::new(core.lister.clone());
         if plan.rules.trusts_versions {
             reflector = reflector.known_objects(known.clone());
@@ -197,13 +199,13 @@ where
                 let queue = DeltaFifo::builder().known_objects(known).name(name).build();
                 let parts =
                     Parts { queue, length: DeltaFifo::len, is_synced: DeltaFifo::is_synced, apply: apply_taken };
-                Box::pin(parts.run(reflector, core, plan.rules))
+                Box::pin(parts.run(reflector, core, plan.rules, runtime))
             }
             true => {
                 let queue = InOrderFifo::builder().name(name).build();
                 let parts =
                     Parts { queue, length: InOrderFifo::len, is_synced: InOrderFifo::is_synced, apply: apply_changes };
-                Box::pin(parts.run(reflector, core, plan.rules))
+                Box::pin(parts.run(reflector, core, plan.rules, runtime))
             }
         }
     }
@@ -228,6 +230,7 @@ where
         reflector: ReflectorBuilder<O, L, ()>,
         core: Arc<Core<O>>,
         rules: Rules,
+        runtime: &Handle,
     ) -> impl Future<Output = ()> + Send + 'static + use<O, Q, L> {
         let Self { queue, length, is_synced, apply } = self;
         let reflector = reflector.with_destination(queue.clone()).build();
@@ -236,11 +239,13 @@ where
         let source = Source { reflector: handle.clone(), queued: Box::new(move || length(&looked_at)) };
         // It is started once, so it is set once.
         let _ = core.source.set(source);
-        let check = core.in_turn(|processor| {
-            processor.start();
-            processor.check_period()
+        // In a turn, so that nobody who joins meanwhile is left without a worker.
+        let _ = core.in_turn(|processor| {
+            core.workers.start(runtime);
+            let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
+            works.for_each(|work| core.workers.run(work));
         });
-        let ticks = check.ok().flatten().and_then(Ticks::every);
+        let ticks = core.check_period().and_then(Ticks::every);
         let turns = Turns {
             core: Arc::clone(&core),
             reflector: handle.clone(),
@@ -249,9 +254,10 @@ where
             apply,
             rules,
             ticks,
+            rewinds: 0,
         };
         let span = tracing::info_span!("informer", kind = &*core.name);
-        run_all(reflector, queue, turns, handle, core).instrument(span)
+        run_all(reflector, queue, turns, handle, Ending(core)).instrument(span)
     }
 }
 
@@ -261,40 +267,46 @@ async fn run_all<O, L, Q>(
     queue: Q,
     mut turns: Turns<O, Q>,
     handle: ReflectorHandle,
-    core: Arc<Core<O>>,
+    ending: Ending<O>,
 ) where
     O: Send + Sync + 'static,
     L: ListWatch<O>,
     Q: ControllerQueue<O>,
+    Q::Taken: Send + Sync,
+    Q::Ticket: Send + Sync,
 {
-    // Also if this is dropped, with its runtime.
-    let _ending = Ending(Arc::clone(&core));
-    info!(kind = &*core.name, "started");
-    {
-        let working = async {
+    let core = Arc::clone(&ending.0);
+    let (kind, caller) = (&*core.name, core.caller());
+    info!(kind, "started");
+    // It owns all that works, so that nothing of it is left when it is dropped.
+    let shown = Arc::clone(&core);
+    let mut working = Box::pin(as_work_of(
+        caller,
+        Box::pin(async move {
             let working = controller::run(reflector, &queue, &mut turns);
-            select(pin!(working), pin!(show(handle, &core))).await;
-        };
-        let running = AssertUnwindSafe(working).catch_unwind();
-        let stopping = core.stop.wait();
-        match select(pin!(stopping), pin!(running)).await {
-            Either::Left(_) => {}
-            Either::Right((ended, _)) => {
-                let crash = match ended {
-                    Ok(()) => "its queue was closed".to_owned(),
-                    Err(panic) => format!("panicked: {}", panics::message_of(&*panic)),
-                };
-                error!(kind = &*core.name, error = crash, "the informer cannot go on");
-                let _ = core.crash.set(crash.into());
-            }
+            select(pin!(working), pin!(show(handle, &shown))).await;
+        }),
+    ));
+    let running = AssertUnwindSafe(&mut working).catch_unwind();
+    match select(pin!(core.stop.wait()), pin!(running)).await {
+        Either::Left(_) => {}
+        Either::Right((ended, _)) => {
+            let crash = match ended {
+                Ok(()) => "its queue was closed".to_owned(),
+                Err(panic) => format!("panicked: {}", panics::said(panic)),
+            };
+            error!(kind, error = crash, "the informer cannot go on");
+            let _ = core.crash.set(crash.into());
         }
     }
-    queue.end();
-    // What still waits is dropped before the end is told.
-    drop((queue, turns));
+    // A source is users' code, also when it is dropped.
+    if let Err(panic) = panics::catch(|| do_as(caller, || drop(working))) {
+        error!(kind, error = panic, "the source panicked when it was dropped");
+    }
     core.close();
     core.workers.ended().await;
-    info!(kind = &*core.name, "stopped");
+    info!(kind, "stopped");
+    drop(ending);
 }
 
 /// Keeps the figures of the source up to date.

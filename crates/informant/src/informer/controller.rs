@@ -19,6 +19,7 @@ use tokio::time::sleep_until;
 use super::retry::Failed;
 use super::retry::ProcessError;
 use super::retry::Retrying;
+use crate::Key;
 use crate::listwatch::Backoff;
 use crate::listwatch::Destination;
 use crate::listwatch::ListWatch;
@@ -34,14 +35,20 @@ use crate::queue::ReceiptQueue;
 /// ([`InOrderFifo`]). If it fails or panics, that is reported, and the item comes again after a delay that grows; in the
 /// grouping queue others go on meanwhile, in the in-order queue all wait.
 ///
+/// The grouping queue must know what your store has
+/// ([`known_objects`](crate::queue::DeltaFifoBuilder::known_objects)): it does not tell of the delete of an object that nobody
+/// has, and finds with it what a new list lacks. The in-order queue tells everything as it comes, and its consumer finds out.
+///
 /// [`DeltaFifo`]: crate::queue::DeltaFifo
 /// [`InOrderFifo`]: crate::queue::InOrderFifo
 ///
 /// ```
-/// use informant::Lazy;
+/// use std::sync::Arc;
+/// use informant::{Delta, Lazy};
 /// use informant::informer::Controller;
 /// use informant::listwatch::{KubeSource, Reflector};
 /// use informant::queue::{DeltaFifo, Taken};
+/// use informant::store::Indexer;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -51,18 +58,27 @@ use crate::queue::ReceiptQueue;
 /// # let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// # let client = kube::Client::new(server.service(), "default");
-/// let queue = DeltaFifo::new();
+/// // The store can be anything that says what it has; here it is the library's own.
+/// let store = Arc::new(Indexer::<Lazy<ConfigMap>>::new());
+/// let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
 /// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client), queue.clone()).build();
 ///
-/// let (seen, mut first) = tokio::sync::mpsc::unbounded_channel();
-/// let controller = Controller::new(reflector, queue, move |taken: &Taken<Lazy<ConfigMap>>| {
-///     seen.send(taken.key().clone())?;
+/// let written = Arc::clone(&store);
+/// let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<Lazy<ConfigMap>>| {
+///     match taken.deltas().newest() {
+///         Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
+///         // Any error becomes a reason to try again: here, one of decoding.
+///         delta => {
+///             delta.object().get()?;
+///             written.upsert(Arc::clone(delta.object()));
+///         }
+///     }
 ///     Ok(())
 /// });
 ///
 /// // It runs until the future that it gets is done.
-/// let stop = async { assert_eq!(first.recv().await.unwrap().as_str(), "shop/opening-hours") };
-/// controller.run(stop).await;
+/// controller.run(async { queue.synced().await.unwrap() }).await;
+/// assert!(store.lister().get(&"shop/opening-hours".parse()?).is_some());
 /// # Ok(())
 /// # }
 /// ```
@@ -88,7 +104,11 @@ pub trait ControllerQueue<O>: ReceiptQueue + Destination<O> + Clone + Send + Syn
 
     /// Which object an item is about, if it is about one.
     #[doc(hidden)]
-    fn key_of(item: &Self::Taken) -> Option<&crate::Key>;
+    fn key_of(item: &Self::Taken) -> Option<&Key>;
+
+    /// How many changes an item has.
+    #[doc(hidden)]
+    fn changes_of(item: &Self::Taken) -> usize;
 }
 
 /// What is done with what was taken.
@@ -121,7 +141,7 @@ where
 {
     /// Has `process` process what the reflector queues. The queue must be the reflector's destination.
     pub fn new(reflector: Reflector<O, L, Q>, queue: Q, process: F) -> Self {
-        Self { reflector, queue, process: Retrying::new(process, Q::key_of) }
+        Self { reflector, queue, process: Retrying::new(process, Q::key_of, Q::changes_of) }
     }
 
     /// How delays grow for an item that fails again and again. Default: 5 ms, doubling up to 30 s.

@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use parking_lot::ReentrantMutex;
@@ -16,9 +19,12 @@ use crate::listwatch::ReflectorStatus;
 use crate::metrics::InformerMetrics;
 use crate::store::Indexer;
 use crate::store::Lister;
+use crate::subscribers::Caller;
+use crate::subscribers::Ended;
 use crate::subscribers::Listener;
 use crate::subscribers::SharedProcessor;
 use crate::subscribers::Workers;
+use crate::subscribers::do_as;
 
 /// One informer without its handle: what lives as long as anybody needs it.
 pub(super) struct Core<O> {
@@ -34,6 +40,8 @@ pub(super) struct Core<O> {
     pub(super) processor: u64,
     /// All followers that have not ended, removed ones among them. Can be looked at without a turn.
     roster: Mutex<Vec<Arc<Listener<O>>>>,
+    /// How often to look who is due for a resync. Can be looked at without a turn.
+    check_period: Mutex<Option<Duration>>,
     pub(super) workers: Workers,
     pub(super) metrics: InformerMetrics,
     /// Set when it starts.
@@ -48,6 +56,8 @@ pub(super) struct Core<O> {
     pub(super) stopped: SetOnce<()>,
     /// What went wrong inside, if anything did.
     pub(super) crash: OnceLock<Arc<str>>,
+    /// The cache is not written any more.
+    is_closed: AtomicBool,
 }
 
 /// It stopped before it was synced.
@@ -72,8 +82,9 @@ impl<O: Send + Sync + 'static> Core<O> {
             lister: indexer.lister(),
             indexer,
             processor: processor.id(),
-            turn: ReentrantMutex::new(RefCell::new(processor)),
             roster: Mutex::default(),
+            check_period: Mutex::new(processor.check_period()),
+            turn: ReentrantMutex::new(RefCell::new(processor)),
             workers: Workers::default(),
             source: OnceLock::new(),
             sync: SetOnce::new(),
@@ -82,25 +93,61 @@ impl<O: Send + Sync + 'static> Core<O> {
             stop: SetOnce::new(),
             stopped: SetOnce::new(),
             crash: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
         }
+    }
+
+    /// What runs on behalf of the informer itself.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { processor: self.processor, listener: None }
     }
 
     /// Waits for a turn.
     pub(super) fn in_turn<R>(&self, act: impl FnOnce(&mut SharedProcessor<O>) -> R) -> Result<R, InsideTurn> {
         let turn = self.turn.lock();
         let mut processor = turn.try_borrow_mut().map_err(|_| InsideTurn)?;
-        Ok(act(&mut processor))
+        let result = do_as(self.caller(), || act(&mut processor));
+        *self.check_period.lock() = processor.check_period();
+        let left = processor.take_left();
+        drop(processor);
+        drop(turn);
+        // What they hold is users' code.
+        drop(left);
+        Ok(result)
+    }
+
+    pub(super) fn check_period(&self) -> Option<Duration> {
+        *self.check_period.lock()
     }
 
     pub(super) fn enlist(&self, listener: Arc<Listener<O>>) {
-        let mut roster = self.roster.lock();
-        roster.retain(|listener| !listener.has_ended());
-        roster.push(listener);
+        self.roster.lock().push(listener);
     }
 
     /// All followers that have not ended.
     pub(super) fn roster(&self) -> Vec<Arc<Listener<O>>> {
-        self.roster.lock().iter().filter(|listener| !listener.has_ended()).cloned().collect()
+        let mut roster = self.roster.lock();
+        let ended: Vec<_> = roster.extract_if(.., |listener| listener.has_ended()).collect();
+        let left = roster.clone();
+        drop(roster);
+        drop(ended);
+        left
+    }
+
+    /// The name, with a number if somebody who follows has it already.
+    pub(super) fn unique(&self, name: Arc<str>) -> Arc<str> {
+        let roster = self.roster();
+        let is_taken = |name: &str| roster.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
+        if !is_taken(&name) {
+            return name;
+        }
+        let numbered = (2..).map(|number| format!("{name} ({number})"));
+        numbered.into_iter().find(|name| !is_taken(name)).map_or(name, Into::into)
+    }
+
+    /// Whether the cache is not written any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -122,16 +169,18 @@ impl<O: Send + Sync + 'static> Core<O> {
 
     /// Followers are told nothing any more.
     pub(super) fn close(&self) {
-        // From inside an index function there is nobody to wait for: that turn ends before the informer does.
-        let _ = self.in_turn(SharedProcessor::close);
+        let followers = self.in_turn(SharedProcessor::close).unwrap_or_default();
+        followers.iter().for_each(|listener| listener.close(Ended::Stopped));
         let _ = self.sync.set(Err(Unsynced));
+        self.is_closed.store(true, Ordering::Release);
+        self.moved.notify_waiters();
         self.metrics.stopped();
     }
 
-    /// Everything has ended.
+    /// The informer's own work has ended.
     pub(super) fn end(&self) {
         self.close();
         let _ = self.stopped.set(());
-        self.moved.notify_waiters();
+        drop(self.roster());
     }
 }

@@ -146,7 +146,7 @@ pub enum Awaited {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {
-    /// From inside a callback of one of its own handlers: it would wait for itself. It stops all the same.
+    /// From inside one of its own callbacks: it would wait for itself. It stops all the same.
     #[error("informer {informer} cannot be waited for from inside a callback of its own; it stops when that returns")]
     InsideCallback {
         /// Which informer.

@@ -25,6 +25,10 @@ impl<O: Send + Sync + 'static> ControllerQueue<O> for DeltaFifo<O> {
     fn key_of(item: &Taken<O>) -> Option<&Key> {
         Some(item.key())
     }
+
+    fn changes_of(item: &Taken<O>) -> usize {
+        item.deltas().len()
+    }
 }
 
 impl<O: Send + Sync + 'static> ControllerQueue<O> for InOrderFifo<O> {
@@ -42,5 +46,9 @@ impl<O: Send + Sync + 'static> ControllerQueue<O> for InOrderFifo<O> {
 
     fn key_of(item: &TakenChange<O>) -> Option<&Key> {
         item.change().key()
+    }
+
+    fn changes_of(_: &TakenChange<O>) -> usize {
+        1
     }
 }

@@ -15,6 +15,8 @@ use crate::Cached;
 use crate::Identity;
 use crate::Key;
 use crate::ResourceVersion;
+use crate::Uid;
+use crate::listwatch::Quarantined;
 
 impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// Waits until the cache has everything up to this version, such as the one that the answer to a write had.
@@ -72,17 +74,25 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         let core = self.core();
         let wait = Wait::new(core, Awaited::Object(key.clone(), version.clone()), within);
         wait.until(|| {
-            wait.check_quarantine(key, version)?;
+            // What cannot be read will not be shown, unless it changes again.
+            let unreadable = wait.unreadable(key);
+            if let Some(bad) = &unreadable
+                && (bad.version.is_empty() || wait.is_at_least(&bad.version, version)?)
+            {
+                return Err(wait.cannot_read(key, bad).into());
+            }
             if let Some(object) = core.lister.get(key)
+                && !object.version().is_empty()
                 && wait.is_at_least(object.version(), version)?
             {
                 return Ok(Some(object));
             }
             // The version first: what is read after it is of that version at least.
-            if wait.has_reached(version)? {
-                return Ok(core.lister.get(key));
+            match (wait.has_reached(version)?, unreadable) {
+                (true, Some(bad)) => Err(wait.cannot_read(key, &bad).into()),
+                (true, None) => Ok(core.lister.get(key)),
+                (false, _) => Err(Unseen),
             }
-            Err(Unseen)
         })
         .await
     }
@@ -102,8 +112,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             if !deleted.version.is_empty() && !wait.has_reached(&deleted.version)? {
                 return Err(Unseen);
             }
-            let is_there = || core.lister.get(&deleted.key);
-            match is_there().is_some_and(|object| object.identity().may_be_same_life(&deleted.uid)) {
+            let is_same_life = |uid: &Uid| deleted.may_be_same_life(uid);
+            let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_life(object.uid()));
+            // What cannot be read is there all the same.
+            match is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_life(&bad.uid)) {
                 true => Err(Unseen),
                 false => Ok(()),
             }
@@ -159,7 +171,7 @@ impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
                     Err(Never(error)) => return Err(error),
                     Err(Unseen) => {}
                 }
-                if self.core.stopped.initialized() {
+                if self.core.is_closed() {
                     return Err(WaitError::Stopped {
                         informer: self.informer(),
                         awaited: self.awaited.clone(),
@@ -201,13 +213,12 @@ impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
         }
     }
 
-    /// A state that cannot be read will not be shown.
-    fn check_quarantine(&self, key: &Key, version: &ResourceVersion) -> Result<(), WaitError> {
-        let Some(source) = self.core.source.get() else { return Ok(()) };
-        let Some(bad) = source.reflector.quarantined_object(key) else { return Ok(()) };
-        if !bad.version.is_empty() && !self.is_at_least(&bad.version, version)? {
-            return Ok(());
-        }
-        Err(WaitError::Quarantined { informer: self.informer(), key: key.clone(), source: bad.error })
+    /// The object, if it is there in a state that cannot be read.
+    fn unreadable(&self, key: &Key) -> Option<Quarantined> {
+        self.core.source.get()?.reflector.quarantined_object(key)
+    }
+
+    fn cannot_read(&self, key: &Key, bad: &Quarantined) -> WaitError {
+        WaitError::Quarantined { informer: self.informer(), key: key.clone(), source: Arc::clone(&bad.error) }
     }
 }

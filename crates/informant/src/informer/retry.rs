@@ -30,27 +30,29 @@ pub struct Failed {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// An item that could not be processed; it comes again.
+/// An item that could not be processed; what is left of it comes again.
 #[derive(Debug, thiserror::Error)]
-#[error("processing {} failed (attempt {attempt}); trying again in {} ms", Which(key), .retry_in.as_millis())]
+#[error("processing {} failed (attempt {attempt}); {}", Which(key), Next(retry_in))]
 #[non_exhaustive]
 pub struct ProcessError {
     /// Which object; `None` for what concerns all of them.
     pub key: Option<Key>,
     /// How often it was tried.
     pub attempt: u32,
-    /// How long it waits.
-    pub retry_in: Duration,
+    /// How long it waits; `None` if all of it was processed, so that nothing is left to try again.
+    pub retry_in: Option<Duration>,
     /// Why it failed.
     pub source: Box<dyn Error + Send + Sync>,
 }
 
 struct Which<'a>(&'a Option<Key>);
+struct Next<'a>(&'a Option<Duration>);
 
 /// Calls a user's function, and holds back what it could not process.
 pub(super) struct Retrying<Q: ReceiptQueue, F> {
     function: F,
     key_of: fn(&Q::Taken) -> Option<&Key>,
+    changes_of: fn(&Q::Taken) -> usize,
     backoff: Backoff,
     on_error: Option<OnError>,
     /// In flight until their time has come.
@@ -85,9 +87,9 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failed {
 }
 
 impl<Q: ReceiptQueue, F> Retrying<Q, F> {
-    pub(super) fn new(function: F, key_of: fn(&Q::Taken) -> Option<&Key>) -> Self {
+    pub(super) fn new(function: F, key_of: fn(&Q::Taken) -> Option<&Key>, changes_of: fn(&Q::Taken) -> usize) -> Self {
         let (held, failures) = (Vec::new(), HashMap::new());
-        Self { function, key_of, backoff: default_backoff(), on_error: None, held, failures }
+        Self { function, key_of, changes_of, backoff: default_backoff(), on_error: None, held, failures }
     }
 
     pub(super) fn backoff(&mut self, backoff: Backoff) {
@@ -104,14 +106,22 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
         let failures = self.failures.entry(key.clone());
         let failures = failures.or_insert_with(|| Failures { count: 0, delays: Delays::new(backoff) });
         failures.count += 1;
-        let retry_in = failures.delays.failed(now, None);
-        let error = ProcessError { key, attempt: failures.count, retry_in, source: failed.source };
+        let attempt = failures.count;
+        let is_left = receipt.items().iter().any(|item| (self.changes_of)(item) > failed.processed);
+        let retry_in = is_left.then(|| failures.delays.failed(now, None));
+        if !is_left {
+            self.failures.remove(&key);
+        }
+        let error = ProcessError { key, attempt, retry_in, source: failed.source };
         let told = self.on_error.as_ref().map(|hear| panics::catch(|| hear(&error)));
         if !matches!(told, Some(Ok(()))) {
             let (key, source) = (error.key.as_ref().map(Key::as_str), &*error.source);
             warn!(key, attempt = error.attempt, error = source, "processing failed; trying again");
         }
-        self.held.push(Held { until: now + retry_in, processed: failed.processed, receipt });
+        match retry_in {
+            Some(delay) => self.held.push(Held { until: now + delay, processed: failed.processed, receipt }),
+            None => receipt.done(),
+        }
     }
 }
 
@@ -145,6 +155,15 @@ where
         for held in self.held.extract_if(.., |held| held.until <= now) {
             let processed = held.processed;
             held.receipt.settle(|_| Answer::Requeue { processed });
+        }
+    }
+}
+
+impl fmt::Display for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(delay) => write!(f, "trying again in {} ms", delay.as_millis()),
+            None => f.write_str("nothing of it is left to try again"),
         }
     }
 }

@@ -5,6 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::future::Shared;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -25,16 +28,18 @@ use crate::listwatch::Activity;
 use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
+use crate::panics;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexPanic;
 use crate::store::IndexValue;
+use crate::store::Indexer;
 use crate::store::Lister;
 use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
 use crate::subscribers::Registration;
-use crate::subscribers::is_inside_callback_of;
+use crate::subscribers::is_inside_informer;
 
 /// One indexed, always-current local copy of a kind, that any number of handlers can follow.
 ///
@@ -89,16 +94,19 @@ struct Owner<O: Send + Sync + 'static> {
     core: Arc<Core<O>>,
     /// Until it starts.
     startable: Mutex<Option<Box<dyn Startable<O>>>>,
+    /// The end of its task, once it has started.
+    task: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
 }
 
 /// What an informer is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InformerState {
     /// It has not started.
     New,
     /// It runs.
     Running,
-    /// It was asked to stop, and callbacks may still be running.
+    /// It was asked to stop, or cannot go on, and callbacks may still be running.
     Stopping,
     /// It has stopped; nothing of it is left.
     Stopped,
@@ -128,7 +136,13 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     pub(super) fn unstarted(core: Core<O>, startable: Box<dyn Startable<O>>) -> Self {
-        Self { owner: Arc::new(Owner { core: Arc::new(core), startable: Mutex::new(Some(startable)) }) }
+        Self {
+            owner: Arc::new(Owner {
+                core: Arc::new(core),
+                startable: Mutex::new(Some(startable)),
+                task: Mutex::default(),
+            }),
+        }
     }
 
     pub(super) fn core(&self) -> &Arc<Core<O>> {
@@ -154,21 +168,28 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             tracing::warn!(kind = &*core.name, "started already, or stopped; a second start does nothing");
             return false;
         };
-        let work = unstarted.run(Arc::clone(core));
-        core.workers.start(&runtime);
-        // Its end is waited for by whoever stops it; it ends by itself when the last handle is dropped.
-        runtime.spawn(work);
+        let task = runtime.spawn(unstarted.run(Arc::clone(core), &runtime));
+        // Waited for by whoever stops it; it ends by itself when the last handle is dropped.
+        let ended = async move {
+            if let Err(error) = task.await
+                && let Ok(panic) = error.try_into_panic()
+            {
+                drop(panics::said(panic));
+            }
+        };
+        *self.owner.task.lock() = Some(ended.boxed().shared());
         true
     }
 
     /// What it is doing.
     pub fn state(&self) -> InformerState {
         let core = self.core();
-        match (core.stopped.initialized(), core.stop.initialized(), core.source.get().is_some()) {
-            (true, _, _) => InformerState::Stopped,
-            (false, true, _) => InformerState::Stopping,
-            (false, false, true) => InformerState::Running,
-            (false, false, false) => InformerState::New,
+        let is_over = core.stop.initialized() || core.crash.get().is_some() || core.is_closed();
+        match (is_over, core.source.get().is_some()) {
+            (true, _) if core.stopped.initialized() && core.roster().is_empty() => InformerState::Stopped,
+            (true, _) => InformerState::Stopping,
+            (false, true) => InformerState::Running,
+            (false, false) => InformerState::New,
         }
     }
 
@@ -178,14 +199,22 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// From inside a callback of one of its own handlers, which would wait for itself. It stops all the same.
+    /// From inside one of its own callbacks, index functions among them, which would wait for itself. It stops all the same.
     pub async fn stop(&self) -> Result<(), StopError> {
         self.owner.ask_to_stop();
         let core = self.core();
-        if is_inside_callback_of(core.processor) {
+        if is_inside_informer(core.processor) {
             return Err(StopError::InsideCallback { informer: Arc::clone(&core.name) });
         }
         core.stopped.wait().await;
+        // If its runtime is gone, threads may still be at work.
+        for listener in core.roster() {
+            listener.ended().await;
+        }
+        let task = self.owner.task.lock().clone();
+        if let Some(task) = task {
+            task.await;
+        }
         Ok(())
     }
 
@@ -197,7 +226,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// again.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         let Ok(stopped) = timeout(within, self.stop()).await else {
-            let handlers = self.core().roster().iter().map(|listener| Arc::clone(listener.name())).collect();
+            let awaited = self.core().roster().into_iter().filter(|listener| listener.is_awaited());
+            let handlers = awaited.map(|listener| Arc::clone(listener.name())).collect();
             return Err(StopError::StillRunning { informer: Arc::clone(self.name()), within, handlers });
         };
         stopped
@@ -222,7 +252,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        self.core().indexer.add_index(name, values)
+        self.while_writing(|indexer| indexer.add_index(name, values))
     }
 
     /// Adds several indexes, all or none; see [`Indexer::add_indexes`](crate::store::Indexer::add_indexes).
@@ -234,7 +264,20 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        self.core().indexer.add_indexes(functions)
+        self.while_writing(|indexer| indexer.add_indexes(functions))
+    }
+
+    /// In a turn: index functions run, and nobody else may wait for the cache's writer while it waits for a turn.
+    fn while_writing<R>(&self, write: impl FnOnce(&Indexer<O>) -> R) -> R {
+        let core = self.core();
+        let mut write = Some(write);
+        let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
+        match (written, write) {
+            (Ok(Some(result)), _) => result,
+            // Inside an index function; the indexer says what is wrong with that.
+            (_, Some(write)) => write(&core.indexer),
+            (Ok(None) | Err(_), None) => unreachable!("it is taken only in the turn"),
+        }
     }
 
     /// Has a handler follow it, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
@@ -287,16 +330,15 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         self.before_start("error callback", |unstarted| unstarted.set_on_error(Box::new(hear)))
     }
 
-    fn before_start(
+    fn before_start<S>(
         &self,
         setting: &'static str,
-        set: impl FnOnce(&mut dyn Startable<O>),
+        set: impl FnOnce(&mut dyn Startable<O>) -> Option<S>,
     ) -> Result<(), AlreadyStarted> {
-        match &mut *self.owner.startable.lock() {
-            Some(unstarted) => {
-                set(&mut **unstarted);
-                Ok(())
-            }
+        let before = self.owner.startable.lock().as_mut().map(|unstarted| set(&mut **unstarted));
+        // What was set before is dropped here, without the lock: that is users' code.
+        match before {
+            Some(_) => Ok(()),
             None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),
         }
     }
@@ -353,7 +395,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
 
     /// How often it looks which handlers are due for a resync; `None` is never.
     pub fn resync_check_period(&self) -> Option<Duration> {
-        self.core().in_turn(|processor| processor.check_period()).ok().flatten()
+        self.core().check_period()
     }
 
     /// The objects that exist but cannot be read. What the cache has of them, if anything, is an older state.

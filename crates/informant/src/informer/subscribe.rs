@@ -16,10 +16,11 @@ use crate::subscribers::EventStream;
 use crate::subscribers::Filter;
 use crate::subscribers::Joined;
 use crate::subscribers::Listener;
+use crate::subscribers::Place;
 use crate::subscribers::Policy;
 use crate::subscribers::Registration;
 use crate::subscribers::ResyncWish;
-use crate::subscribers::WorkerKind;
+use crate::subscribers::Work;
 
 /// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
 ///
@@ -108,7 +109,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     ///
     /// When the informer has stopped.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_as(handler, WorkerKind::Task)
+        self.add_as(handler, Place::Task)
     }
 
     /// Has a handler follow, which is called by a thread of its own and may block.
@@ -117,7 +118,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     ///
     /// When the informer has stopped.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_as(handler, WorkerKind::Thread)
+        self.add_as(handler, Place::Thread)
     }
 
     /// Events for whoever asks for them.
@@ -126,36 +127,46 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     ///
     /// When the informer has stopped.
     pub fn stream(self) -> Result<EventStream<O>, AddHandlerError> {
-        let (joined, registration) = self.join("stream".into(), |_| {})?;
+        let (joined, registration) = self.join("stream".into(), |_| None)?;
         Ok(EventStream::new(joined, registration))
     }
 
-    fn add_as(self, handler: impl EventHandler<O>, kind: WorkerKind) -> Result<Registration, AddHandlerError> {
-        let core = Arc::clone(self.informer.core());
+    fn add_as(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
         let name = handler.name().into();
-        let (_, registration) = self.join(name, |listener| core.workers.add(listener, handler, kind))?;
+        let (_, registration) = self.join(name, |listener| Some(Work::new(listener, handler, place)))?;
         Ok(registration)
     }
 
     fn join(
         self,
         name: Arc<str>,
-        serve: impl FnOnce(Arc<Listener<O>>),
+        serve: impl FnOnce(Arc<Listener<O>>) -> Option<Work>,
     ) -> Result<(Arc<Listener<O>>, Registration), AddHandlerError> {
         let Self { informer, name: given, filter, resync, policy } = self;
         let core = informer.core();
-        let (informer, name) = (Arc::clone(&core.name), given.unwrap_or(name));
-        let make = |caller| Listener::new(caller, name, informer, policy, filter);
+        let name = given.unwrap_or(name);
+        // Kept outside, so that a handler that is refused is not dropped in the turn.
+        let mut given = Some((filter, serve));
         let joined = core.in_turn(|processor| {
             if processor.is_closed() || core.stop.initialized() {
                 return None;
             }
+            let (filter, serve) = given.take()?;
+            let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
             let joined = processor.join(make, resync, core.lister.list(), Instant::now());
             core.enlist(Arc::clone(&joined.listener));
-            // In the same turn, so that it cannot come after the end.
-            serve(Arc::clone(&joined.listener));
+            // In the same turn, so that it cannot come after the end, nor be missed by the start.
+            if let Some(work) = serve(Arc::clone(&joined.listener)) {
+                joined.listener.serve_with(work);
+            }
+            if core.workers.has_started()
+                && let Some(work) = joined.listener.begin_work()
+            {
+                core.workers.run(work);
+            }
             Some(joined)
         });
+        drop(given);
         let informer = || Arc::clone(&core.name);
         let Joined { listener, resync: granted } = match joined {
             Ok(Some(joined)) => joined,

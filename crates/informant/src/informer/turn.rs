@@ -38,6 +38,8 @@ pub(super) struct Turns<O, Q: ReceiptQueue> {
     pub(super) apply: Apply<O, Q::Taken>,
     pub(super) rules: Rules,
     pub(super) ticks: Option<Ticks>,
+    /// How often the server had gone back, as far as the cache has seen.
+    pub(super) rewinds: u64,
 }
 
 /// When to look who is due for a resync.
@@ -51,11 +53,15 @@ impl Ticks {
         Some(Self { next: Instant::now().checked_add(period)?, period })
     }
 
-    /// The tick that is due, and those that were missed, are over.
-    fn pass(&mut self, now: Instant) {
+    /// The tick that is due, and those that were missed, are over; gives when the last of them should have been. By that time
+    /// it is decided who is due: a clock that wakes us a little late would make the next tick a little early.
+    fn pass(&mut self, now: Instant) -> Instant {
+        let mut last = self.next;
         while self.next <= now {
+            last = self.next;
             self.next += self.period;
         }
+        last
     }
 }
 
@@ -65,12 +71,17 @@ impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
     fn process(&mut self, receipt: Receipt<Q>) {
         let begun = Clock::now();
         let core = &*self.core;
+        core.metrics.taken(receipt.items().len());
+        // What it has counted is queued, and therefore here. After the server has gone back, a version says nothing of what is
+        // cached, until that is replaced.
         let rewinds = self.reflector.look(|status| status.rewinds);
-        let rules = Rules { trusts_versions: self.rules.trusts_versions && rewinds == 0, ..self.rules };
+        let has_rewound = rewinds != std::mem::replace(&mut self.rewinds, rewinds);
+        let rules = Rules { trusts_versions: self.rules.trusts_versions && !has_rewound, ..self.rules };
+        core.rewinds.store(rewinds, Ordering::Release);
         let done = core.in_turn(|processor| {
-            let Outcome { notices, index_panics, tally } =
+            let Outcome { initial, live, index_panics, tally } =
                 (self.apply)(receipt.items(), receipt.version(), &core.indexer, &core.lister, rules);
-            processor.distribute(notices);
+            processor.distribute(initial);
             receipt.done();
             if !core.is_synced() && (self.is_queue_synced)(&self.queue) {
                 processor.set_synced();
@@ -82,9 +93,10 @@ impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
                     "synced"
                 );
             }
+            // What came after the initial list is told after its end.
+            processor.distribute(live);
             (tally, index_panics)
         });
-        core.rewinds.store(rewinds, Ordering::Release);
         core.moved.notify_waiters();
         match done {
             Ok((tally, index_panics)) => core.metrics.batch(begun.elapsed(), tally, index_panics),
@@ -98,14 +110,12 @@ impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
     }
 
     fn wake(&mut self, now: Instant) {
-        if let Some(ticks) = &mut self.ticks {
-            ticks.pass(now);
-        }
+        let Some(tick) = self.ticks.as_mut().map(|ticks| ticks.pass(now)) else { return };
         let core = &*self.core;
         if !core.is_synced() {
             return;
         }
-        let told = core.in_turn(|processor| processor.resync(now, || core.lister.list()));
+        let told = core.in_turn(|processor| processor.resync(tick, || core.lister.list()));
         debug!(kind = &*core.name, count = told.unwrap_or_default(), "resync");
     }
 }

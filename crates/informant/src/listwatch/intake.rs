@@ -17,7 +17,7 @@ use crate::Scanner;
 use crate::panics;
 
 /// Changes an object before it is cached, or says why that is not possible.
-pub(super) type Transform<O> =
+pub(crate) type Transform<O> =
     Box<dyn Fn(&mut O) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
 
 /// Makes an object of its JSON.

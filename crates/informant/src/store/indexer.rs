@@ -247,8 +247,7 @@ impl<O> Indexer<O> {
     fn apply_in_turn(&self, turn: &mut Turn<O>, batch: WriteBatch<O>) -> Applied<O> {
         let Turn { functions, computed } = turn;
         computed.fill(batch.upserts(), functions);
-        let WriteBatch { writes, version } = batch;
-        let replacements = self.change(writes.len(), computed.len(), |table| table.apply(writes, computed, version));
+        let replacements = self.change(batch.len(), computed.len(), |table| table.apply(batch, computed));
         Applied { replacements, index_panics: std::mem::take(&mut computed.panics) }
     }
 

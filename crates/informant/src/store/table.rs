@@ -8,6 +8,7 @@ use super::compute::Computed;
 use super::compute::IndexFunction;
 use super::write::Replacement;
 use super::write::Write;
+use super::write::WriteBatch;
 use crate::Cached;
 use crate::Key;
 use crate::ResourceVersion;
@@ -136,12 +137,8 @@ impl<O> Table<O> {
 /// Writing.
 impl<O> Table<O> {
     /// Applies writes in order; gives what each of them replaced. `computed` has the index values of all upserts.
-    pub(super) fn apply(
-        &mut self,
-        writes: Vec<Write<O>>,
-        computed: &Computed,
-        version: Option<ResourceVersion>,
-    ) -> Vec<Replacement<O>> {
+    pub(super) fn apply(&mut self, batch: WriteBatch<O>, computed: &Computed) -> Vec<Replacement<O>> {
+        let WriteBatch { writes, version, keeps_same_states } = batch;
         if version.is_some() {
             self.version = version;
         }
@@ -149,7 +146,7 @@ impl<O> Table<O> {
         let apply = |write| match write {
             Write::Upsert(object) => {
                 upserts += 1;
-                self.upsert(object, computed, upserts - 1)
+                self.upsert(object, computed, upserts - 1, keeps_same_states)
             }
             Write::Remove(key) => Replacement { old: self.remove(&key), new: None },
         };
@@ -204,9 +201,18 @@ impl<O> Table<O> {
         copy
     }
 
-    fn upsert(&mut self, object: Arc<Cached<O>>, computed: &Computed, row: usize) -> Replacement<O> {
+    fn upsert(
+        &mut self,
+        object: Arc<Cached<O>>,
+        computed: &Computed,
+        row: usize,
+        keeps_same_state: bool,
+    ) -> Replacement<O> {
         let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
         let (slot, old) = match stored {
+            Some((_, stored)) if keeps_same_state && stored.identity().is_same_state(object.identity()) => {
+                return Replacement { old: Some(Arc::clone(stored)), new: Some(Arc::clone(stored)) };
+            }
             Some((slot, stored)) => (slot, Some(std::mem::replace(stored, Arc::clone(&object)))),
             None => (self.objects.insert(Arc::clone(&object)), None),
         };
@@ -267,8 +273,9 @@ mod tests {
     fn table_of(count: usize) -> Table<()> {
         let mut table = Table::default();
         let objects = (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), ()));
-        let writes = objects.map(|object| Write::Upsert(Arc::new(object))).collect();
-        table.apply(writes, &Computed::default(), None);
+        let mut batch = WriteBatch::new();
+        objects.for_each(|object| batch.upsert(Arc::new(object)));
+        table.apply(batch, &Computed::default());
         table
     }
 

@@ -30,6 +30,8 @@ use crate::ResourceVersion;
 pub struct WriteBatch<O> {
     pub(super) writes: Vec<Write<O>>,
     pub(super) version: Option<ResourceVersion>,
+    /// An object of the uid and version of the stored one is not written: the stored one stays.
+    pub(super) keeps_same_states: bool,
 }
 
 pub(super) enum Write<O> {
@@ -56,12 +58,12 @@ pub struct Replacement<O> {
 impl<O> WriteBatch<O> {
     /// A batch that does nothing.
     pub fn new() -> Self {
-        Self { writes: Vec::new(), version: None }
+        Self::with_capacity(0)
     }
 
     /// A batch that does nothing, with room for so many writes.
     pub fn with_capacity(writes: usize) -> Self {
-        Self { writes: Vec::with_capacity(writes), version: None }
+        Self { writes: Vec::with_capacity(writes), version: None, keeps_same_states: false }
     }
 
     /// Stores an object in place of what has its key.
@@ -77,6 +79,11 @@ impl<O> WriteBatch<O> {
     /// Says which version the cache has when the batch is applied. Without this it keeps its version.
     pub fn at(&mut self, version: ResourceVersion) {
         self.version = Some(version);
+    }
+
+    /// Leaves an object alone if what is to be stored in its place is the same state of it: same uid, same version.
+    pub(crate) fn keep_same_states(&mut self) {
+        self.keeps_same_states = true;
     }
 
     /// How many writes there are.

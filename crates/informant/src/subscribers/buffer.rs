@@ -55,11 +55,12 @@ enum Current<O> {
     },
 }
 
-/// What a closed buffer held: to be dropped where nobody waits.
-pub(super) struct Leftovers<O> {
+/// What a buffer lets go of. These are users' objects, and dropping them is users' code: it is done where nobody waits.
+pub(super) struct Spent<O> {
     _current: Current<O>,
     _merged: Merged<O>,
-    _batches: VecDeque<Batch<O>>,
+    batches: VecDeque<Batch<O>>,
+    notices: Vec<Notice<O>>,
 }
 
 /// What is to be delivered next.
@@ -108,32 +109,48 @@ impl<O> Buffer<O> {
     }
 
     /// Appends a batch. If too much waits, merges it.
-    pub(super) fn push(&mut self, batch: Batch<O>, claims: &Claims) {
-        if self.is_closed || batch.is_empty() {
-            return;
+    pub(super) fn push(&mut self, batch: Batch<O>, claims: &Claims) -> Spent<O> {
+        let mut spent = Spent::default();
+        if self.is_closed {
+            spent.batches.push_back(batch);
+            return spent;
         }
         self.in_batches += batch.len();
-        self.batches.push_back(batch);
+        if !batch.is_empty() {
+            self.batches.push_back(batch);
+        }
         match self.policy {
-            Policy::Coalesce { above } if self.len(claims) > above => self.merge(claims),
+            Policy::Coalesce { above } if self.len(claims) > above => self.merge(claims, &mut spent),
             Policy::Coalesce { .. } | Policy::Unbounded => {}
         }
+        spent
     }
 
-    fn merge(&mut self, claims: &Claims) {
+    fn merge(&mut self, claims: &Claims, spent: &mut Spent<O>) {
+        let rest = match &self.current {
+            Current::Batch(_) => claims.revoke(),
+            Current::None | Current::Merged { .. } => 0,
+        };
         if let Current::Batch(current) = &self.current {
-            let claimed = claims.revoke().min(current.len());
-            current[claimed..].iter().for_each(|notice| self.merged.push(notice.clone()));
+            spent.batches.push_back(Arc::clone(current));
             self.current = Current::None;
         }
-        for batch in self.batches.drain(..) {
-            batch.iter().for_each(|notice| self.merged.push(notice.clone()));
+        let merging = spent.batches.len();
+        spent.batches.append(&mut self.batches);
+        for (position, batch) in spent.batches.iter().enumerate() {
+            let told = if position < merging { rest.min(batch.len()) } else { 0 };
+            batch[told..].iter().for_each(|notice| self.merged.push(notice.clone(), &mut spent.notices));
         }
         self.in_batches = 0;
     }
 
     /// The next chunk. The one before was claimed to its end, or taken back.
-    pub(super) fn next(&mut self, claims: &Claims) -> Next<O> {
+    pub(super) fn next(&mut self, claims: &Claims) -> (Next<O>, Spent<O>) {
+        let spent = Spent { _current: std::mem::replace(&mut self.current, Current::None), ..Spent::default() };
+        (self.next_chunk(claims), spent)
+    }
+
+    fn next_chunk(&mut self, claims: &Claims) -> Next<O> {
         if self.is_closed {
             return Next::Closed;
         }
@@ -150,7 +167,6 @@ impl<O> Buffer<O> {
             self.current = Current::Batch(Arc::clone(&batch));
             batch
         } else {
-            self.current = Current::None;
             return Next::Nothing;
         };
         claims.begin();
@@ -158,14 +174,15 @@ impl<O> Buffer<O> {
     }
 
     /// Takes nothing any more and gives nothing any more.
-    pub(super) fn close(&mut self, claims: &Claims) -> Leftovers<O> {
+    pub(super) fn close(&mut self, claims: &Claims) -> Spent<O> {
         self.is_closed = true;
         claims.revoke();
         self.in_batches = 0;
-        Leftovers {
+        Spent {
             _current: std::mem::replace(&mut self.current, Current::None),
             _merged: self.merged.clear(),
-            _batches: std::mem::take(&mut self.batches),
+            batches: std::mem::take(&mut self.batches),
+            notices: Vec::new(),
         }
     }
 
@@ -186,5 +203,99 @@ impl<O> Buffer<O> {
     /// How many notices were merged into others so far.
     pub(super) fn saved(&self) -> u64 {
         self.merged.saved()
+    }
+}
+
+impl<O> Default for Spent<O> {
+    fn default() -> Self {
+        Self { _current: Current::None, _merged: Merged::default(), batches: VecDeque::new(), notices: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cached;
+    use crate::Identity;
+    use crate::Key;
+    use crate::Origin;
+
+    /// Adds of so many objects.
+    fn adds(names: std::ops::Range<u32>) -> Batch<()> {
+        let object = |name: u32| Arc::new(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()));
+        names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
+    }
+
+    /// Updates of one object, all alike.
+    fn updates(count: usize) -> Batch<()> {
+        let object = Arc::new(Cached::new(Identity::of_key(Key::cluster("x")), ()));
+        let update = || Notice::Updated { old: Arc::clone(&object), new: Arc::clone(&object) };
+        std::iter::repeat_with(update).take(count).collect()
+    }
+
+    fn next(buffer: &mut Buffer<()>, claims: &Claims) -> Option<usize> {
+        match buffer.next(claims).0 {
+            Next::Chunk(chunk) => Some(chunk.len()),
+            Next::Nothing | Next::Closed => None,
+        }
+    }
+
+    /// Decision 10
+    #[test]
+    fn as_many_as_the_bound_may_wait_and_one_more_is_too_many() {
+        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 5 }));
+        buffer.push(updates(5), &claims);
+        assert_eq!((buffer.len(&claims), buffer.saved()), (5, 0));
+
+        buffer.push(updates(1), &claims);
+
+        assert_eq!((buffer.len(&claims), buffer.saved()), (1, 5));
+    }
+
+    /// Decision 10: what is being delivered never merges, and everything behind it does.
+    #[test]
+    fn what_was_claimed_is_not_merged_and_nothing_more_of_its_batch_can_be_claimed() {
+        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 10 }));
+        buffer.push(updates(8), &claims);
+        assert_eq!(next(&mut buffer, &claims), Some(8));
+        assert_eq!((claims.claim(), claims.claim(), claims.claim()), (0, 1, 2));
+        assert_eq!(buffer.len(&claims), 5);
+
+        buffer.push(updates(6), &claims);
+
+        assert!(claims.claim() >= 8, "it was taken back");
+        assert_eq!((buffer.len(&claims), buffer.saved()), (1, 10));
+        assert_eq!(next(&mut buffer, &claims), Some(1));
+    }
+
+    /// Decision 10: a handler that is stuck in what was merged does not hold all of it.
+    #[test]
+    fn merged_notices_are_taken_in_small_chunks_oldest_first() {
+        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 100 }));
+        buffer.push(adds(0..150), &claims);
+        assert_eq!(next(&mut buffer, &claims), Some(MERGED_CHUNK));
+        buffer.push(adds(150..160), &claims);
+        buffer.push(updates(3), &claims);
+
+        assert_eq!(claims.claim(), 0, "that chunk is not taken back");
+        let chunks: Vec<_> = std::iter::from_fn(|| next(&mut buffer, &claims)).collect();
+
+        assert_eq!(chunks.iter().sum::<usize>(), 160 - MERGED_CHUNK + 1, "of the updates one is left");
+        assert!(chunks.iter().all(|chunk| *chunk <= MERGED_CHUNK));
+    }
+
+    /// PL-05
+    #[test]
+    fn a_closed_buffer_gives_and_takes_nothing() {
+        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Unbounded));
+        buffer.push(adds(0..3), &claims);
+        assert_eq!(next(&mut buffer, &claims), Some(3));
+        claims.claim();
+
+        drop(buffer.close(&claims));
+        buffer.push(adds(3..5), &claims);
+
+        assert!(claims.claim() >= 3);
+        assert_eq!((buffer.len(&claims), next(&mut buffer, &claims)), (0, None));
     }
 }

@@ -1,27 +1,28 @@
-//! Who is being called on this thread: so that a callback that waits for itself gets an error, not a deadlock.
+//! Who is at work on this thread: so that whoever waits for itself gets an error, not a deadlock.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
 
-/// Who calls: an informer and one of its listeners.
+/// Who is at work: a listener of an informer, or the informer itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) processor: u64,
-    pub(crate) listener: u64,
+    /// None for the informer's own work: index functions, and callbacks of its reflector.
+    pub(crate) listener: Option<u64>,
 }
 
 thread_local! {
     static CALLERS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Until it is dropped, calls on this thread are those of a listener.
-pub(super) struct Calling {
-    _private: (),
-}
+/// Until it is dropped, what runs on this thread is somebody's work.
+struct Calling;
 
 impl Calling {
-    pub(super) fn begin(caller: Caller) -> Self {
+    fn begin(caller: Caller) -> Self {
         CALLERS.with_borrow_mut(|callers| callers.push(caller));
-        Self { _private: () }
+        Self
     }
 }
 
@@ -31,12 +32,27 @@ impl Drop for Calling {
     }
 }
 
-/// Whether this thread is inside a callback of a listener of this processor.
-pub(crate) fn is_inside_callback_of(processor: u64) -> bool {
+/// Whatever runs while this is polled is the caller's work.
+pub(crate) async fn as_work_of<R>(caller: Caller, mut work: Pin<Box<dyn Future<Output = R> + Send + '_>>) -> R {
+    poll_fn(|context| {
+        let _calling = Calling::begin(caller);
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+/// As [`as_work_of`], for what does not wait.
+pub(crate) fn do_as<R>(caller: Caller, work: impl FnOnce() -> R) -> R {
+    let _calling = Calling::begin(caller);
+    work()
+}
+
+/// Whether this thread is inside any work of an informer.
+pub(crate) fn is_inside_informer(processor: u64) -> bool {
     CALLERS.with_borrow(|callers| callers.iter().any(|caller| caller.processor == processor))
 }
 
-/// Whether this thread is inside a callback of this very listener.
+/// Whether this thread is inside the work of this very listener.
 pub(super) fn is_inside(caller: Caller) -> bool {
     CALLERS.with_borrow(|callers| callers.contains(&caller))
 }

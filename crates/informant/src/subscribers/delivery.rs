@@ -13,15 +13,14 @@ use std::time::Instant;
 
 use tokio::task::yield_now;
 use tokio::time::timeout;
-use tracing::error;
 use tracing::warn;
 
 use super::EventHandler;
 use super::Listener;
 use super::Notice;
 use super::buffer::Batch;
-use super::calling::Calling;
-use super::filter::as_filtered;
+use super::filter::Filtered;
+use crate::Key;
 use crate::panics;
 
 /// How long a handler rests after a panic.
@@ -33,24 +32,40 @@ const LONG_BACKLOG: usize = 1024;
 /// A call that takes so long is slow.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// After so many calls of a group there is a look at the clock, and the group ends if it took long.
+const LOOK_AFTER: usize = 8;
+const LONG: Duration = Duration::from_millis(1);
+
 /// How often it is said.
 const SLOW_AGAIN: Duration = Duration::from_secs(10);
 
-/// Calls the handler until the listener is closed.
-pub(super) async fn run<O, H>(listener: Arc<Listener<O>>, handler: H)
+/// What calls the handler until the listener is closed. However that ends, also if it never begins, the listener ends with it.
+pub(super) fn deliver<O, H>(listener: Arc<Listener<O>>, handler: H) -> impl Future<Output = ()> + Send
 where
     O: Send + Sync + 'static,
     H: EventHandler<O>,
 {
-    // Also if this is dropped half-way; and the handler is dropped before its end is told.
-    let _ending = Ending(Arc::clone(&listener));
-    let handler = handler;
-    listener.serve();
+    let ending = Ending(Arc::clone(&listener));
+    async move {
+        // The handler is dropped before its end is told.
+        let _ending = ending;
+        let handler = handler;
+        run(&listener, &handler).await;
+        listener.let_go(handler);
+    }
+}
+
+async fn run<O, H>(listener: &Listener<O>, handler: &H)
+where
+    O: Send + Sync + 'static,
+    H: EventHandler<O>,
+{
     let mut pace = Pace::default();
     while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
         let mut spent = Duration::ZERO;
-        while deliver_some(&listener, &handler, &chunk, &mut pace, &mut spent).await.is_continue() {}
-        listener.metrics.chunk(spent, listener.backlog());
+        while deliver_some(listener, handler, &chunk, &mut pace, &mut spent).await.is_continue() {}
+        listener.let_go(chunk);
+        listener.metrics.chunk(spent);
     }
 }
 
@@ -78,9 +93,9 @@ impl Pace {
     /// So many calls took so long.
     fn learn(&mut self, took: Duration) {
         const MOST: usize = 128;
-        if took < Duration::from_millis(1) {
+        if took < LONG {
             self.calls = (self.calls * 2).min(MOST);
-        } else if took > Duration::from_millis(10) {
+        } else if took > Duration::from_millis(5) {
             self.calls = 1;
         }
     }
@@ -113,23 +128,40 @@ where
 {
     let begun = Instant::now();
     let mut claimed = None;
-    let mut calls = 0;
-    let mut is_more = true;
+    let (mut calls, mut given, mut is_more) = (0, 0, true);
+    listener.is_busy.store(true, Ordering::Relaxed);
     let called = panics::catch(|| {
-        let _calling = Calling::begin(listener.caller);
         while is_more && calls < pace.calls {
             let position = listener.claims.claim();
             is_more = position + 1 < chunk.len();
             claimed = chunk.get(position);
             let Some(notice) = claimed else { break };
             calls += 1;
-            tell(listener, handler, notice);
+            match listener.filtered(notice) {
+                Filtered::AsItIs => {
+                    given += 1;
+                    call(handler, notice);
+                }
+                Filtered::As(notice) => {
+                    given += 1;
+                    call(handler, &notice);
+                }
+                Filtered::Nothing => {}
+            }
+            if let Notice::Synced = notice {
+                listener.set_synced();
+            }
+            // They may become slow all of a sudden.
+            if calls % LOOK_AFTER == 0 && begun.elapsed() > LONG {
+                break;
+            }
         }
     });
+    listener.is_busy.store(false, Ordering::Relaxed);
     let now = Instant::now();
     let took = now - begun;
     *spent += took;
-    listener.delivered.fetch_add(calls as u64, Ordering::Relaxed);
+    listener.delivered.fetch_add(given, Ordering::Relaxed);
     pace.learn(took);
     if let Some(waiting) = pace.says_slow(took, now, || listener.backlog()) {
         let (informer, handler, elapsed_ms) = (&*listener.informer, &*listener.name, took.as_millis());
@@ -143,10 +175,9 @@ where
         );
     }
     if let Err(panic) = called {
-        listener.panics.fetch_add(1, Ordering::Relaxed);
-        listener.metrics.panicked();
-        let key = claimed.and_then(Notice::key).map(crate::Key::as_str);
-        error!(kind = &*listener.informer, handler = &*listener.name, key, error = panic, "a handler panicked");
+        // It counts as told.
+        let key = claimed.and_then(Notice::key).map(Key::as_str);
+        listener.panicked("a handler panicked", key, &panic);
         if let Some(Notice::Synced) = claimed {
             listener.set_synced();
         }
@@ -158,20 +189,6 @@ where
     }
     yield_now().await;
     ControlFlow::Continue(())
-}
-
-fn tell<O, H: EventHandler<O>>(listener: &Listener<O>, handler: &H, notice: &Notice<O>) {
-    match &listener.filter {
-        None => call(handler, notice),
-        Some(passes) => {
-            if let Some(notice) = as_filtered(notice, passes) {
-                call(handler, &notice);
-            }
-        }
-    }
-    if let Notice::Synced = notice {
-        listener.set_synced();
-    }
 }
 
 fn call<O, H: EventHandler<O>>(handler: &H, notice: &Notice<O>) {

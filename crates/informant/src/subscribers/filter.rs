@@ -10,24 +10,34 @@ use crate::Origin;
 /// Says which objects somebody cares for.
 pub(crate) type Filter<O> = Box<dyn Fn(&Cached<O>) -> bool + Send + Sync>;
 
+/// What is left of a notice.
+pub(super) enum Filtered<O> {
+    AsItIs,
+    /// Something else.
+    As(Notice<O>),
+    Nothing,
+}
+
 /// What a notice means to somebody who cares only for the objects that pass; nothing, if it concerns none of them.
 ///
 /// Whether a delete is told depends on what was last told, not on the final state: so nobody waits for ever for the delete of
 /// an object whose last change made it uninteresting.
-pub(super) fn as_filtered<O>(notice: &Notice<O>, passes: impl Fn(&Cached<O>) -> bool) -> Option<Notice<O>> {
+pub(super) fn as_filtered<O>(notice: &Notice<O>, passes: impl Fn(&Cached<O>) -> bool) -> Filtered<O> {
+    let if_passes = |object: &Cached<O>| if passes(object) { Filtered::AsItIs } else { Filtered::Nothing };
     match notice {
-        Notice::Added { object, .. } | Notice::Unchanged(object) => passes(object).then(|| notice.clone()),
+        Notice::Added { object, .. } | Notice::Unchanged(object) => if_passes(object),
         Notice::Updated { old, new } => match (passes(old), passes(new)) {
-            (true, true) => Some(notice.clone()),
-            (false, true) => Some(Notice::Added { object: Arc::clone(new), origin: Origin::Live }),
+            (true, true) => Filtered::AsItIs,
+            (false, true) => Filtered::As(Notice::Added { object: Arc::clone(new), origin: Origin::Live }),
             // It is there, but not for this follower, who gets the state that it was told of last.
             (true, false) => {
-                Some(Notice::Deleted { deleted: Deleted::Observed(Arc::clone(old)), last: Arc::clone(old) })
+                let deleted = Deleted::Observed(Arc::clone(old));
+                Filtered::As(Notice::Deleted { deleted, last: Arc::clone(old) })
             }
-            (false, false) => None,
+            (false, false) => Filtered::Nothing,
         },
-        Notice::Deleted { last, .. } => passes(last).then(|| notice.clone()),
-        Notice::Synced => Some(Notice::Synced),
+        Notice::Deleted { last, .. } => if_passes(last),
+        Notice::Synced => Filtered::AsItIs,
     }
 }
 
@@ -42,7 +52,13 @@ mod tests {
     }
 
     fn shown(notice: &Notice<bool>) -> Option<&'static str> {
-        as_filtered(notice, |object| **object).map(|notice| match notice {
+        let left = as_filtered(notice, |object| **object);
+        let told = match &left {
+            Filtered::AsItIs => notice,
+            Filtered::As(notice) => notice,
+            Filtered::Nothing => return None,
+        };
+        Some(match told {
             Notice::Added { origin: Origin::InitialList, .. } => "initial add",
             Notice::Added { origin: Origin::Live, .. } => "add",
             Notice::Updated { .. } => "update",

@@ -67,31 +67,39 @@ pub trait EventHandler<O>: Send + Sync + 'static {
     }
 }
 
-impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for Arc<H> {
-    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
-        (**self).on_add(object, origin);
-    }
+/// What points to a handler is one.
+macro_rules! handler_behind {
+    ($pointer:ident) => {
+        impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for $pointer<H> {
+            fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+                (**self).on_add(object, origin);
+            }
 
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
-        (**self).on_update(old, new);
-    }
+            fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+                (**self).on_update(old, new);
+            }
 
-    fn on_delete(&self, deleted: &Deleted<O>) {
-        (**self).on_delete(deleted);
-    }
+            fn on_delete(&self, deleted: &Deleted<O>) {
+                (**self).on_delete(deleted);
+            }
 
-    fn on_resync(&self, object: &Arc<Cached<O>>) {
-        (**self).on_resync(object);
-    }
+            fn on_resync(&self, object: &Arc<Cached<O>>) {
+                (**self).on_resync(object);
+            }
 
-    fn on_synced(&self) {
-        (**self).on_synced();
-    }
+            fn on_synced(&self) {
+                (**self).on_synced();
+            }
 
-    fn name(&self) -> String {
-        (**self).name()
-    }
+            fn name(&self) -> String {
+                (**self).name()
+            }
+        }
+    };
 }
+
+handler_behind!(Arc);
+handler_behind!(Box);
 
 /// A handler made of closures, each of which may be left out.
 ///

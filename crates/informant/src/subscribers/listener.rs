@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::task::Context;
@@ -10,6 +11,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use tokio::sync::SetOnce;
+use tracing::error;
 
 use super::buffer::Batch;
 use super::buffer::Buffer;
@@ -18,18 +20,26 @@ use super::buffer::Next;
 use super::buffer::Policy;
 use super::calling::Caller;
 use super::filter::Filter;
+use super::filter::Filtered;
+use super::filter::as_filtered;
+use super::notice::Notice;
+use super::workers::Work;
+use crate::Cached;
 use crate::metrics::HandlerMetrics;
+use crate::panics;
 
 /// One follower of an informer.
 pub(crate) struct Listener<O> {
     pub(super) caller: Caller,
     pub(super) name: Arc<str>,
     pub(super) informer: Arc<str>,
-    pub(super) filter: Option<Filter<O>>,
+    filter: Option<Filter<O>>,
     inbox: Mutex<Inbox<O>>,
     pub(super) claims: Claims,
     pub(super) delivered: AtomicU64,
-    pub(super) panics: AtomicU64,
+    panics: AtomicU64,
+    /// A callback is running.
+    pub(super) is_busy: AtomicBool,
     pub(super) metrics: HandlerMetrics,
     sync: SetOnce<Result<(), Ended>>,
     closed: SetOnce<Ended>,
@@ -48,7 +58,16 @@ struct Inbox<O> {
     buffer: Buffer<O>,
     /// Whoever waits for the next chunk.
     waker: Option<Waker>,
-    is_served: bool,
+    server: Server,
+}
+
+/// Who empties the buffer.
+enum Server {
+    /// Nobody in particular, as for a stream.
+    Nobody,
+    /// Somebody who has not begun, because the informer has not.
+    Waiting(Work),
+    AtWork,
 }
 
 impl<O> Listener<O> {
@@ -65,10 +84,11 @@ impl<O> Listener<O> {
             name,
             informer,
             filter,
-            inbox: Mutex::new(Inbox { buffer: Buffer::new(policy), waker: None, is_served: false }),
+            inbox: Mutex::new(Inbox { buffer: Buffer::new(policy), waker: None, server: Server::Nobody }),
             claims: Claims::default(),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
+            is_busy: AtomicBool::new(false),
             sync: SetOnce::new(),
             closed: SetOnce::new(),
             ended: SetOnce::new(),
@@ -78,10 +98,11 @@ impl<O> Listener<O> {
     /// Appends a batch to what waits, and wakes whoever waits for it.
     pub(super) fn push(&self, batch: Batch<O>) {
         let mut inbox = self.inbox.lock();
-        inbox.buffer.push(batch, &self.claims);
+        let spent = inbox.buffer.push(batch, &self.claims);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
         drop(inbox);
-        self.metrics.backlog(backlog);
+        self.let_go(spent);
+        self.show(backlog);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -90,15 +111,53 @@ impl<O> Listener<O> {
     /// The next chunk, all of which may be [claimed](Claims::claim); `None` if there will be none.
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch<O>>> {
         let mut inbox = self.inbox.lock();
-        match inbox.buffer.next(&self.claims) {
+        let (next, spent) = inbox.buffer.next(&self.claims);
+        if let Next::Nothing = next {
+            // Left under the same lock under which a push looks for it.
+            inbox.waker = Some(context.waker().clone());
+        }
+        let backlog = inbox.buffer.len(&self.claims);
+        drop(inbox);
+        self.let_go(spent);
+        self.show(backlog);
+        match next {
             Next::Chunk(chunk) => Poll::Ready(Some(chunk)),
             Next::Closed => Poll::Ready(None),
-            // Left under the same lock under which a push looks for it.
-            Next::Nothing => {
-                inbox.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+            Next::Nothing => Poll::Pending,
         }
+    }
+
+    fn show(&self, backlog: usize) {
+        self.metrics.backlog(backlog);
+        // Whoever closes it may have said so in between.
+        if backlog > 0 && self.is_closed() {
+            self.metrics.backlog(0);
+        }
+    }
+
+    /// What a notice is to this follower. A filter that panics lets nothing pass.
+    pub(super) fn filtered(&self, notice: &Notice<O>) -> Filtered<O> {
+        let Some(filter) = &self.filter else { return Filtered::AsItIs };
+        as_filtered(notice, |object: &Cached<O>| {
+            let passes = panics::catch(|| filter(object));
+            passes.unwrap_or_else(|panic| {
+                self.panicked("a filter panicked", Some(object.key().as_str()), &panic);
+                false
+            })
+        })
+    }
+
+    /// Drops what is needed no more. These may be users' objects, whose end may panic; no lock is held.
+    pub(super) fn let_go<T>(&self, spent: T) {
+        if let Err(panic) = panics::catch(|| drop(spent)) {
+            self.panicked("something panicked when it was dropped", None, &panic);
+        }
+    }
+
+    pub(super) fn panicked(&self, what: &'static str, key: Option<&str>, panic: &str) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        self.metrics.panicked();
+        error!(kind = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
     }
 
     /// How many notices wait.
@@ -111,9 +170,33 @@ impl<O> Listener<O> {
         self.inbox.lock().buffer.saved()
     }
 
-    /// Somebody begins to empty the buffer.
-    pub(super) fn serve(&self) {
-        self.inbox.lock().is_served = true;
+    /// Has somebody empty the buffer, once the informer has started; says whether it is too late for that.
+    pub(crate) fn serve_with(&self, work: Work) {
+        let mut inbox = self.inbox.lock();
+        let too_late = match inbox.buffer.is_closed() {
+            true => Some(work),
+            false => {
+                inbox.server = Server::Waiting(work);
+                None
+            }
+        };
+        drop(inbox);
+        self.let_go(too_late);
+    }
+
+    /// The work that is to be begun, if it was not yet.
+    pub(crate) fn begin_work(&self) -> Option<Work> {
+        let mut inbox = self.inbox.lock();
+        match std::mem::replace(&mut inbox.server, Server::Nobody) {
+            Server::Waiting(work) => {
+                inbox.server = Server::AtWork;
+                Some(work)
+            }
+            other @ (Server::Nobody | Server::AtWork) => {
+                inbox.server = other;
+                None
+            }
+        }
     }
 
     /// Nobody empties the buffer any more, so it takes nothing any more.
@@ -128,14 +211,22 @@ impl<O> Listener<O> {
         if inbox.buffer.is_closed() {
             return;
         }
-        let leftovers = inbox.buffer.close(&self.claims);
-        let (waker, is_served) = (inbox.waker.take(), inbox.is_served);
-        drop(inbox);
-        // These are users' objects, and dropping them is users' code.
-        drop(leftovers);
+        let spent = inbox.buffer.close(&self.claims);
+        let waker = inbox.waker.take();
+        let server = match std::mem::replace(&mut inbox.server, Server::Nobody) {
+            Server::AtWork => {
+                inbox.server = Server::AtWork;
+                None
+            }
+            idle @ (Server::Nobody | Server::Waiting(_)) => Some(idle),
+        };
         let _ = self.closed.set(ended);
         let _ = self.sync.set(Err(ended));
-        if !is_served {
+        drop(inbox);
+        let is_idle = server.is_some();
+        self.let_go(server);
+        self.let_go(spent);
+        if is_idle {
             let _ = self.ended.set(());
         }
         self.metrics.backlog(0);
@@ -171,6 +262,11 @@ impl<O> Listener<O> {
 
     pub(crate) async fn ended(&self) {
         self.ended.wait().await;
+    }
+
+    /// Whether the end of an informer has to wait for it: a callback runs, or its worker has not come to its end.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.has_ended() && (self.is_closed() || self.is_busy.load(Ordering::Relaxed))
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {

@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** when to merge.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -30,11 +31,11 @@ enum Outcome<O> {
     One(Notice<O>),
     /// The follower knows nothing of the object, and need not.
     Nothing,
-    Both(Notice<O>, Notice<O>),
+    Both,
 }
 
 /// The table of outcomes. `older` was not told yet.
-fn merge<O>(older: Notice<O>, newer: Notice<O>) -> Outcome<O> {
+fn merge<O>(older: &Notice<O>, newer: &Notice<O>) -> Outcome<O> {
     use Notice::Added;
     use Notice::Deleted;
     use Notice::Synced;
@@ -42,18 +43,21 @@ fn merge<O>(older: Notice<O>, newer: Notice<O>) -> Outcome<O> {
     use Notice::Updated;
     match (older, newer) {
         (Added { origin, .. }, Updated { new: object, .. } | Added { object, .. }) => {
-            Outcome::One(Added { object, origin })
+            Outcome::One(Added { object: Arc::clone(object), origin: *origin })
         }
         (Added { .. }, Deleted { .. }) => Outcome::Nothing,
-        (Updated { old, .. }, Updated { new, .. } | Added { object: new, .. }) => Outcome::One(Updated { old, new }),
-        (Updated { old, .. }, Deleted { deleted, .. }) => Outcome::One(Deleted { deleted, last: old }),
+        (Updated { old, .. }, Updated { new, .. } | Added { object: new, .. }) => {
+            Outcome::One(Updated { old: Arc::clone(old), new: Arc::clone(new) })
+        }
+        (Updated { old, .. }, Deleted { deleted, .. }) => {
+            Outcome::One(Deleted { deleted: deleted.clone(), last: Arc::clone(old) })
+        }
         // A resync is no news beside a change.
-        (older @ (Added { .. } | Updated { .. }), Unchanged(_)) => Outcome::One(older),
-        (Unchanged(_), newer @ (Added { .. } | Updated { .. } | Deleted { .. } | Unchanged(_))) => Outcome::One(newer),
-        (older @ Deleted { .. }, Deleted { .. }) => Outcome::One(older),
-        (older @ Deleted { .. }, newer @ (Added { .. } | Updated { .. } | Unchanged(_))) => Outcome::Both(older, newer),
-        // Not of one object.
-        (older @ Synced, newer) | (older, newer @ Synced) => Outcome::Both(older, newer),
+        (Added { .. } | Updated { .. }, Unchanged(_)) => Outcome::One(older.clone()),
+        (Unchanged(_), Added { .. } | Updated { .. } | Deleted { .. } | Unchanged(_)) => Outcome::One(newer.clone()),
+        (Deleted { .. }, Deleted { .. }) => Outcome::One(older.clone()),
+        // The last one is not of one object.
+        (Deleted { .. }, Added { .. } | Updated { .. } | Unchanged(_)) | (Synced, _) | (_, Synced) => Outcome::Both,
     }
 }
 
@@ -67,7 +71,8 @@ impl<O> Merged<O> {
         self.saved
     }
 
-    pub(super) fn push(&mut self, notice: Notice<O>) {
+    /// Appends a notice; what others stand for now is put into `spent`, since dropping it is users' code.
+    pub(super) fn push(&mut self, notice: Notice<O>, spent: &mut Vec<Notice<O>>) {
         let place = self.next;
         self.next += 1;
         let Some(key) = notice.key().cloned() else {
@@ -81,15 +86,16 @@ impl<O> Merged<O> {
             self.notices.insert(place, notice);
             return;
         };
-        match merge(older, notice) {
+        match merge(&older, &notice) {
             Outcome::One(merged) => {
                 self.saved += 1;
                 self.notices.insert(last, merged);
             }
-            Outcome::Both(older, newer) => {
+            Outcome::Both => {
                 places.push(place);
                 self.notices.insert(last, older);
-                self.notices.insert(place, newer);
+                self.notices.insert(place, notice);
+                return;
             }
             Outcome::Nothing => {
                 self.saved += 2;
@@ -99,6 +105,7 @@ impl<O> Merged<O> {
                 }
             }
         }
+        spent.extend([older, notice]);
     }
 
     /// Takes everything out.
@@ -134,8 +141,6 @@ impl<O> Default for Merged<O> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -187,11 +192,19 @@ mod tests {
             assert!(self.places.is_empty(), "INV-L1");
             shown
         }
+
+        fn check_invariants(&self) {
+            let mut places: Vec<_> = self.places.values().flatten().copied().collect();
+            places.sort_unstable();
+            let keyed = self.notices.iter().filter(|(_, notice)| notice.key().is_some());
+            assert_eq!(places, keyed.map(|(place, _)| *place).collect::<Vec<_>>(), "INV-L1");
+            assert!(self.places.values().all(|places| (1..=2).contains(&places.len())), "INV-L1");
+        }
     }
 
     fn merged(notices: impl IntoIterator<Item = Notice<()>>) -> Vec<String> {
         let mut merged = Merged::default();
-        notices.into_iter().for_each(|notice| merged.push(notice));
+        notices.into_iter().for_each(|notice| merged.push(notice, &mut Vec::new()));
         merged.drained()
     }
 
@@ -276,12 +289,14 @@ mod tests {
 
             let mut merged = Merged::default();
             for (number, notice) in history[told..].iter().enumerate() {
-                merged.push(notice.clone());
+                merged.push(notice.clone(), &mut Vec::new());
+                merged.check_invariants();
                 assert!(merged.len() <= 10, "at most two for each of five objects");
                 if number == popped
                     && let Some(notice) = merged.pop()
                 {
                     tell(&mut actual, &notice);
+                    merged.check_invariants();
                 }
             }
             while let Some(notice) = merged.pop() {

@@ -16,7 +16,6 @@ use super::Notice;
 use super::ResyncWish;
 use super::buffer::Batch;
 use super::calling::Caller;
-use super::listener::Ended;
 use super::resync::CheckPeriod;
 use super::resync::Schedule;
 use crate::Cached;
@@ -67,19 +66,20 @@ impl<O> SharedProcessor<O> {
         self.check.period()
     }
 
-    /// From now on the check period stays.
-    pub(crate) fn start(&mut self) {
+    /// From now on the check period stays. Gives those who have joined before.
+    pub(crate) fn start(&mut self) -> Vec<Arc<Listener<O>>> {
         self.check.fix();
+        self.followers.iter().map(|follower| Arc::clone(&follower.listener)).collect()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Whether nobody follows, so that nothing has to be told.
-    pub(crate) fn is_empty(&mut self) -> bool {
-        self.followers.retain(|follower| !follower.listener.is_closed());
-        self.followers.is_empty()
+    /// Forgets those who have left, and gives them, since dropping what they hold is users' code.
+    pub(crate) fn take_left(&mut self) -> Vec<Arc<Listener<O>>> {
+        let left = self.followers.extract_if(.., |follower| follower.listener.is_closed());
+        left.map(|follower| follower.listener).collect()
     }
 
     /// Somebody joins: is told of what is there, and of everything from now on.
@@ -90,7 +90,7 @@ impl<O> SharedProcessor<O> {
         objects: Vec<Arc<Cached<O>>>,
         now: Instant,
     ) -> Joined<O> {
-        let listener = Arc::new(make(Caller { processor: self.id, listener: self.next_listener }));
+        let listener = Arc::new(make(Caller { processor: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
         let initial = objects.into_iter().map(|object| Notice::Added { object, origin: Origin::InitialList });
         listener.push(initial.collect());
@@ -98,8 +98,6 @@ impl<O> SharedProcessor<O> {
             listener.push(Arc::from([Notice::Synced]));
         }
         let resync = self.check.grant(wish);
-        // Those who have left, also if there is never anything to tell.
-        self.followers.retain(|follower| !follower.listener.is_closed());
         let follower = Follower { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
         self.followers.push(follower);
         Joined { listener, resync }
@@ -107,7 +105,7 @@ impl<O> SharedProcessor<O> {
 
     /// Tells everybody. What is unchanged is told only to those who are resynced.
     pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) {
-        if notices.is_empty() || self.is_empty() {
+        if notices.is_empty() {
             return;
         }
         let all: Batch<O> = notices.into();
@@ -136,9 +134,6 @@ impl<O> SharedProcessor<O> {
 
     /// Tells those who are due of everything again; gives how much there was to tell.
     pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> usize {
-        if self.is_empty() {
-            return 0;
-        }
         let due =
             self.followers.iter_mut().filter_map(|follower| follower.resync.is_due(now).then_some(&follower.listener));
         let due: Vec<_> = due.collect();
@@ -150,9 +145,9 @@ impl<O> SharedProcessor<O> {
         batch.len()
     }
 
-    /// Nobody is told anything any more, and nobody can join.
-    pub(crate) fn close(&mut self) {
+    /// Nobody is told anything any more, and nobody can join. Gives those who followed.
+    pub(crate) fn close(&mut self) -> Vec<Arc<Listener<O>>> {
         self.is_closed = true;
-        self.followers.iter().for_each(|follower| follower.listener.close(Ended::Stopped));
+        std::mem::take(&mut self.followers).into_iter().map(|follower| follower.listener).collect()
     }
 }

@@ -27,11 +27,11 @@ pub struct HandlerStatus {
     pub is_synced: bool,
     /// How many events wait for it.
     pub backlog: usize,
-    /// How many events it was given.
+    /// How many events it was given, the end of the initial list among them.
     pub delivered: u64,
     /// How many events others stand for, because it was slow and wants them merged.
     pub merged: u64,
-    /// How often it has panicked.
+    /// How often it, its filter or one of its objects (when it was dropped) has panicked.
     pub panics: u64,
 }
 

@@ -2,22 +2,23 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::task::Poll;
+use std::task::ready;
 
 use futures_util::Stream;
-use tracing::error;
+use tokio::task::coop::consume_budget;
 
 use super::Listener;
 use super::Notice;
 use super::Registration;
 use super::buffer::Batch;
-use super::filter::as_filtered;
+use super::filter::Filtered;
 use super::listener::Ended;
 use crate::Event;
-use crate::panics;
 
 /// Events, in order, as a stream. It ends when the informer stops; dropping it unregisters.
 ///
@@ -39,36 +40,23 @@ impl<O: Send + Sync + 'static> EventStream<O> {
         &self.registration
     }
 
-    /// The next one of the chunk at hand that concerns this stream.
-    fn next_here(&mut self) -> Option<Event<O>> {
-        while let Some(chunk) = &self.chunk {
-            let Some(notice) = chunk.get(self.listener.claims.claim()) else {
-                self.chunk = None;
-                return None;
-            };
-            self.listener.delivered.fetch_add(1, Ordering::Relaxed);
-            if let Notice::Synced = notice {
-                self.listener.set_synced();
-            }
-            let Some(passes) = &self.listener.filter else { return Some(notice.to_event()) };
-            match panics::catch(|| as_filtered(notice, passes)) {
-                Ok(Some(notice)) => return Some(notice.to_event()),
-                Ok(None) => {}
-                Err(panic) => {
-                    self.listener.panics.fetch_add(1, Ordering::Relaxed);
-                    self.listener.metrics.panicked();
-                    let (kind, handler) = (&*self.listener.informer, &*self.listener.name);
-                    error!(
-                        kind,
-                        handler,
-                        key = notice.key().map(crate::Key::as_str),
-                        error = panic,
-                        "a filter panicked"
-                    );
-                }
-            }
+    /// The next notice of the chunk at hand.
+    fn claim(&self) -> Option<&Notice<O>> {
+        self.chunk.as_ref()?.get(self.listener.claims.claim())
+    }
+
+    /// What a notice is to this stream, if it is anything.
+    fn hear(&self, notice: &Notice<O>) -> Option<Event<O>> {
+        if let Notice::Synced = notice {
+            self.listener.set_synced();
         }
-        None
+        let event = match self.listener.filtered(notice) {
+            Filtered::AsItIs => notice.to_event(),
+            Filtered::As(notice) => notice.to_event(),
+            Filtered::Nothing => return None,
+        };
+        self.listener.delivered.fetch_add(1, Ordering::Relaxed);
+        Some(event)
     }
 }
 
@@ -77,13 +65,19 @@ impl<O: Send + Sync + 'static> Stream for EventStream<O> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
         loop {
-            if let Some(event) = self.next_here() {
-                return Poll::Ready(Some(event));
+            // Others must be able to run, also if there is always something to read, or all of it is filtered away.
+            ready!(pin!(consume_budget()).poll(context));
+            if let Some(notice) = self.claim() {
+                match self.hear(notice) {
+                    Some(event) => return Poll::Ready(Some(event)),
+                    None => continue,
+                }
             }
-            match self.listener.poll_chunk(context) {
-                Poll::Ready(Some(chunk)) => self.chunk = Some(chunk),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
+            let spent = self.chunk.take();
+            self.listener.let_go(spent);
+            match ready!(self.listener.poll_chunk(context)) {
+                Some(chunk) => self.chunk = Some(chunk),
+                None => return Poll::Ready(None),
             }
         }
     }

@@ -2,17 +2,24 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Context;
+use std::task::Wake;
+use std::task::Waker;
+use std::thread::Thread;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::task::JoinError;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 use tracing::error;
 
 use super::EventHandler;
 use super::Listener;
-use super::delivery;
+use super::calling::as_work_of;
+use super::delivery::deliver;
+use crate::panics;
 
 /// Tasks and threads, from the start of an informer to its end.
 #[derive(Default)]
@@ -24,104 +31,154 @@ pub(crate) struct Workers {
 struct State {
     /// Where they run, once that is known.
     runtime: Option<Handle>,
-    waiting: Vec<Worker>,
     running: JoinSet<()>,
 }
 
-struct Worker {
+/// What empties a listener's buffer. If it is dropped, its listener ends.
+pub(crate) struct Work {
     name: Arc<str>,
-    is_over: Box<dyn Fn() -> bool + Send>,
-    kind: WorkerKind,
-    work: BoxFuture<'static, ()>,
+    place: Place,
+    future: BoxFuture<'static, ()>,
 }
 
+/// Where a handler is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WorkerKind {
+pub(crate) enum Place {
     Task,
     Thread,
 }
 
-impl Workers {
-    /// Calls a handler, from the start on, until its listener is closed.
-    pub(crate) fn add<O, H>(&self, listener: Arc<Listener<O>>, handler: H, kind: WorkerKind)
+impl Work {
+    /// Calls a handler until its listener is closed.
+    pub(crate) fn new<O, H>(listener: Arc<Listener<O>>, handler: H, place: Place) -> Self
     where
         O: Send + Sync + 'static,
         H: EventHandler<O>,
     {
-        let name = Arc::clone(listener.name());
-        let followed = Arc::clone(&listener);
+        let (name, caller) = (Arc::clone(listener.name()), listener.caller);
         let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
-        let work = Box::pin(delivery::run(listener, handler).instrument(span));
-        let worker = Worker { name, is_over: Box::new(move || followed.is_closed()), kind, work };
-        let mut state = self.state.lock();
-        match state.runtime.clone() {
-            Some(runtime) => state.run(worker, &runtime),
-            None => state.waiting.push(worker),
-        }
-        // Those who have left before the start. Dropping a handler is the user's code.
-        let left: Vec<_> = state.waiting.extract_if(.., |worker| (worker.is_over)()).collect();
-        drop(state);
-        drop(left);
+        let future = as_work_of(caller, Box::pin(deliver(listener, handler))).instrument(span);
+        Self { name, place, future: Box::pin(future) }
+    }
+}
+
+impl Workers {
+    /// From now on, work can be done.
+    pub(crate) fn start(&self, runtime: &Handle) {
+        self.state.lock().runtime = Some(runtime.clone());
     }
 
-    /// Those that were added before begin to work, and those that come later do so at once.
-    pub(crate) fn start(&self, runtime: &Handle) {
+    pub(crate) fn has_started(&self) -> bool {
+        self.state.lock().runtime.is_some()
+    }
+
+    /// Begins work, after the start.
+    pub(crate) fn run(&self, work: Work) {
         let mut state = self.state.lock();
-        state.runtime = Some(runtime.clone());
-        for worker in std::mem::take(&mut state.waiting) {
-            state.run(worker, runtime);
-        }
+        // Those who have left.
+        let left: Vec<_> = std::iter::from_fn(|| state.running.try_join_next()).collect();
+        let refused = match state.runtime.clone() {
+            Some(runtime) => state.run(work, &runtime),
+            None => Some(work.future),
+        };
+        drop(state);
+        // Dropping a handler is users' code.
+        drop(refused);
+        left.into_iter().for_each(note_end);
     }
 
     /// Waits until all have ended. Nobody may be added meanwhile.
     pub(crate) async fn ended(&self) {
-        let (mut running, waiting) = {
-            let mut state = self.state.lock();
-            (std::mem::take(&mut state.running), std::mem::take(&mut state.waiting))
-        };
-        drop(waiting);
-        while running.join_next().await.is_some() {}
+        let mut running = std::mem::take(&mut self.state.lock().running);
+        while let Some(ended) = running.join_next().await {
+            note_end(ended);
+        }
+    }
+}
+
+/// Panics of handlers are caught where they are called, so this is about their last moments.
+fn note_end(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        error!(error = panics::said(panic), "a handler panicked at its end");
     }
 }
 
 impl State {
-    fn run(&mut self, worker: Worker, runtime: &Handle) {
-        // Those who have left.
-        while self.running.try_join_next().is_some() {}
-        let Worker { name, is_over: _, kind, work } = worker;
-        match kind {
-            WorkerKind::Task => {
-                self.running.spawn_on(work, runtime);
+    /// Gives back what could not be begun.
+    fn run(&mut self, work: Work, runtime: &Handle) -> Option<BoxFuture<'static, ()>> {
+        let Work { name, place, future } = work;
+        match place {
+            Place::Task => {
+                self.running.spawn_on(future, runtime);
             }
-            WorkerKind::Thread => match run_in_thread(&name, work, runtime) {
+            Place::Thread => match run_in_thread(&name, future, runtime) {
                 Ok(ended) => {
                     self.running.spawn_on(ended, runtime);
                 }
-                // Its listener is closed by that: nothing piles up for it.
-                Err(source) => error!(handler = &*name, error = %source, "no thread for a blocking handler"),
+                Err((source, future)) => {
+                    error!(handler = &*name, error = %source, "no thread for a blocking handler; it is removed");
+                    return Some(future);
+                }
             },
         }
+        None
     }
 }
 
 /// Gives what waits for the end of the thread.
 fn run_in_thread(
     name: &str,
-    work: Pin<Box<dyn Future<Output = ()> + Send>>,
+    work: BoxFuture<'static, ()>,
     runtime: &Handle,
-) -> std::io::Result<impl Future<Output = ()> + Send + use<>> {
+) -> Result<impl Future<Output = ()> + Send + use<>, (std::io::Error, BoxFuture<'static, ()>)> {
     let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
     let runtime = runtime.clone();
     // A name must have no zero byte, and Linux shows its first 15 bytes.
     let name: String = name.chars().filter(|character| *character != '\0').collect();
-    let thread = std::thread::Builder::new().name(name).spawn(move || {
+    // Handed over in a slot, so that it can be taken back if there is no thread.
+    let slot = Arc::new(Mutex::new(Some(work)));
+    let taken = Arc::clone(&slot);
+    let spawned = std::thread::Builder::new().name(name).spawn(move || {
         let _ended = ended;
-        runtime.block_on(work);
-    })?;
+        // For timers. It is not inside the runtime, so that callbacks may block on it.
+        let _context = runtime.enter();
+        let work = taken.lock().take();
+        if let Some(work) = work {
+            block_on(work);
+        }
+    });
+    let thread = match spawned {
+        Ok(thread) => thread,
+        Err(error) => {
+            let work = slot.lock().take();
+            return Err((error, work.unwrap_or_else(|| Box::pin(std::future::ready(())))));
+        }
+    };
     Ok(async move {
         // Dropped at the thread's end, however it ends.
         let _ = has_ended.await;
         // The thread has nothing more to do than to end.
-        let _ = thread.join();
+        if let Err(panic) = thread.join() {
+            error!(error = panics::said(panic), "a handler's thread panicked");
+        }
     })
+}
+
+/// Runs a future on this thread, which sleeps while there is nothing to do.
+fn block_on(mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    while work.as_mut().poll(&mut context).is_pending() {
+        std::thread::park();
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }

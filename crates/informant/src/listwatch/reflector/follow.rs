@@ -220,8 +220,18 @@ where
                 Ok(Some(object))
             }
             Err(bad) => {
-                if is_ordered && is_certain {
-                    self.destination.bookmark(bad.version.clone());
+                let version = Some(bad.version.clone()).filter(|_| is_ordered && is_certain);
+                let known = bad.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
+                match known {
+                    // It is another life, so the one that is known is over.
+                    Some(known) if !known.identity().may_be_same_life(&bad.uid) => {
+                        self.destination.delete_unread(known.key(), version);
+                    }
+                    Some(_) | None => {
+                        if let Some(version) = version {
+                            self.destination.bookmark(version);
+                        }
+                    }
                 }
                 if self.quarantine.add((*bad).clone()) {
                     self.tell_of_quarantined(&bad);

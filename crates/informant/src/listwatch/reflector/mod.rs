@@ -84,7 +84,7 @@ struct Settings<O> {
 }
 
 /// Somebody who is told.
-type Hear<T> = Box<dyn Fn(&T) + Send + Sync>;
+pub(crate) type Hear<T> = Box<dyn Fn(&T) + Send + Sync>;
 
 struct Resync {
     period: Duration,
@@ -306,6 +306,16 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     pub(crate) fn with_destination<E>(self, destination: E) -> ReflectorBuilder<O, L, E> {
         let Self { source, destination: _, decode, transform, keeps_managed_fields, settings } = self;
         ReflectorBuilder { source, destination, decode, transform, keeps_managed_fields, settings }
+    }
+
+    /// Sets the transform, and gives the one before: dropping it is users' code.
+    pub(crate) fn swap_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>> {
+        self.transform.replace(transform)
+    }
+
+    /// Sets the error callback, and gives the one before: dropping it is users' code.
+    pub(crate) fn swap_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>> {
+        self.settings.on_error.replace(hear)
     }
 
     /// What the source calls its objects.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use informant::Delta;
 use informant::informer::Controller;
 use informant::informer::Failed;
 use informant::listwatch::Backoff;
@@ -13,13 +14,16 @@ use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
 use informant::queue::Taken;
 use informant::queue::TakenChange;
+use informant::store::Indexer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::support::Leaks;
 use super::support::Source;
+use super::support::list;
 use super::support::open_watch;
 use super::support::ready;
+use super::support::says;
 use super::support::seconds;
 use super::support::show_error;
 use super::support::source;
@@ -205,5 +209,92 @@ async fn stopping_waits_for_no_retry() {
 
     assert!(start.elapsed() < Duration::from_secs(2));
     assert_eq!(source.open_watches(), 0);
+    leaks.check();
+}
+
+/// P5: with what the consumer has as known objects, deletes and what a new list lacks come too.
+#[tokio::test(start_paused = true)]
+async fn deletes_come_if_the_queue_knows_what_the_consumer_has() {
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let source = source(
+        "10",
+        &[("a", 1), ("b", 2)],
+        ScriptedWatch::new().wait(second).deleted(ready("a", 11)).wait(second).breaks(says(410, "Expired")),
+    );
+    source.on_list(list("20", &[]));
+    source.on_watch(open_watch());
+    let store = Arc::new(Indexer::new());
+    let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
+    let reflector = Reflector::of_ready_objects(source, queue.clone()).build();
+    let (lines, write) = writer();
+    let written = Arc::clone(&store);
+    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+        write(show_deltas(taken.deltas()));
+        match taken.deltas().newest() {
+            Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                written.upsert(Arc::clone(object));
+            }
+        }
+        Ok(())
+    });
+    controller.run(seconds(100.0)).await;
+
+    assert_eq!(shown(&lines), ["Replaced a@1", "Replaced b@2", "Deleted a@11", "Missed b@2"]);
+    assert!(store.lister().is_empty());
+    leaks.check();
+}
+
+/// Each object has its own delays, and its own moment.
+#[tokio::test(start_paused = true)]
+async fn failures_of_one_object_are_not_those_of_another_and_are_forgotten_after_success() {
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second / 20).added(ready("b", 11)).wait(10 * second).modified(ready("a", 12));
+    let source = source("10", &[("a", 1)], watch.stays_open());
+    let (reflector, queue) = grouped(&source);
+    let (errors, report) = writer();
+    let mut failures = std::collections::BTreeMap::from([("a@1", 2), ("b@11", 1), ("a@12", 1)]);
+    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+        let state = format!("{:?}", taken.deltas().newest().object());
+        match failures.get_mut(&*state) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                Err("no".into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    });
+    let controller = controller.backoff(exactly()).on_error(move |error| {
+        report(format!("{} attempt {} at", error.key.as_ref().unwrap(), error.attempt));
+    });
+    controller.run(seconds(20.0)).await;
+
+    let errors: Vec<_> = errors.lock().unwrap().iter().map(|(at, line)| format!("{line} {}", at / 10 * 10)).collect();
+    assert_eq!(
+        errors,
+        ["a attempt 1 at 0", "b attempt 1 at 50", "a attempt 2 at 100", "a attempt 1 at 10050"],
+        "b waits from 50 to 150, while a comes again at 100 and at 300"
+    );
+    leaks.check();
+}
+
+/// What was processed altogether does not come again, and the error does not say so.
+#[tokio::test(start_paused = true)]
+async fn an_item_of_which_nothing_is_left_does_not_come_again() {
+    let leaks = Leaks::watch();
+    let source = source("10", &[("a", 1)], open_watch());
+    let (reflector, queue) = grouped(&source);
+    let (lines, write) = writer();
+    let (errors, report) = writer();
+    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+        write(show_deltas(taken.deltas()));
+        Err(Failed::after(1, "afterwards"))
+    });
+    controller.on_error(move |error| report(show_error(error))).run(seconds(100.0)).await;
+
+    assert_eq!(shown(&lines), ["Replaced a@1"]);
+    assert_eq!(shown(&errors), ["processing a failed (attempt 1); nothing of it is left to try again: afterwards"]);
     leaks.check();
 }

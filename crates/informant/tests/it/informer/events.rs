@@ -1,6 +1,8 @@
 //! What happens at the source, as handlers hear of it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use informant::Cached;
@@ -244,7 +246,7 @@ async fn what_waits_together_is_told_object_by_object_or_in_the_servers_order() 
     let watch = || ScriptedWatch::new().added(ready("b", 11)).modified(ready("a", 12)).deleted(ready("b", 13));
     let [(grouped, _), (in_order, _)] = hears(|| source("10", &[("a", 1)], watch().stays_open())).await;
 
-    assert_eq!(grouped, ["A(a@1, initial)", "U(a 1→12)", "A(b@11)", "D(b@13)", "synced"]);
+    assert_eq!(grouped, ["A(a@1, initial)", "synced", "U(a 1→12)", "A(b@11)", "D(b@13)"]);
     assert_eq!(in_order, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
 }
 
@@ -253,7 +255,7 @@ async fn what_waits_together_is_told_object_by_object_or_in_the_servers_order() 
 async fn an_object_that_is_listed_twice_is_one_object() {
     let [(grouped, cached), (in_order, _)] = hears(|| source("10", &[("a", 1), ("a", 2)], open_watch())).await;
 
-    assert_eq!(grouped, ["A(a@1, initial)", "U(a 1→2)", "synced"]);
+    assert_eq!(grouped, ["A(a@1, initial)", "synced", "U(a 1→2)"]);
     assert_eq!(in_order, ["A(a@2, initial)", "synced"]);
     assert_eq!(cached, ["a@2"]);
 }
@@ -333,13 +335,13 @@ async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
     let leaks = Leaks::watch();
     let server = server_at_10();
     server.put("configmaps", config_map("a", "secret")).unwrap();
-    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let informer =
         SharedInformer::<ConfigMap>::builder(config_maps(&server)).resync_every(Duration::from_secs(1)).build();
     informer
         .set_transform(move |object: &mut ConfigMap| {
-            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            counted.fetch_add(1, Ordering::SeqCst);
             object.data = None;
             Ok::<_, std::convert::Infallible>(())
         })
@@ -354,7 +356,7 @@ async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
     informer.synced().await.unwrap();
     assert_eq!(informer.lister().list()[0].data, None);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1, "resyncs transform nothing");
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "resyncs transform nothing");
 
     server.delete("configmaps", "shop/a").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -411,4 +413,70 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     drop(informer);
     settle().await;
     leaks.check();
+}
+
+/// The `Arc` that was told stays, also if the source repeats itself.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_repeats_the_known_state_is_no_news_and_changes_nothing() {
+    let watch = || Steps::new().modified(ready("a", 10)).modified(ready("a", 12)).stays_open();
+    let (heard, _) = hears_alike(|| source("10", &[("a", 10)], watch())).await;
+
+    // A probe checks that the old object of an update is the very one that it was told of.
+    assert_eq!(heard, ["A(a@10, initial)", "synced", "U(a 10→12)"]);
+}
+
+/// P7: whatever else has come by then, nothing but the initial list is told before its end.
+#[tokio::test(start_paused = true)]
+async fn what_comes_together_with_the_initial_list_is_told_after_its_end() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        let stream = ScriptedWatch::new().added(ready("a", 5)).added(ready("b", 6)).list_ends("10");
+        let stream = stream.added(ready("c", 11)).modified(ready("a", 12)).deleted(ready("b", 13));
+        source.on_stream(stream.added(ready("b", 14)).stays_open());
+        let informer = informer_with(&source, queue);
+        let probe = Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+
+        let mut heard = probe.take();
+        heard[..2].sort();
+        assert_eq!(heard[..3], ["A(a@5, initial)", "A(b@6, initial)", "synced"]);
+        heard[3..].sort();
+        assert_eq!(heard[3..], ["A(b@14)", "A(c@11)", "D(b@13)", "U(a 5→12)"]);
+        leaks.stop(&informer).await;
+    }
+}
+
+/// An unchanged relist: nothing is decoded, indexed or replaced.
+#[tokio::test(start_paused = true)]
+async fn what_a_relist_repeats_is_neither_transformed_nor_indexed_again_and_stays_the_very_same() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let (transformed, indexed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (transforms, indexes) = (Arc::clone(&transformed), Arc::clone(&indexed));
+        let first = [("same", 2)];
+        let watch = ScriptedWatch::new().wait(Duration::from_secs(1));
+        let informer = informer_with(&relist(&first, watch, &first), |builder| {
+            queue(builder).transform(move |_| {
+                transforms.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, std::convert::Infallible>(())
+            })
+        });
+        let values = move |_: &Cached<()>| {
+            indexes.fetch_add(1, Ordering::SeqCst);
+            None::<String>
+        };
+        informer.add_index("count", values).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+        let before = informer.lister().list();
+
+        informer.caught_up_to(&"20".into(), Duration::from_secs(100)).await.unwrap();
+
+        assert!(Arc::ptr_eq(&before[0], &informer.lister().list()[0]));
+        assert_eq!((transformed.load(Ordering::SeqCst), indexed.load(Ordering::SeqCst)), (1, 1));
+        leaks.stop(&informer).await;
+    }
 }

@@ -54,7 +54,7 @@ async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
         let join = |number: usize, informer: &SharedInformer<()>| -> (Probe<()>, Registration) {
             let probe = Probe::new();
             let subscribe: Subscribe<'_, ()> = informer.subscribe();
-            let subscribe = if number % 2 == 0 { subscribe.coalesce_above(number % 50) } else { subscribe };
+            let subscribe = if number.is_multiple_of(2) { subscribe.coalesce_above(number % 50) } else { subscribe };
             let registration = match number % 3 {
                 0 => subscribe.handler(probe.clone()).unwrap(),
                 1 => subscribe.blocking_handler(probe.clone()).unwrap(),

@@ -222,3 +222,90 @@ async fn a_time_limit_says_what_failed_and_where_the_cache_stands() {
     );
     leaks.stop(&informer).await;
 }
+
+/// Decisions 11 and 13: after a rewind was applied, versions say again what they said.
+#[tokio::test(start_paused = true)]
+async fn after_a_rewind_an_unchanged_relist_is_no_news_again() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        let expires = || ScriptedWatch::new().wait(100 * SECOND).breaks(says(410, "Expired"));
+        source.on_list(list("100", &[("a", 5)]));
+        source.on_watch(expires());
+        for _ in 0..2 {
+            source.on_list(list("50", &[("a", 5)]));
+        }
+        for version in ["200", "300"] {
+            source.on_watch(expires());
+            source.on_list(list(version, &[("a", 5)]));
+        }
+        source.on_watch(open_watch());
+        let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
+        let probe = super::support::Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+        informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
+        assert_eq!(informer.status().source.rewinds, 1);
+        settle().await;
+        assert_eq!(probe.take(), ["A(a@5, initial)", "synced", "U(a 5→5)"], "perhaps it has another content");
+
+        informer.caught_up_to(&"300".into(), LONG).await.unwrap();
+        settle().await;
+
+        assert!(probe.take().is_empty());
+        leaks.stop(&informer).await;
+    }
+}
+
+/// An object may have no version, although the collection has one.
+#[tokio::test(start_paused = true)]
+async fn the_version_of_the_cache_decides_about_an_object_that_has_none() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    let object = informant::Cached::new(Identity::of_key(Key::cluster("a")), ());
+    source.on_list(ScriptedList::at("10").object(object));
+    source.on_watch(open_watch());
+    let informer = informer(&source);
+    informer.start();
+
+    assert!(informer.wait_for(&Key::cluster("a"), &"5".into(), SECOND).await.unwrap().is_some());
+    assert!(informer.wait_for(&Key::cluster("a"), &"11".into(), SECOND).await.is_err());
+
+    leaks.stop(&informer).await;
+}
+
+/// Limits of the time limits.
+#[tokio::test(start_paused = true)]
+async fn no_time_at_all_and_all_the_time_are_time_limits() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    informer.start();
+    informer.synced_within(Duration::MAX).await.unwrap();
+
+    informer.caught_up_to(&"10".into(), Duration::ZERO).await.unwrap();
+    informer.caught_up_to(&"10".into(), Duration::MAX).await.unwrap();
+    assert!(informer.caught_up_to(&"11".into(), Duration::ZERO).await.is_err());
+
+    informer.stop_within(Duration::MAX).await.unwrap();
+    leaks.check();
+}
+
+/// Whoever waits while the informer stops hears of that, and not only when all callbacks have returned.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_the_cache_will_not_move_any_more() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    informer.start();
+    informer.synced().await.unwrap();
+    let waiting = informer.clone();
+    let waiting = tokio::spawn(async move { waiting.caught_up_to(&"99".into(), LONG).await });
+    settle().await;
+    let start = tokio::time::Instant::now();
+
+    informer.stop().await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+
+    assert!(matches!(error, WaitError::Stopped { .. }), "{error}");
+    assert!(start.elapsed() < SECOND);
+    leaks.check();
+}

@@ -222,3 +222,38 @@ async fn a_busy_server_does_not_hold_up_resyncs() {
     assert_eq!(cadence(&probe, start), [(1, 2), (2, 2), (3, 2)]);
     leaks.stop(&informer).await;
 }
+
+/// SI-22, PL-10: a clock that wakes us late costs no resync.
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_seen_late_does_not_cost_the_next_one() {
+    let leaks = Leaks::watch();
+    let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(10 * SECOND));
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    let start = Instant::now();
+    informer.start();
+    informer.synced().await.unwrap();
+    // The tick of ten seconds is seen half a second later.
+    tokio::time::advance(Duration::from_millis(10_500)).await;
+    seconds(34.0).await;
+
+    assert_eq!(cadence(&probe, start), [(10, 1), (20, 1), (30, 1), (40, 1)]);
+    leaks.stop(&informer).await;
+}
+
+/// Ticks that were missed altogether are one resync, not many.
+#[tokio::test(start_paused = true)]
+async fn ticks_that_were_missed_do_not_pile_up() {
+    let leaks = Leaks::watch();
+    let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(10 * SECOND));
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    let start = Instant::now();
+    informer.start();
+    informer.synced().await.unwrap();
+    tokio::time::advance(Duration::from_secs(55)).await;
+    seconds(10.0).await;
+
+    assert_eq!(cadence(&probe, start), [(55, 1), (60, 1)]);
+    leaks.stop(&informer).await;
+}

@@ -147,7 +147,7 @@ async fn a_filter_turns_what_enters_into_adds_and_what_leaves_into_deletes() {
 
 /// P8
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_panics_hides_one_event_and_harms_nothing_else() {
+async fn an_object_at_which_a_filter_panics_does_not_pass() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer_with(&source("10", &[("a", 1), ("bad", 2), ("c", 3)], open_watch()), |builder| builder);
@@ -169,5 +169,30 @@ async fn a_filter_that_panics_hides_one_event_and_harms_nothing_else() {
     assert_eq!(read.take(), ["A(a@1, initial)", "A(c@3, initial)", "synced"]);
     assert_eq!((handler.status().panics, stream.registration().status().panics), (1, 1));
     assert!(logs.take().contains("a filter panicked"));
+    leaks.stop(&informer).await;
+}
+
+/// P4, P8: what a filter panics at does not pass, before and after.
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_panics_at_one_state_gives_a_well_formed_history() {
+    let _logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second).modified(ready("a", 12)).wait(second).modified(ready("a", 13));
+    let watch = watch.wait(second).modified(ready("a", 14)).wait(second).deleted(ready("a", 15)).stays_open();
+    let informer = informer(&source("10", &[("a", 1)], watch));
+    let passes = |object: &informant::Cached<()>| match object.version().as_str() {
+        "1" | "14" => std::panic::resume_unwind(Box::new("no label")),
+        _ => true,
+    };
+    let probe = Probe::new();
+    let registration = informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    informer.start();
+    seconds(20.0).await;
+
+    assert_eq!(probe.take(), ["synced", "A(a@12)", "U(a 12→13)", "D(a@13)"]);
+    let status = registration.status();
+    assert_eq!(status.delivered, 4, "what is hidden is not delivered");
+    assert!(status.panics >= 2, "{status:?}");
     leaks.stop(&informer).await;
 }

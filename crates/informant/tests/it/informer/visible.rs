@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::StreamExt;
 use informant::Cached;
 use informant::Handler;
 use informant::SharedInformer;
@@ -180,4 +182,72 @@ async fn what_is_logged_stands_in_the_span_of_its_informer() {
     for (line, message) in lines.iter().zip(["started", "synced", "stopped"]) {
         assert!(line.contains("INFO informer{kind=\"things\"}") && line.contains(message), "{line}");
     }
+}
+
+/// Decision 16 and 18: an informer that is made anew counts on.
+#[tokio::test(start_paused = true)]
+async fn a_second_informer_of_the_same_name_counts_on() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    for _ in 0..2 {
+        let source = ScriptedSource::new();
+        source.on_list(list("10", &[("a", 1)]));
+        source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(1)).breaks(says(410, "Expired")));
+        source.on_list(list("20", &[("a", 1)]));
+        source.on_watch(open_watch());
+        let informer = metrics::with_local_recorder(&recorder, || informer(&source));
+        informer.start();
+        seconds(10.0).await;
+        informer.stop().await.unwrap();
+    }
+
+    // A snapshot gives what was counted since the one before.
+    assert_eq!(figures_of(&snapshotter)["lists_total{informer=things}"], 4.0);
+}
+
+/// Decision 18: each has its own figures, and a stream's fall when it is read.
+#[tokio::test(start_paused = true)]
+async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let (informer, mut read, unread) = metrics::with_local_recorder(&recorder, || {
+        let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+        let (read, unread) = (informer.stream().unwrap(), informer.stream().unwrap());
+        (informer, read, unread)
+    });
+    informer.start();
+    informer.synced().await.unwrap();
+    for _ in 0..3 {
+        read.next().await.unwrap();
+    }
+    assert!(read.next().now_or_never().is_none());
+
+    let figures = figures_of(&snapshotter);
+    assert_eq!(figures["handler_backlog{informer=things,handler=stream}"], 0.0);
+    assert_eq!(figures["handler_backlog{informer=things,handler=stream (2)}"], 3.0);
+
+    drop(unread);
+    assert_eq!(figures_of(&snapshotter)["handler_backlog{informer=things,handler=stream (2)}"], 0.0);
+    informer.stop().await.unwrap();
+}
+
+/// Decision 18: what is stuck can be seen.
+#[tokio::test]
+async fn what_is_being_applied_counts_as_queued() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let (tell, seen) = std::sync::mpsc::channel();
+    let informer =
+        metrics::with_local_recorder(&recorder, || informer(&source("10", &[("a", 1), ("b", 2)], open_watch())));
+    informer
+        .add_index("look", move |_: &Cached<()>| {
+            tell.send(figures_of(&snapshotter)["queue_depth{informer=things}"]).unwrap();
+            None::<String>
+        })
+        .unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+
+    assert_eq!(seen.recv().unwrap(), 2.0);
+    informer.stop().await.unwrap();
 }

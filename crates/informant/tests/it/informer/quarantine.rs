@@ -1,0 +1,153 @@
+//! Objects that exist but cannot be read: what handlers hear of them, and who waits for them.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use informant::Identity;
+use informant::Key;
+use informant::informer::WaitError;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+
+use super::support::Builder;
+use super::support::Leaks;
+use super::support::Probe;
+use super::support::QUEUES;
+use super::support::informer_with;
+use super::support::list;
+use super::support::open_watch;
+use super::support::ready;
+use super::support::reborn;
+use super::support::says;
+use super::support::seconds;
+use super::support::source;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Objects that are read first, second … and cannot be.
+fn failing_at(bad: &'static [u32]) -> impl Fn(Builder) -> Builder {
+    move |builder| {
+        let calls = Mutex::new(0);
+        let transform = move |(): &mut ()| {
+            let mut calls = calls.lock().unwrap();
+            *calls += 1;
+            if bad.contains(&*calls) { Err("it is bad") } else { Ok(()) }
+        };
+        builder.on_quarantine(|_| {}).on_error(|_| {}).transform(transform)
+    }
+}
+
+fn identity(version: &str, uid: &str) -> Identity {
+    Identity { key: Key::cluster("a"), uid: uid.into(), version: version.into() }
+}
+
+/// Decision 3, P8
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_stays_as_it_was_until_it_is_of_another_life_or_gone() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        let expires = || ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired"));
+        source.on_list(list("10", &[("a", 1), ("b", 2)]));
+        source.on_watch(expires());
+        // a@15 cannot be read: a@1 stays.
+        source.on_list(list("20", &[("a", 15), ("b", 2)]));
+        source.on_watch(expires());
+        // Nor can its next life: the first one is over.
+        source.on_list(ScriptedList::at("30").object(reborn("a", 25, "u2")).object(ready("b", 2)));
+        // Then it can. The last state of b cannot, but it is gone.
+        let watch = ScriptedWatch::new().wait(SECOND).modified(reborn("a", 35, "u2")).wait(SECOND);
+        source.on_watch(watch.deleted(ready("b", 40)).stays_open());
+        let informer = informer_with(&source, |builder| queue(failing_at(&[3, 4, 6])(builder)));
+        let probe = Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+        seconds(100.0).await;
+
+        let expected = ["A(a@1, initial)", "A(b@2, initial)", "synced", "T(a, last@1)", "A(a@35)", "T(b, last@2)"];
+        assert_eq!(probe.take(), expected);
+        assert_eq!(informer.quarantined().len(), 0);
+        leaks.stop(&informer).await;
+    }
+}
+
+/// Decision 3
+#[tokio::test(start_paused = true)]
+async fn a_new_life_that_a_watch_tells_and_that_cannot_be_read_ends_the_old_one() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(SECOND).added(reborn("a", 12, "u2")).stays_open();
+        let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[2])(builder)));
+        let probe = Probe::new();
+        informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+        informer.caught_up_to(&"12".into(), 100 * SECOND).await.unwrap();
+
+        informer.wait_until_gone(&identity("1", "u1"), SECOND).await.unwrap();
+        assert!(informer.wait_until_gone(&identity("12", "u2"), SECOND).await.is_err(), "that one is there");
+
+        assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "T(a, last@1)"]);
+        leaks.stop(&informer).await;
+    }
+}
+
+/// Decision 3: it counts as present.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_not_gone() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(10 * SECOND).deleted(ready("a", 11)).stays_open();
+        let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[1])(builder)));
+        informer.start();
+        informer.synced().await.unwrap();
+        assert_eq!((informer.quarantined().len(), informer.lister().len()), (1, 0));
+
+        assert!(informer.wait_until_gone(&identity("1", "u1"), SECOND).await.is_err());
+        informer.wait_until_gone(&identity("1", "u1"), 100 * SECOND).await.unwrap();
+
+        leaks.stop(&informer).await;
+    }
+}
+
+/// Decision 13: an older state is not what was asked for.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_version_at_which_the_object_cannot_be_read_is_an_error_also_if_it_was_older() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(SECOND).modified(ready("a", 12)).added(ready("b", 20));
+        let watch = watch.wait(10 * SECOND).modified(ready("a", 30)).stays_open();
+        let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[2])(builder)));
+        informer.start();
+        let key = Key::cluster("a");
+        informer.caught_up_to(&"20".into(), 100 * SECOND).await.unwrap();
+
+        for version in ["11", "12", "15"] {
+            let error = informer.wait_for(&key, &version.into(), SECOND).await.unwrap_err();
+            assert!(matches!(error, WaitError::Quarantined { .. }), "{version}: {error}");
+        }
+        let found = informer.wait_for(&key, &"25".into(), 100 * SECOND).await.unwrap();
+
+        assert_eq!(format!("{:?}", found.unwrap()), "a@30", "it has changed again, and can be read");
+        leaks.stop(&informer).await;
+    }
+}
+
+/// P8: and everything is as it was for everybody else.
+#[tokio::test(start_paused = true)]
+async fn a_first_list_with_an_object_that_cannot_be_read_syncs() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let source = source("10", &[("a", 1), ("b", 2)], open_watch());
+        let informer = informer_with(&source, |builder| queue(failing_at(&[1])(builder)));
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.clone()).unwrap();
+        informer.start();
+
+        registration.synced().await.unwrap();
+
+        assert_eq!(probe.take(), ["A(b@2, initial)", "synced"]);
+        assert_eq!(informer.status().quarantined, 1);
+        leaks.stop(&informer).await;
+    }
+}
