@@ -21,9 +21,11 @@ use informant::Key;
 use informant::Lazy;
 use informant::Origin;
 use informant::Registration;
+use informant::ResourceVersion;
 use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::Backoff;
+use informant::store::Lister;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
@@ -48,6 +50,15 @@ type States = Arc<Mutex<BTreeMap<(String, String), String>>>;
 struct History<O> {
     heard: Mutex<Heard<O>>,
     states: States,
+    cache: Lister<O>,
+    life: Life,
+    /// Hears only of objects that pass the filter.
+    is_filtered: bool,
+}
+
+/// Objects that pass the filter of those who have one.
+fn passes<O: Texted>(object: &Cached<O>) -> bool {
+    object.text().bytes().map(usize::from).sum::<usize>() % 3 > 0
 }
 
 struct Heard<O> {
@@ -59,10 +70,11 @@ struct Heard<O> {
 }
 
 impl<O: Texted> History<O> {
-    fn new(states: &States) -> Arc<Self> {
+    fn new(world: &World<O>, is_filtered: bool) -> Arc<Self> {
         let known = BTreeMap::new();
         let heard = Heard { known, events: Vec::new(), is_synced: false, is_over: false, wrong: Vec::new() };
-        Arc::new(Self { heard: Mutex::new(heard), states: Arc::clone(states) })
+        let (states, cache) = (Arc::clone(&world.states), world.informer.lister());
+        Arc::new(Self { heard: Mutex::new(heard), states, cache, life: world.life, is_filtered })
     }
 
     fn hear(&self, event: &Event<O>) {
@@ -75,7 +87,8 @@ impl<O: Texted> History<O> {
             Event::Deleted(Deleted::Missed { last_known }) => format!("T({last_known:?})"),
             Event::Synced => "synced".into(),
         });
-        let problem = heard.problem(event).or_else(|| self.unheard_of(event));
+        let problem =
+            heard.problem(event, self.life).or_else(|| self.unheard_of(event)).or_else(|| self.too_early(event));
         if let Some(problem) = problem {
             let last = heard.events.len().saturating_sub(12);
             let problem = format!("{problem}; last heard: {:?}", &heard.events[last..]);
@@ -86,13 +99,34 @@ impl<O: Texted> History<O> {
 
     /// P2: a state that never was.
     fn unheard_of(&self, event: &Event<O>) -> Option<String> {
-        let object = match event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => object,
-            Event::Resynced(_) | Event::Deleted(_) | Event::Synced => return None,
-        };
+        let object = event.object()?;
         let state = (object.key().to_string(), object.version().to_string());
         let text = self.states.lock().unwrap().get(&state).cloned();
-        (text.as_ref() != Some(&object.text())).then(|| format!("{object:?} never was {:?}", object.text()))
+        let is_right = match event {
+            Event::Added { .. } | Event::Updated { .. } => text.as_ref() == Some(&object.text()),
+            // The server numbers a delete, and its final state has that number.
+            Event::Deleted(Deleted::Observed(_)) => text.is_none() || self.is_filtered,
+            Event::Deleted(Deleted::Missed { .. }) => text.is_some(),
+            Event::Resynced(_) | Event::Synced => true,
+        };
+        (!is_right).then(|| format!("{event:?} never was {:?}", object.text()))
+    }
+
+    /// P3: the cache is written before anybody hears of it.
+    fn too_early(&self, event: &Event<O>) -> Option<String> {
+        let object = event.object()?;
+        let cached = self.cache.get(object.key()).filter(|cached| cached.uid() == object.uid());
+        let is_early = match (event, &cached) {
+            (Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_), Some(cached)) => {
+                goes_back(object, cached)
+            }
+            (Event::Deleted(_), Some(_)) => !self.is_filtered,
+            (
+                Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_) | Event::Deleted(_) | Event::Synced,
+                _,
+            ) => false,
+        };
+        is_early.then(|| format!("{event:?} is told, but the cache has {cached:?}"))
     }
 
     /// Nothing may be heard any more.
@@ -108,7 +142,7 @@ impl<O: Texted> History<O> {
 
 impl<O: Texted> Heard<O> {
     /// P2, P4: what is not as it should be.
-    fn problem(&self, event: &Event<O>) -> Option<String> {
+    fn problem(&self, event: &Event<O>, life: Life) -> Option<String> {
         if self.is_over {
             return Some("told after the end".into());
         }
@@ -125,7 +159,9 @@ impl<O: Texted> Heard<O> {
             Event::Updated { old, new } => match before {
                 Some(before) if !Arc::ptr_eq(before, old) => Some(format!("{old:?} is not {before:?}, told before")),
                 Some(before) if goes_back(before, new) => Some(format!("{new:?} comes after {before:?}")),
-                Some(before) if before.uid() != new.uid() => Some(format!("{new:?} is another life of {before:?}")),
+                Some(before) if before.uid() != new.uid() && !life.recreated_as_update => {
+                    Some(format!("{new:?} is another life of {before:?}"))
+                }
                 Some(_) => None,
                 None => Some(format!("{new:?} is updated, but was never added")),
             },
@@ -136,6 +172,9 @@ impl<O: Texted> Heard<O> {
             },
             Event::Deleted(deleted) => match before {
                 Some(before) if goes_back(before, deleted.object()) => Some(format!("{deleted:?} after {before:?}")),
+                Some(before) if before.uid() != deleted.object().uid() && !life.recreated_as_update => {
+                    Some(format!("{deleted:?} is the end of another life than {before:?}"))
+                }
                 Some(_) => None,
                 None => Some(format!("{} is deleted, but was never added", deleted.key())),
             },
@@ -210,9 +249,13 @@ struct Follower<O> {
 }
 
 impl<O: Texted> Follower<O> {
-    fn join(informer: &SharedInformer<O>, states: &States, random: &mut fastrand::Rng) -> Self {
-        let history = History::new(states);
-        let mut subscribe: Subscribe<'_, O> = informer.subscribe().named("follower");
+    fn join(world: &World<O>, random: &mut fastrand::Rng) -> Self {
+        let is_filtered = random.u32(0..4) == 0;
+        let history = History::new(world, is_filtered);
+        let mut subscribe: Subscribe<'_, O> = world.informer.subscribe().named("follower");
+        if is_filtered {
+            subscribe = subscribe.filter(passes);
+        }
         if random.bool() {
             subscribe = subscribe.coalesce_above(random.usize(0..8));
         }
@@ -263,16 +306,46 @@ struct Figures {
     joined: usize,
     left: usize,
     resynced: usize,
+    waited: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Life {
     is_in_order: bool,
     streams: bool,
+    recreated_as_update: bool,
+    distrusts_versions: bool,
 }
 
-/// Changes an object, and remembers what it became.
-fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) {
+/// A server and an informer that follows it.
+struct World<O: Texted> {
+    server: ApiServer,
+    informer: SharedInformer<O>,
+    states: States,
+    life: Life,
+    /// Those who wait for what was written.
+    waits: Vec<JoinHandle<Option<String>>>,
+}
+
+/// Decision 13: what was written is there, or something newer.
+async fn wait_for<O: Texted>(informer: SharedInformer<O>, key: String, version: String) -> Option<String> {
+    let (key, version): (Key, ResourceVersion) = (key.parse().unwrap(), version.as_str().into());
+    let waited = informer.wait_for(&key, &version, Duration::from_secs(3000)).await;
+    let cache = informer.lister().version();
+    match waited {
+        Ok(Some(object)) if object.version().compare(&version) == Ok(Ordering::Less) => {
+            Some(format!("{key}@{version} was waited for, and came as {object:?}"))
+        }
+        Ok(None) if cache.as_ref().is_none_or(|cache| cache.compare(&version) == Ok(Ordering::Less)) => {
+            Some(format!("{key}@{version} was waited for, and said to be gone by a cache at {cache:?}"))
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// Changes objects, and remembers what they became.
+fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) -> Vec<(String, String)> {
+    let mut written = Vec::new();
     for _ in 0..random.usize(0..6) {
         let name = format!("c{}", random.u32(0..8));
         if random.u32(0..4) == 0 {
@@ -283,7 +356,19 @@ fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) {
         let text = format!("text {}", random.u32(..));
         let stored = server.put("configmaps", config_map(&name, &text)).unwrap();
         let version = stored["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        states.lock().unwrap().insert((format!("shop/{name}"), version), text);
+        states.lock().unwrap().insert((format!("shop/{name}"), version.clone()), text);
+        written.push((format!("shop/{name}"), version));
+    }
+    written
+}
+
+impl<O: Texted> World<O> {
+    fn change(&mut self, random: &mut fastrand::Rng) {
+        for (key, version) in change(&self.server, &self.states, random) {
+            if random.u32(0..4) == 0 {
+                self.waits.push(tokio::spawn(wait_for(self.informer.clone(), key, version)));
+            }
+        }
     }
 }
 
@@ -304,11 +389,18 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
     if life.is_in_order {
         builder = builder.in_order();
     }
+    if life.recreated_as_update {
+        builder = builder.recreated_as_update();
+    }
+    if life.distrusts_versions {
+        builder = builder.distrust_versions();
+    }
     if random.bool() {
         builder = builder.resync_every(Duration::from_secs(random.u64(5..300)));
     }
-    let informer = builder.build();
-    let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&informer, &states, random)).collect();
+    let mut world = World { server, informer: builder.build(), states, life, waits: Vec::new() };
+    let (server, informer) = (world.server.clone(), world.informer.clone());
+    let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
     informer.start();
     if random.bool() {
@@ -322,15 +414,15 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
             let (on, times, fault) = trouble::<O>(random);
             server.inject(on.times(times), fault);
         }
-        change(&server, &states, random);
+        world.change(random);
         let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
         seconds(random.f64() * longest).await;
-        change(&server, &states, random);
+        world.change(random);
         if random.u32(0..15) == 0 {
             server.compact();
         }
         if random.u32(0..3) == 0 {
-            followers.push(Follower::join(&informer, &states, random));
+            followers.push(Follower::join(&world, random));
         }
         if random.u32(0..6) == 0 && !followers.is_empty() {
             let leaver = followers.swap_remove(random.usize(0..followers.len()));
@@ -357,11 +449,24 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         seconds(100.0).await;
     }
     seconds(100.0).await;
+    for wait in std::mem::take(&mut world.waits) {
+        figures.waited += 1;
+        wrong.extend(wait.await.unwrap());
+    }
     for follower in &followers {
-        if follower.history.known() != cache(&informer) {
+        let mut expected = cache(&informer);
+        if follower.history.is_filtered {
+            let cached = informer.lister().list();
+            expected = cached
+                .iter()
+                .filter(|object| passes(object))
+                .map(|object| (object.key().to_string(), shown(object)))
+                .collect();
+        }
+        if follower.history.known() != expected {
             let (known, registration) = (follower.history.known(), &follower.registration);
             let events = follower.history.heard.lock().unwrap().events.clone();
-            wrong.push(format!("P4: {known:?} is not the cache {:?}; {registration:?}; {events:?}", cache(&informer)));
+            wrong.push(format!("P4: {known:?} is not the cache {expected:?}; {registration:?}; {events:?}"));
         }
         let status = follower.registration.status();
         figures.events += status.delivered;
@@ -378,7 +483,8 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         assert!(follower.registration.is_removed());
         histories.push(follower.leave().await);
     }
-    drop(informer);
+    drop((world, server, informer));
+    // The server's own watches end by themselves.
     seconds(1000.0).await;
     leaks.check();
     for history in histories {
@@ -418,12 +524,18 @@ async fn live_many<O: Texted>(lives: usize) {
         let seed = seed.wrapping_add(number as u64);
         fastrand::seed(seed);
         let mut random = fastrand::Rng::with_seed(seed);
-        let life = Life { is_in_order: random.bool(), streams: random.bool() };
+        let life = Life {
+            is_in_order: random.bool(),
+            streams: random.bool(),
+            recreated_as_update: random.u32(0..5) == 0,
+            distrusts_versions: random.u32(0..5) == 0,
+        };
         let wrong = live::<O>(life, &mut random, &mut figures).await;
         assert!(wrong.is_empty(), "{life:?}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
     }
     eprintln!("{figures:?}");
     assert!(figures.faults > lives / 4 && figures.panics > 0 && figures.merged > 0, "there was trouble: {figures:?}");
+    assert!(figures.resynced > 0 && figures.left > 0 && figures.waited > lives, "much has happened: {figures:?}");
 }
 
 /// P1, P2, P3, P4, P5, P7, P8, P9
