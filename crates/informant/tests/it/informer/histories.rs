@@ -307,6 +307,9 @@ struct Figures {
     left: usize,
     resynced: usize,
     waited: usize,
+    /// Deletes that were seen, and that were not.
+    observed: usize,
+    missed: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -489,7 +492,10 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
     leaks.check();
     for history in histories {
         let heard = history.heard.lock().unwrap();
-        figures.resynced += heard.events.iter().filter(|event| event.starts_with('R')).count();
+        let count = |kind| heard.events.iter().filter(|event| event.starts_with(kind)).count();
+        figures.resynced += count('R');
+        figures.observed += count('D');
+        figures.missed += count('T');
         wrong.extend(heard.wrong.iter().cloned());
     }
     wrong
@@ -536,6 +542,7 @@ async fn live_many<O: Texted>(lives: usize) {
     eprintln!("{figures:?}");
     assert!(figures.faults > lives / 4 && figures.panics > 0 && figures.merged > 0, "there was trouble: {figures:?}");
     assert!(figures.resynced > 0 && figures.left > 0 && figures.waited > lives, "much has happened: {figures:?}");
+    assert!(figures.observed > lives && figures.missed > lives / 10, "deletes are seen, and missed: {figures:?}");
 }
 
 /// P1, P2, P3, P4, P5, P7, P8, P9
