@@ -133,7 +133,7 @@ async fn joining_while_it_starts_is_safe() {
     }
 }
 
-/// SI-11, HC-19
+/// SI-11, SI-12, HC-19
 #[tokio::test(start_paused = true)]
 async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
     let leaks = Leaks::watch();

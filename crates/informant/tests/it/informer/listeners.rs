@@ -120,7 +120,7 @@ async fn a_handler_that_rests_after_a_panic_is_stopped_at_once() {
     assert_eq!(probe.take(), ["A(bad@1, initial)"]);
 }
 
-/// HC-15, PL-02, PL-03, SI-33
+/// HC-15, PL-01, PL-02, PL-03, SI-33
 #[tokio::test]
 async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_hears_everything_in_order() {
     const EVENTS: u64 = 5000;
@@ -217,7 +217,8 @@ fn busy(events: u64, objects: u64) -> ScriptedWatch<()> {
     watch.stays_open()
 }
 
-/// Decision 10: at most two for each object, and the last state is what is told.
+/// Decision 10: at most two for each object, and the last state is what is told. PL-04, B11 of the past: nobody waits for one
+/// who does not read.
 #[tokio::test(start_paused = true)]
 async fn what_waits_too_long_is_merged_and_gives_the_same_in_the_end() {
     for queue in QUEUES {
