@@ -8,7 +8,8 @@ use crate::Key;
 
 /// How we learned that an object is gone.
 pub enum Deleted<O> {
-    /// The watch delivered the final state.
+    /// The watch delivered the final state. For a follower with a filter also: the object does not pass any more, and this is the
+    /// last state that did.
     Observed(Arc<Cached<O>>),
     /// The watch was down, or the final state was unreadable: the object is gone, and this is the newest state that
     /// we knew. There may have been newer ones.
@@ -45,7 +46,8 @@ pub enum Event<O> {
         /// What it is now.
         new: Arc<Cached<O>>,
     },
-    /// The object is as it was: it is told again because the follower wants that every now and then.
+    /// The object is as it was: it is told again because the follower wants that every now and then, or because a new list of
+    /// everything has it unchanged. Only followers with a resync period hear of that.
     Resynced(Arc<Cached<O>>),
     /// The object is gone.
     Deleted(Deleted<O>),

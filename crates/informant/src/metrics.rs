@@ -2,7 +2,7 @@
 //!
 //! | name | kind | labels | what |
 //! | --- | --- | --- | --- |
-//! | `informant_queue_depth` | gauge | informer | objects (or changes, in order) that wait to be applied, or are being applied |
+//! | `informant_queue_depth` | gauge | informer | objects (or changes, in order) that are being applied, and afterwards those that wait |
 //! | `informant_batch_seconds` | histogram | informer | time to apply one batch and hand it to all handlers |
 //! | `informant_events_total` | counter | informer, type (`added`, `updated`, `deleted`, `unchanged`) | changes of the cache |
 //! | `informant_cache_objects` | gauge | informer | objects in the cache |
@@ -12,9 +12,9 @@
 //! | `informant_rewinds_total` | counter | informer | times that the server went back to an older version |
 //! | `informant_failing` | gauge | informer | 1 while the source fails, else 0 |
 //! | `informant_quarantined_objects` | gauge | informer | objects that exist but cannot be read |
-//! | `informant_index_panics_total` | counter | informer | index functions that panicked |
+//! | `informant_index_panics_total` | counter | informer | index functions that panicked on a change |
 //! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
-//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler spent on one batch |
+//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 merged events |
 //! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
 //!
 //! The recorder must be installed before an informer is built. Gauges of an informer that has stopped are zero. Handlers of one
@@ -47,6 +47,15 @@ pub(crate) struct InformerMetrics {
     failing: Gauge,
     quarantined: Gauge,
     index_panics: Counter,
+}
+
+/// How a source is doing.
+pub(crate) struct SourceFigures {
+    pub(crate) lists: u64,
+    pub(crate) watches: u64,
+    pub(crate) rewinds: u64,
+    pub(crate) is_failing: bool,
+    pub(crate) quarantined: usize,
 }
 
 /// How many of which kind a batch had.
@@ -147,12 +156,12 @@ impl InformerMetrics {
     }
 
     /// How the source is doing.
-    pub(crate) fn source(&self, lists: u64, watches: u64, rewinds: u64, is_failing: bool, quarantined: usize) {
-        self.lists.grow_to(lists);
-        self.watches.grow_to(watches);
-        self.rewinds.grow_to(rewinds);
-        self.failing.set(f64::from(u8::from(is_failing)));
-        self.quarantined.set(quarantined as f64);
+    pub(crate) fn source(&self, figures: &SourceFigures) {
+        self.lists.grow_to(figures.lists);
+        self.watches.grow_to(figures.watches);
+        self.rewinds.grow_to(figures.rewinds);
+        self.failing.set(f64::from(u8::from(figures.is_failing)));
+        self.quarantined.set(figures.quarantined as f64);
     }
 
     /// The informer has stopped.

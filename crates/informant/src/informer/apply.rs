@@ -42,17 +42,24 @@ pub(super) struct Outcome<O> {
     pub(super) index_panics: usize,
 }
 
-/// Writes, and what was said of each.
+/// Writes, and what was said of each, with what need not be written in between.
 struct Plan<O> {
+    /// INV-A1: as many as there are steps that write, in the same order.
     writes: WriteBatch<O>,
-    said: Vec<Said<O>>,
+    steps: Vec<Step<O>>,
 }
 
-/// What a queue says of one object.
+/// What a queue says of one object, one after the other.
+enum Step<O> {
+    /// There is something to write.
+    Write(Said<O>),
+    /// The cache has the very same.
+    Same(Arc<Cached<O>>),
+}
+
+/// What a queue says of an object that is to be written.
 enum Said<O> {
     There(Origin),
-    /// The cache has the very same; there is nothing to write.
-    Same(Arc<Cached<O>>),
     /// With its final state, if that is known.
     Gone(Option<Deleted<O>>),
 }
@@ -72,7 +79,7 @@ pub(super) fn apply_taken<O>(
             match delta {
                 // What a list repeats is left alone: it need not be indexed again, and stays the very same.
                 Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, rules) {
-                    Some(stored) => plan.said.push(Said::Same(stored)),
+                    Some(stored) => plan.steps.push(Step::Same(stored)),
                     None => plan.push(delta, origin),
                 },
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_) => {
@@ -93,7 +100,6 @@ pub(super) fn apply_changes<O>(
     items: &[TakenChange<O>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<O>,
-    _: &Lister<O>,
     rules: Rules,
 ) -> Outcome<O> {
     let mut outcome = Outcome::default();
@@ -103,7 +109,7 @@ pub(super) fn apply_changes<O>(
             Change::One(delta) => plan.push(delta, taken.origin()),
             Change::Lost(key) => {
                 plan.writes.remove(key.clone());
-                plan.said.push(Said::Gone(None));
+                plan.steps.push(Step::Write(Said::Gone(None)));
             }
             Change::ReplacedAll(relist) => {
                 let before = std::mem::take(&mut plan).apply(None, cache, rules);
@@ -134,18 +140,18 @@ fn stored<O>(lister: &Lister<O>, object: &Arc<Cached<O>>, rules: Rules) -> Optio
 
 impl<O> Plan<O> {
     fn with_capacity(writes: usize) -> Self {
-        Self { writes: WriteBatch::with_capacity(writes), said: Vec::with_capacity(writes) }
+        Self { writes: WriteBatch::with_capacity(writes), steps: Vec::with_capacity(writes) }
     }
 
     fn push(&mut self, delta: &Delta<O>, origin: Origin) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                 self.writes.upsert(Arc::clone(object));
-                self.said.push(Said::There(origin));
+                self.steps.push(Step::Write(Said::There(origin)));
             }
             Delta::Deleted(deleted) => {
                 self.writes.remove(deleted.key().clone());
-                self.said.push(Said::Gone(Some(deleted.clone())));
+                self.steps.push(Step::Write(Said::Gone(Some(deleted.clone()))));
             }
         }
     }
@@ -164,13 +170,12 @@ impl<O> Plan<O> {
         };
         let mut replacements = replacements.into_iter();
         let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
-        for said in self.said {
-            match said {
-                Said::Same(object) => outcome.push(Notice::Unchanged(object)),
-                said @ (Said::There(_) | Said::Gone(_)) => {
-                    if let Some(replacement) = replacements.next() {
-                        outcome.tell(said, replacement, rules);
-                    }
+        for step in self.steps {
+            match (step, &mut replacements) {
+                (Step::Same(object), _) => outcome.push(Notice::Unchanged(object)),
+                (Step::Write(said), replacements) => {
+                    let replacement = replacements.next().expect("INV-A1");
+                    outcome.tell(said, replacement, rules);
                 }
             }
         }
@@ -203,8 +208,7 @@ impl<O> Outcome<O> {
             }
             // Nobody was told of it, so nobody has to hear that it is gone.
             (Said::Gone(_), None, None) => {}
-            (Said::Same(object), _, _) => self.push(Notice::Unchanged(object)),
-            (Said::There(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("a write does what it says"),
+            (Said::There(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("INV-A1"),
         }
     }
 

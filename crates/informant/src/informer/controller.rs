@@ -8,7 +8,6 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::Either;
 use futures_util::future::select;
@@ -82,6 +81,7 @@ use crate::queue::ReceiptQueue;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a controller does nothing until it runs"]
 pub struct Controller<O, L, Q: ReceiptQueue, F> {
     reflector: Reflector<O, L, Q>,
     queue: Q,
@@ -89,6 +89,7 @@ pub struct Controller<O, L, Q: ReceiptQueue, F> {
 }
 
 /// A queue that a controller can run on: [`DeltaFifo`](crate::queue::DeltaFifo) or [`InOrderFifo`](crate::queue::InOrderFifo).
+/// There are no others, since there are no other [`ReceiptQueue`]s.
 pub trait ControllerQueue<O>: ReceiptQueue + Destination<O> + Clone + Send + Sync + 'static {
     /// Takes one item.
     #[doc(hidden)]
@@ -145,20 +146,19 @@ where
     }
 
     /// How delays grow for an item that fails again and again. Default: 5 ms, doubling up to 30 s.
-    #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.process.backoff(backoff);
         self
     }
 
     /// Hears of each item that could not be processed. Default: it is logged.
-    #[must_use]
     pub fn on_error(mut self, hear: impl Fn(&ProcessError) + Send + Sync + 'static) -> Self {
         self.process.on_error(Box::new(hear));
         self
     }
 
-    /// Runs until `stop` is done. What is being processed then is brought to its end, and nothing more is taken.
+    /// Runs until `stop` is done, or somebody else has closed the queue and it is empty. What is being processed then is brought
+    /// to its end, and nothing more is taken.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let Self { reflector, queue, mut process } = self;
         let running = run(reflector, &queue, &mut process);
@@ -211,11 +211,6 @@ where
         }
         consume_budget().await;
     }
-}
-
-/// Before delays for items that cannot be processed grow.
-pub(super) fn default_backoff() -> Backoff {
-    Backoff::new(Duration::from_millis(5), Duration::from_secs(30))
 }
 
 impl<O, L, Q: ReceiptQueue, F> fmt::Debug for Controller<O, L, Q, F> {

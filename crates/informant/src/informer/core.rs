@@ -36,8 +36,8 @@ pub(super) struct Core<O> {
     /// Index functions run in a turn. One that wants a turn of its own would wait for itself; the lock lets it in again, and
     /// the cell refuses.
     turn: ReentrantMutex<RefCell<SharedProcessor<O>>>,
-    /// Tells its processor from all others.
-    pub(super) processor: u64,
+    /// Tells it from all others.
+    pub(super) id: u64,
     /// All followers that have not ended, removed ones among them. Can be looked at without a turn.
     roster: Mutex<Vec<Arc<Listener<O>>>>,
     /// How often to look who is due for a resync. Can be looked at without a turn.
@@ -81,7 +81,7 @@ impl<O: Send + Sync + 'static> Core<O> {
             name,
             lister: indexer.lister(),
             indexer,
-            processor: processor.id(),
+            id: processor.id(),
             roster: Mutex::default(),
             check_period: Mutex::new(processor.check_period()),
             turn: ReentrantMutex::new(RefCell::new(processor)),
@@ -99,7 +99,7 @@ impl<O: Send + Sync + 'static> Core<O> {
 
     /// What runs on behalf of the informer itself.
     pub(super) fn caller(&self) -> Caller {
-        Caller { processor: self.processor, listener: None }
+        Caller { informer: self.id, listener: None }
     }
 
     /// Waits for a turn.
@@ -134,6 +134,11 @@ impl<O: Send + Sync + 'static> Core<O> {
         left
     }
 
+    /// Whether nobody is left whose end is to be waited for.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.roster.lock().iter().all(|listener| listener.has_ended())
+    }
+
     /// The name, with a number if somebody who follows has it already.
     pub(super) fn unique(&self, name: Arc<str>) -> Arc<str> {
         let roster = self.roster();
@@ -141,8 +146,8 @@ impl<O: Send + Sync + 'static> Core<O> {
         if !is_taken(&name) {
             return name;
         }
-        let numbered = (2..).map(|number| format!("{name} ({number})"));
-        numbered.into_iter().find(|name| !is_taken(name)).map_or(name, Into::into)
+        let mut numbered = (2..).map(|number| format!("{name} ({number})"));
+        numbered.find(|name| !is_taken(name)).map_or(name, Into::into)
     }
 
     /// Whether the cache is not written any more.

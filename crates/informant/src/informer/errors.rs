@@ -1,4 +1,4 @@
-//! What can go wrong with a shared informer, and what to do about it.
+//! What can go wrong with a shared informer: what happened, to which informer, handler or object, and where it stands.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub enum AddHandlerError {
 
 /// What can be set only before the start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("informer {informer} was started already: its {setting} can be set only before")]
 pub struct AlreadyStarted {
     /// Which informer.
@@ -142,7 +143,7 @@ pub enum Awaited {
     Deletion(Key),
 }
 
-/// An informer could not be stopped.
+/// An informer stops, but its end could not be waited for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {

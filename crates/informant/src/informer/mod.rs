@@ -13,12 +13,14 @@ mod core;
 mod destinations;
 mod errors;
 mod known_objects;
+mod life;
 mod queues;
 mod reads;
 mod retry;
 mod shared;
 mod status;
 mod subscribe;
+mod sync;
 mod turn;
 
 pub use self::builder::InformerBuilder;

@@ -14,7 +14,6 @@ use tracing::warn;
 
 use super::controller::Process;
 use super::controller::Takes;
-use super::controller::default_backoff;
 use crate::Key;
 use crate::listwatch::Backoff;
 use crate::listwatch::Delays;
@@ -58,6 +57,11 @@ pub(super) struct Retrying<Q: ReceiptQueue, F> {
     /// In flight until their time has come.
     held: Vec<Held<Q>>,
     failures: HashMap<Option<Key>, Failures>,
+}
+
+/// Until the user says otherwise.
+fn default_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(5), Duration::from_secs(30))
 }
 
 pub(super) type OnError = Box<dyn Fn(&ProcessError) + Send + Sync>;
@@ -116,7 +120,10 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
         let told = self.on_error.as_ref().map(|hear| panics::catch(|| hear(&error)));
         if !matches!(told, Some(Ok(()))) {
             let (key, source) = (error.key.as_ref().map(Key::as_str), &*error.source);
-            warn!(key, attempt = error.attempt, error = source, "processing failed; trying again");
+            match retry_in.map(|delay| delay.as_millis()) {
+                Some(delay_ms) => warn!(key, attempt, delay_ms, error = source, "processing failed; trying again"),
+                None => warn!(key, attempt, error = source, "processing failed; nothing is left to try again"),
+            }
         }
         match retry_in {
             Some(delay) => self.held.push(Held { until: now + delay, processed: failed.processed, receipt }),

@@ -17,14 +17,11 @@ use super::AlreadyStarted;
 use super::InformerBuilder;
 use super::StopError;
 use super::Subscribe;
-use super::SyncError;
-use super::builder::Startable;
 use super::core::Core;
-use super::core::Unsynced;
+use super::life::Startable;
 use crate::Cached;
 use crate::Object;
 use crate::ResourceVersion;
-use crate::listwatch::Activity;
 use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
@@ -121,7 +118,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         Self::builder(source).build()
     }
 
-    /// An informer with settings, for objects that come as JSON.
+    /// Settings of an informer of objects that come as JSON.
     pub fn builder<L: ListWatch<O>>(source: L) -> InformerBuilder<O, L>
     where
         O: Object,
@@ -129,8 +126,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         InformerBuilder::of_json(source)
     }
 
-    /// An informer with settings, for a source whose objects come [ready](crate::listwatch::Item::Ready): they can be of any
-    /// type.
+    /// Settings of an informer of a source whose objects come [ready](crate::listwatch::Item::Ready): they can be of any type.
     pub fn of_ready_objects<L: ListWatch<O>>(source: L) -> InformerBuilder<O, L> {
         InformerBuilder::of_ready(source)
     }
@@ -164,17 +160,18 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         let runtime = Handle::current();
         let mut startable = self.owner.startable.lock();
         let core = self.core();
-        let Some(unstarted) = startable.take().filter(|_| !core.stop.initialized()) else {
+        let Some(unstarted) = startable.take() else {
             tracing::warn!(kind = &*core.name, "started already, or stopped; a second start does nothing");
             return false;
         };
-        let task = runtime.spawn(unstarted.run(Arc::clone(core), &runtime));
+        let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
         // Waited for by whoever stops it; it ends by itself when the last handle is dropped.
+        let name = Arc::clone(&core.name);
         let ended = async move {
             if let Err(error) = task.await
                 && let Ok(panic) = error.try_into_panic()
             {
-                drop(panics::said(panic));
+                tracing::error!(kind = &*name, error = panics::said(panic), "the informer's task panicked");
             }
         };
         *self.owner.task.lock() = Some(ended.boxed().shared());
@@ -186,7 +183,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         let core = self.core();
         let is_over = core.stop.initialized() || core.crash.get().is_some() || core.is_closed();
         match (is_over, core.source.get().is_some()) {
-            (true, _) if core.stopped.initialized() && core.roster().is_empty() => InformerState::Stopped,
+            (true, _) if core.stopped.initialized() && core.is_deserted() => InformerState::Stopped,
             (true, _) => InformerState::Stopping,
             (false, true) => InformerState::Running,
             (false, false) => InformerState::New,
@@ -203,7 +200,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     pub async fn stop(&self) -> Result<(), StopError> {
         self.owner.ask_to_stop();
         let core = self.core();
-        if is_inside_informer(core.processor) {
+        if is_inside_informer(core.id) {
             return Err(StopError::InsideCallback { informer: Arc::clone(&core.name) });
         }
         core.stopped.wait().await;
@@ -243,6 +240,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// When an index of that name exists.
+    ///
+    /// # Panics
+    ///
+    /// Inside an index function of the same informer.
     pub fn add_index<V, I>(
         &self,
         name: &str,
@@ -260,6 +261,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// When an index of one of the names exists; then none is added.
+    ///
+    /// # Panics
+    ///
+    /// Inside an index function of the same informer.
     pub fn add_indexes(
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
@@ -270,13 +275,14 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// In a turn: index functions run, and nobody else may wait for the cache's writer while it waits for a turn.
     fn while_writing<R>(&self, write: impl FnOnce(&Indexer<O>) -> R) -> R {
         let core = self.core();
+        // INV-A2: there until the turn has come.
         let mut write = Some(write);
         let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
         match (written, write) {
             (Ok(Some(result)), _) => result,
             // Inside an index function; the indexer says what is wrong with that.
             (_, Some(write)) => write(&core.indexer),
-            (Ok(None) | Err(_), None) => unreachable!("it is taken only in the turn"),
+            (Ok(None) | Err(_), None) => unreachable!("INV-A2"),
         }
     }
 
@@ -284,7 +290,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped.
+    /// When the informer has stopped, or inside one of its index functions.
     pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.subscribe().handler(handler)
     }
@@ -293,7 +299,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped.
+    /// When the informer has stopped, or inside one of its index functions.
     pub fn stream(&self) -> Result<EventStream<O>, AddHandlerError> {
         self.subscribe().stream()
     }
@@ -340,51 +346,6 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         match before {
             Some(_) => Ok(()),
             None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),
-        }
-    }
-
-    /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
-    pub fn is_synced(&self) -> bool {
-        self.core().is_synced()
-    }
-
-    /// Waits until [`is_synced`](Self::is_synced). While it waits, [`status`](Self::status) says what is wrong, if something is.
-    ///
-    /// Cancel safe.
-    ///
-    /// # Errors
-    ///
-    /// If it is stopped before that.
-    pub async fn synced(&self) -> Result<(), SyncError> {
-        let core = self.core();
-        core.sync.wait().await.map_err(|Unsynced| SyncError::Stopped {
-            informer: Arc::clone(&core.name),
-            crash: core.crash.get().cloned(),
-            reason: core.source_status().last_error,
-        })
-    }
-
-    /// As [`synced`](Self::synced), but waits no longer than this.
-    ///
-    /// # Errors
-    ///
-    /// If it is stopped before that; or with what failed last, if it is not synced by then.
-    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
-        match timeout(within, self.synced()).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let status = self.core().source_status();
-                let objects = match status.activity {
-                    Activity::Listing { objects } | Activity::Streaming { objects } => objects,
-                    Activity::Idle
-                    | Activity::Opening
-                    | Activity::Watching
-                    | Activity::BackingOff { .. }
-                    | Activity::Stopped => 0,
-                };
-                let (informer, reason) = (Arc::clone(self.name()), status.last_error);
-                Err(SyncError::TimedOut { informer, within, objects, reason })
-            }
         }
     }
 

@@ -75,8 +75,9 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
         self
     }
 
-    /// Hears only of objects that pass. One that begins to pass is an add, and one that does not pass any more a delete, with
-    /// the last state that did. Default: all pass.
+    /// Hears only of objects that pass. One that begins to pass is an add, and one that does not pass any more a delete
+    /// ([`Observed`](crate::Deleted::Observed), with the last state that did). One at which the filter panics does not pass.
+    /// Default: all pass.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Box::new(passes));
         self
@@ -84,7 +85,8 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
 
     /// Is told of everything in the cache again, this often: rounded up to the ticks at which the informer looks who is due,
     /// and at least a second. Before the start, a handler who wants it more often than others makes the ticks more frequent.
-    /// If the informer [does not resync](super::InformerBuilder::resync_every), nobody is. Default: as the informer says.
+    /// If the informer [does not resync](super::InformerBuilder::resync_every), nobody is. Who has a period also hears of what a new
+    /// list has unchanged. Default: as the informer says.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync = ResyncWish::Every(period);
         self
@@ -107,7 +109,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped.
+    /// When the informer has stopped, or inside one of its index functions.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.add_as(handler, Place::Task)
     }
@@ -116,7 +118,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped.
+    /// When the informer has stopped, or inside one of its index functions.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.add_as(handler, Place::Thread)
     }
@@ -125,7 +127,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped.
+    /// When the informer has stopped, or inside one of its index functions.
     pub fn stream(self) -> Result<EventStream<O>, AddHandlerError> {
         let (joined, registration) = self.join("stream".into(), |_| None)?;
         Ok(EventStream::new(joined, registration))

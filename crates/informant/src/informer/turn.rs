@@ -19,27 +19,17 @@ use super::apply::Rules;
 use super::controller::Process;
 use super::controller::Takes;
 use super::core::Core;
-use crate::ResourceVersion;
+use super::queues::SharedQueue;
 use crate::listwatch::ReflectorHandle;
 use crate::queue::Receipt;
-use crate::queue::ReceiptQueue;
-use crate::store::Indexer;
-use crate::store::Lister;
-
-/// Writes to the cache what was taken, and says what that changed.
-pub(super) type Apply<O, T> = fn(&[T], Option<&ResourceVersion>, &Indexer<O>, &Lister<O>, Rules) -> Outcome<O>;
 
 /// The turns of one informer.
-pub(super) struct Turns<O, Q: ReceiptQueue> {
+pub(super) struct Turns<O, Q> {
     pub(super) core: Arc<Core<O>>,
     pub(super) reflector: ReflectorHandle,
     pub(super) queue: Q,
-    pub(super) is_queue_synced: fn(&Q) -> bool,
-    pub(super) apply: Apply<O, Q::Taken>,
     pub(super) rules: Rules,
     pub(super) ticks: Option<Ticks>,
-    /// How often the server had gone back, as far as the cache has seen.
-    pub(super) rewinds: u64,
 }
 
 /// When to look who is due for a resync.
@@ -65,7 +55,7 @@ impl Ticks {
     }
 }
 
-impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
+impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
     const TAKES: Takes = Takes::All;
 
     fn process(&mut self, receipt: Receipt<Q>) {
@@ -75,15 +65,13 @@ impl<O: Send + Sync + 'static, Q: ReceiptQueue> Process<Q> for Turns<O, Q> {
         // What it has counted is queued, and therefore here. After the server has gone back, a version says nothing of what is
         // cached, until that is replaced.
         let rewinds = self.reflector.look(|status| status.rewinds);
-        let has_rewound = rewinds != std::mem::replace(&mut self.rewinds, rewinds);
+        let has_rewound = rewinds != core.rewinds.swap(rewinds, Ordering::AcqRel);
         let rules = Rules { trusts_versions: self.rules.trusts_versions && !has_rewound, ..self.rules };
-        core.rewinds.store(rewinds, Ordering::Release);
         let done = core.in_turn(|processor| {
-            let Outcome { initial, live, index_panics, tally } =
-                (self.apply)(receipt.items(), receipt.version(), &core.indexer, &core.lister, rules);
+            let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
             processor.distribute(initial);
             receipt.done();
-            if !core.is_synced() && (self.is_queue_synced)(&self.queue) {
+            if !core.is_synced() && self.queue.has_synced() {
                 processor.set_synced();
                 let _ = core.sync.set(Ok(()));
                 info!(

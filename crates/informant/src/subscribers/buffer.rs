@@ -47,7 +47,7 @@ pub(super) struct Buffer<O> {
 /// The chunk that is being claimed.
 enum Current<O> {
     None,
-    /// INV-L3: nothing is merged meanwhile, for that would be older.
+    /// INV-L3: when it is taken nothing is merged, and when something is merged it is taken back: it is older.
     Batch(Batch<O>),
     /// Was merged, and is small.
     Merged {
@@ -127,20 +127,18 @@ impl<O> Buffer<O> {
     }
 
     fn merge(&mut self, claims: &Claims, spent: &mut Spent<O>) {
-        let rest = match &self.current {
-            Current::Batch(_) => claims.revoke(),
-            Current::None | Current::Merged { .. } => 0,
+        debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
+        let mut merge = |notices: &[Notice<O>]| {
+            notices.iter().for_each(|notice| self.merged.push(notice.clone(), &mut spent.notices));
         };
-        if let Current::Batch(current) = &self.current {
-            spent.batches.push_back(Arc::clone(current));
+        if let Current::Batch(batch) = &self.current {
+            let claimed = claims.revoke().min(batch.len());
+            merge(&batch[claimed..]);
+            spent.batches.push_back(Arc::clone(batch));
             self.current = Current::None;
         }
-        let merging = spent.batches.len();
+        self.batches.iter().for_each(|batch| merge(batch));
         spent.batches.append(&mut self.batches);
-        for (position, batch) in spent.batches.iter().enumerate() {
-            let told = if position < merging { rest.min(batch.len()) } else { 0 };
-            batch[told..].iter().for_each(|notice| self.merged.push(notice.clone(), &mut spent.notices));
-        }
         self.in_batches = 0;
     }
 
@@ -159,6 +157,7 @@ impl<O> Buffer<O> {
             self.current = Current::Merged { length: taken.len() };
             taken
         } else if let Some(batch) = self.batches.pop_front() {
+            debug_assert_eq!(self.merged.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
             if self.batches.is_empty() && self.batches.capacity() > MERGED_CHUNK {
                 // It may have been a long line.

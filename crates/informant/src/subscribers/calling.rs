@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::pin;
 
 /// Who is at work: a listener of an informer, or the informer itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
-    pub(crate) processor: u64,
+    pub(crate) informer: u64,
     /// None for the informer's own work: index functions, and callbacks of its reflector.
     pub(crate) listener: Option<u64>,
 }
@@ -33,7 +33,8 @@ impl Drop for Calling {
 }
 
 /// Whatever runs while this is polled is the caller's work.
-pub(crate) async fn as_work_of<R>(caller: Caller, mut work: Pin<Box<dyn Future<Output = R> + Send + '_>>) -> R {
+pub(crate) async fn as_work_of<R>(caller: Caller, work: impl Future<Output = R>) -> R {
+    let mut work = pin!(work);
     poll_fn(|context| {
         let _calling = Calling::begin(caller);
         work.as_mut().poll(context)
@@ -48,8 +49,8 @@ pub(crate) fn do_as<R>(caller: Caller, work: impl FnOnce() -> R) -> R {
 }
 
 /// Whether this thread is inside any work of an informer.
-pub(crate) fn is_inside_informer(processor: u64) -> bool {
-    CALLERS.with_borrow(|callers| callers.iter().any(|caller| caller.processor == processor))
+pub(crate) fn is_inside_informer(informer: u64) -> bool {
+    CALLERS.with_borrow(|callers| callers.iter().any(|caller| caller.informer == informer))
 }
 
 /// Whether this thread is inside the work of this very listener.

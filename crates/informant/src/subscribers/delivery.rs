@@ -5,7 +5,6 @@
 //! - **Knows nothing of:** who else is told.
 
 use std::future::poll_fn;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,24 +18,23 @@ use super::EventHandler;
 use super::Listener;
 use super::Notice;
 use super::buffer::Batch;
-use super::filter::Filtered;
 use crate::Key;
 use crate::panics;
 
 /// How long a handler rests after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// A backlog from which on it is worth saying that calls are slow.
-const LONG_BACKLOG: usize = 1024;
-
-/// A call that takes so long is slow.
-const SLOW: Duration = Duration::from_millis(100);
-
-/// After so many calls of a group there is a look at the clock, and the group ends if it took long.
+/// Calls are made in groups, and then others may run. A group has at most so many calls.
+const LARGEST_GROUP: usize = 128;
+/// There is a look at the clock after so many of them, and if they took so long the group ends.
 const LOOK_AFTER: usize = 8;
 const LONG: Duration = Duration::from_millis(1);
+/// After one that took so long, groups have one call.
+const TOO_LONG: Duration = Duration::from_millis(5);
 
-/// How often it is said.
+/// A group that takes so long, with so many notices waiting, is worth a word, every so often.
+const SLOW: Duration = Duration::from_millis(100);
+const LONG_BACKLOG: usize = 1024;
 const SLOW_AGAIN: Duration = Duration::from_secs(10);
 
 /// What calls the handler until the listener is closed. However that ends, also if it never begins, the listener ends with it.
@@ -47,25 +45,15 @@ where
 {
     let ending = Ending(Arc::clone(&listener));
     async move {
-        // The handler is dropped before its end is told.
         let _ending = ending;
-        let handler = handler;
-        run(&listener, &handler).await;
-        listener.let_go(handler);
-    }
-}
-
-async fn run<O, H>(listener: &Listener<O>, handler: &H)
-where
-    O: Send + Sync + 'static,
-    H: EventHandler<O>,
-{
-    let mut pace = Pace::default();
-    while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
-        let mut spent = Duration::ZERO;
-        while deliver_some(listener, handler, &chunk, &mut pace, &mut spent).await.is_continue() {}
-        listener.let_go(chunk);
-        listener.metrics.chunk(spent);
+        let mut delivery = Delivery { listener: &listener, handler, group: 1, said_slow: None };
+        while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
+            let spent = delivery.deliver(&chunk).await;
+            listener.let_go(chunk);
+            listener.metrics.chunk(spent);
+        }
+        // Before its end is told.
+        listener.let_go(delivery.handler);
     }
 }
 
@@ -77,118 +65,104 @@ impl<O> Drop for Ending<O> {
     }
 }
 
-/// How many calls are made between two looks at the clock: the faster they are, the more.
-struct Pace {
-    calls: usize,
+/// A handler at work.
+struct Delivery<'a, O, H> {
+    listener: &'a Listener<O>,
+    handler: H,
+    /// How many calls the next group has: the faster they are, the more.
+    group: usize,
     said_slow: Option<Instant>,
 }
 
-impl Default for Pace {
-    fn default() -> Self {
-        Self { calls: 1, said_slow: None }
-    }
+/// What became of a group of calls.
+struct Group<'a, O> {
+    /// The last notice that was claimed.
+    last: Option<&'a Notice<O>>,
+    claimed: usize,
+    /// How many of them the handler was called for: the filter may have hidden some.
+    given: u64,
+    /// Whether the chunk has more.
+    is_more: bool,
 }
 
-impl Pace {
-    /// So many calls took so long.
-    fn learn(&mut self, took: Duration) {
-        const MOST: usize = 128;
-        if took < LONG {
-            self.calls = (self.calls * 2).min(MOST);
-        } else if took > Duration::from_millis(5) {
-            self.calls = 1;
-        }
-    }
-
-    /// Whether to say that a call was slow, while so many wait.
-    fn says_slow(&mut self, took: Duration, now: Instant, backlog: impl FnOnce() -> usize) -> Option<usize> {
-        let is_silent = self.said_slow.is_some_and(|said| now - said < SLOW_AGAIN);
-        if took < SLOW || is_silent {
-            return None;
-        }
-        let backlog = backlog();
-        (backlog > LONG_BACKLOG).then(|| {
-            self.said_slow = Some(now);
-            backlog
-        })
-    }
-}
-
-/// Delivers some notices of a chunk, without others having to wait for long.
-async fn deliver_some<O, H>(
-    listener: &Listener<O>,
-    handler: &H,
-    chunk: &Batch<O>,
-    pace: &mut Pace,
-    spent: &mut Duration,
-) -> ControlFlow<()>
+impl<O, H> Delivery<'_, O, H>
 where
     O: Send + Sync + 'static,
     H: EventHandler<O>,
 {
-    let begun = Instant::now();
-    let mut claimed = None;
-    let (mut calls, mut given, mut is_more) = (0, 0, true);
-    listener.is_busy.store(true, Ordering::Relaxed);
-    let called = panics::catch(|| {
-        while is_more && calls < pace.calls {
-            let position = listener.claims.claim();
-            is_more = position + 1 < chunk.len();
-            claimed = chunk.get(position);
-            let Some(notice) = claimed else { break };
-            calls += 1;
-            match listener.filtered(notice) {
-                Filtered::AsItIs => {
-                    given += 1;
-                    call(handler, notice);
-                }
-                Filtered::As(notice) => {
-                    given += 1;
-                    call(handler, &notice);
-                }
-                Filtered::Nothing => {}
+    /// Delivers a chunk, group by group, so that others need not wait for long; says how long the calls took.
+    async fn deliver(&mut self, chunk: &Batch<O>) -> Duration {
+        let mut spent = Duration::ZERO;
+        loop {
+            let mut group = Group { last: None, claimed: 0, given: 0, is_more: true };
+            let begun = Instant::now();
+            self.listener.is_busy.store(true, Ordering::Relaxed);
+            let called = panics::catch(|| self.call_group(chunk, &mut group, begun));
+            self.listener.is_busy.store(false, Ordering::Relaxed);
+            let took = begun.elapsed();
+            spent += took;
+            self.listener.delivered.fetch_add(group.given, Ordering::Relaxed);
+            self.learn(took, group.claimed);
+            if let Err(panic) = called {
+                self.panicked(group.last, &panic).await;
+            }
+            if !group.is_more {
+                return spent;
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Claims and delivers one notice after the other. What panics was claimed, so the next group goes on behind it.
+    fn call_group<'c>(&self, chunk: &'c Batch<O>, group: &mut Group<'c, O>, begun: Instant) {
+        while group.is_more && group.claimed < self.group {
+            let position = self.listener.claims.claim();
+            group.is_more = position + 1 < chunk.len();
+            group.last = chunk.get(position);
+            let Some(notice) = group.last else { return };
+            group.claimed += 1;
+            let filtered = self.listener.filtered(notice);
+            if let Some(told) = filtered.of(notice) {
+                group.given += 1;
+                call(&self.handler, told);
             }
             if let Notice::Synced = notice {
-                listener.set_synced();
+                self.listener.set_synced();
             }
             // They may become slow all of a sudden.
-            if calls % LOOK_AFTER == 0 && begun.elapsed() > LONG {
-                break;
+            if group.claimed.is_multiple_of(LOOK_AFTER) && begun.elapsed() > LONG {
+                return;
             }
         }
-    });
-    listener.is_busy.store(false, Ordering::Relaxed);
-    let now = Instant::now();
-    let took = now - begun;
-    *spent += took;
-    listener.delivered.fetch_add(given, Ordering::Relaxed);
-    pace.learn(took);
-    if let Some(waiting) = pace.says_slow(took, now, || listener.backlog()) {
-        let (informer, handler, elapsed_ms) = (&*listener.informer, &*listener.name, took.as_millis());
-        warn!(
-            kind = informer,
-            handler,
-            count = calls,
-            elapsed_ms,
-            waiting,
-            "the handler is slow; events pile up for it"
-        );
     }
-    if let Err(panic) = called {
-        // It counts as told.
-        let key = claimed.and_then(Notice::key).map(Key::as_str);
-        listener.panicked("a handler panicked", key, &panic);
-        if let Some(Notice::Synced) = claimed {
-            listener.set_synced();
+
+    /// Learns how large the next group should be, and says so if this one was slow while much waits.
+    fn learn(&mut self, took: Duration, calls: usize) {
+        if took < LONG {
+            self.group = (self.group * 2).min(LARGEST_GROUP);
+        } else if took > TOO_LONG {
+            self.group = 1;
+        }
+        if took < SLOW || self.said_slow.is_some_and(|said| said.elapsed() < SLOW_AGAIN) {
+            return;
+        }
+        let waiting = self.listener.backlog();
+        if waiting > LONG_BACKLOG {
+            self.said_slow = Some(Instant::now());
+            let (kind, handler, elapsed_ms) = (&*self.listener.informer, &*self.listener.name, took.as_millis());
+            warn!(kind, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
+        }
+    }
+
+    /// What it panicked at counts as told. It rests for a while, unless it is closed.
+    async fn panicked(&self, at: Option<&Notice<O>>, panic: &str) {
+        self.listener.panicked("a handler panicked", at.and_then(Notice::key).map(Key::as_str), panic);
+        if let Some(Notice::Synced) = at {
+            self.listener.set_synced();
         }
         // An error says that the time is over, and that nobody closed the listener.
-        let _ = timeout(AFTER_PANIC, listener.closed()).await;
+        let _ = timeout(AFTER_PANIC, self.listener.closed()).await;
     }
-    if !is_more {
-        return ControlFlow::Break(());
-    }
-    yield_now().await;
-    ControlFlow::Continue(())
 }
 
 fn call<O, H: EventHandler<O>>(handler: &H, notice: &Notice<O>) {

@@ -18,6 +18,17 @@ pub(super) enum Filtered<O> {
     Nothing,
 }
 
+impl<O> Filtered<O> {
+    /// What is told instead of the notice, if anything is.
+    pub(super) fn of<'a>(&'a self, notice: &'a Notice<O>) -> Option<&'a Notice<O>> {
+        match self {
+            Self::AsItIs => Some(notice),
+            Self::As(other) => Some(other),
+            Self::Nothing => None,
+        }
+    }
+}
+
 /// What a notice means to somebody who cares only for the objects that pass; nothing, if it concerns none of them.
 ///
 /// Whether a delete is told depends on what was last told, not on the final state: so nobody waits for ever for the delete of
@@ -53,12 +64,7 @@ mod tests {
 
     fn shown(notice: &Notice<bool>) -> Option<&'static str> {
         let left = as_filtered(notice, |object| **object);
-        let told = match &left {
-            Filtered::AsItIs => notice,
-            Filtered::As(notice) => notice,
-            Filtered::Nothing => return None,
-        };
-        Some(match told {
+        Some(match left.of(notice)? {
             Notice::Added { origin: Origin::InitialList, .. } => "initial add",
             Notice::Added { origin: Origin::Live, .. } => "add",
             Notice::Updated { .. } => "update",

@@ -51,7 +51,8 @@ pub trait EventHandler<O>: Send + Sync + 'static {
         let _ = deleted;
     }
 
-    /// An object is as it was, and is told again because the handler asked for [resyncs](crate::informer::Subscribe::resync_every).
+    /// An object is as it was. It is told again to a handler with a [resync period](crate::informer::Subscribe::resync_every): when
+    /// that is over, and when a new list of everything has the object unchanged.
     ///
     /// Unless this is overridden, it is an update from the object to itself (the very same `Arc`).
     fn on_resync(&self, object: &Arc<Cached<O>>) {
@@ -112,6 +113,7 @@ handler_behind!(Box);
 ///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
 ///     .on_delete(|pod| println!("- {}", pod.key()));
 /// ```
+#[must_use = "a handler hears nothing until it is added to an informer"]
 pub struct Handler<O> {
     on_add: Option<OnAdd<O>>,
     on_update: Option<OnUpdate<O>>,
@@ -135,35 +137,30 @@ impl<O> Handler<O> {
     }
 
     /// Hears of objects that are there.
-    #[must_use]
     pub fn on_add(mut self, hear: impl Fn(&Arc<Cached<O>>, Origin) + Send + Sync + 'static) -> Self {
         self.on_add = Some(Box::new(hear));
         self
     }
 
     /// Hears of objects that have changed: old, then new.
-    #[must_use]
     pub fn on_update(mut self, hear: impl Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) + Send + Sync + 'static) -> Self {
         self.on_update = Some(Box::new(hear));
         self
     }
 
     /// Hears of objects that are gone.
-    #[must_use]
     pub fn on_delete(mut self, hear: impl Fn(&Deleted<O>) + Send + Sync + 'static) -> Self {
         self.on_delete = Some(Box::new(hear));
         self
     }
 
     /// Hears of objects that are as they were. Default: as an update.
-    #[must_use]
     pub fn on_resync(mut self, hear: impl Fn(&Arc<Cached<O>>) + Send + Sync + 'static) -> Self {
         self.on_resync = Some(Box::new(hear));
         self
     }
 
     /// Hears that all objects that were there at first were told.
-    #[must_use]
     pub fn on_synced(mut self, hear: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_synced = Some(Box::new(hear));
         self

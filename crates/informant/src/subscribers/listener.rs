@@ -170,7 +170,7 @@ impl<O> Listener<O> {
         self.inbox.lock().buffer.saved()
     }
 
-    /// Has somebody empty the buffer, once the informer has started; says whether it is too late for that.
+    /// Has somebody empty the buffer, once the informer has started. If it is closed by now, nobody does.
     pub(crate) fn serve_with(&self, work: Work) {
         let mut inbox = self.inbox.lock();
         let too_late = match inbox.buffer.is_closed() {

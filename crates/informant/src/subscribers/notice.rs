@@ -51,11 +51,11 @@ impl<O> Notice<O> {
 
     /// As a follower hears of it.
     pub(super) fn to_event(&self) -> Event<O> {
-        match self.clone() {
-            Self::Added { object, origin } => Event::Added { object, origin },
-            Self::Updated { old, new } => Event::Updated { old, new },
-            Self::Unchanged(object) => Event::Resynced(object),
-            Self::Deleted { deleted, last: _ } => Event::Deleted(deleted),
+        match self {
+            Self::Added { object, origin } => Event::Added { object: Arc::clone(object), origin: *origin },
+            Self::Updated { old, new } => Event::Updated { old: Arc::clone(old), new: Arc::clone(new) },
+            Self::Unchanged(object) => Event::Resynced(Arc::clone(object)),
+            Self::Deleted { deleted, last: _ } => Event::Deleted(deleted.clone()),
             Self::Synced => Event::Synced,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! - **In:** notices of one turn of the cache's writer; followers who join.
 //! - **Out:** batches, in the buffers of all followers.
-//! - **Knows nothing of:** the cache, locks. Whoever calls it sees to it that writing, telling and joining take turns.
+//! - **Knows nothing of:** the cache, nor of turns: whoever calls it sees to it that writing, telling and joining take them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -90,7 +90,7 @@ impl<O> SharedProcessor<O> {
         objects: Vec<Arc<Cached<O>>>,
         now: Instant,
     ) -> Joined<O> {
-        let listener = Arc::new(make(Caller { processor: self.id, listener: Some(self.next_listener) }));
+        let listener = Arc::new(make(Caller { informer: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
         let initial = objects.into_iter().map(|object| Notice::Added { object, origin: Origin::InitialList });
         listener.push(initial.collect());
@@ -110,13 +110,15 @@ impl<O> SharedProcessor<O> {
         }
         let all: Batch<O> = notices.into();
         let has_only_news = all.iter().all(Notice::is_news);
-        let news = match has_only_news {
+        let news: Batch<O> = match has_only_news {
             true => Arc::clone(&all),
             false => all.iter().filter(|notice| notice.is_news()).cloned().collect(),
         };
         for follower in &self.followers {
             let batch = if follower.resync.has_period() { &all } else { &news };
-            follower.listener.push(Arc::clone(batch));
+            if !batch.is_empty() {
+                follower.listener.push(Arc::clone(batch));
+            }
         }
     }
 

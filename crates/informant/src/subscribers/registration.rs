@@ -59,6 +59,7 @@ pub enum NotSynced {
 
 /// A callback waits for its own end: that would be for ever.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("{name} cannot be waited for from inside one of its own callbacks; remove it, or wait in another task")]
 pub struct InsideCallback {
     /// What was to be waited for.

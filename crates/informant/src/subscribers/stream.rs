@@ -16,7 +16,6 @@ use super::Listener;
 use super::Notice;
 use super::Registration;
 use super::buffer::Batch;
-use super::filter::Filtered;
 use super::listener::Ended;
 use crate::Event;
 
@@ -50,11 +49,7 @@ impl<O: Send + Sync + 'static> EventStream<O> {
         if let Notice::Synced = notice {
             self.listener.set_synced();
         }
-        let event = match self.listener.filtered(notice) {
-            Filtered::AsItIs => notice.to_event(),
-            Filtered::As(notice) => notice.to_event(),
-            Filtered::Nothing => return None,
-        };
+        let event = self.listener.filtered(notice).of(notice)?.to_event();
         self.listener.delivered.fetch_add(1, Ordering::Relaxed);
         Some(event)
     }

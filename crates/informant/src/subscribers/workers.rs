@@ -57,7 +57,7 @@ impl Work {
     {
         let (name, caller) = (Arc::clone(listener.name()), listener.caller);
         let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
-        let future = as_work_of(caller, Box::pin(deliver(listener, handler))).instrument(span);
+        let future = as_work_of(caller, deliver(listener, handler)).instrument(span);
         Self { name, place, future: Box::pin(future) }
     }
 }
@@ -117,9 +117,9 @@ impl State {
                 Ok(ended) => {
                     self.running.spawn_on(ended, runtime);
                 }
-                Err((source, future)) => {
+                Err((source, work)) => {
                     error!(handler = &*name, error = %source, "no thread for a blocking handler; it is removed");
-                    return Some(future);
+                    return work;
                 }
             },
         }
@@ -132,7 +132,7 @@ fn run_in_thread(
     name: &str,
     work: BoxFuture<'static, ()>,
     runtime: &Handle,
-) -> Result<impl Future<Output = ()> + Send + use<>, (std::io::Error, BoxFuture<'static, ()>)> {
+) -> Result<impl Future<Output = ()> + Send + use<>, (std::io::Error, Option<BoxFuture<'static, ()>>)> {
     let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
     let runtime = runtime.clone();
     // A name must have no zero byte, and Linux shows its first 15 bytes.
@@ -142,7 +142,7 @@ fn run_in_thread(
     let taken = Arc::clone(&slot);
     let spawned = std::thread::Builder::new().name(name).spawn(move || {
         let _ended = ended;
-        // For timers. It is not inside the runtime, so that callbacks may block on it.
+        // It has the runtime's context, for timers, but does not block inside it: so callbacks may.
         let _context = runtime.enter();
         let work = taken.lock().take();
         if let Some(work) = work {
@@ -151,10 +151,7 @@ fn run_in_thread(
     });
     let thread = match spawned {
         Ok(thread) => thread,
-        Err(error) => {
-            let work = slot.lock().take();
-            return Err((error, work.unwrap_or_else(|| Box::pin(std::future::ready(())))));
-        }
+        Err(error) => return Err((error, slot.lock().take())),
     };
     Ok(async move {
         // Dropped at the thread's end, however it ends.

@@ -81,11 +81,14 @@ fn the_promises_that_tests_name_are_those_of_the_architecture_page() {
         numbers(&page, "P").into_iter().filter(|word| word[1..].parse::<u32>().is_ok()).collect();
     assert_eq!(on_page, promises);
 
+    let mut named = BTreeSet::new();
     let is_promise = |word: &String| word.len() <= 3 && word[1..].parse::<u32>().is_ok();
     for (path, text) in sources(&root().join("crates/informant")) {
-        let comments = text.lines().filter(|line| line.trim_start().starts_with("// ")).collect::<Vec<_>>().join("\n");
+        let comments = text.lines().filter(|line| line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
         for promise in numbers(&comments, "P").into_iter().filter(is_promise) {
             assert!(promises.contains(&promise), "{} names {promise}", path.display());
+            named.insert(promise);
         }
     }
+    assert_eq!(named, promises, "each promise is named by a test that keeps it");
 }

@@ -179,6 +179,12 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         self
     }
 
+    /// Decodes everything, whatever was set before.
+    pub(crate) fn without_known_objects(mut self) -> Self {
+        self.settings.known = None;
+        self
+    }
+
     /// Changes each object before anybody sees it, once; such as to drop what nobody needs. It cannot change who the
     /// object is. One for which it fails is set aside like one that cannot be decoded. Default: nothing is changed.
     #[must_use]

@@ -280,7 +280,7 @@ async fn failures_of_one_object_are_not_those_of_another_and_are_forgotten_after
     leaks.check();
 }
 
-/// What was processed altogether does not come again, and the error does not say so.
+/// What was processed altogether does not come again, and the error says so.
 #[tokio::test(start_paused = true)]
 async fn an_item_of_which_nothing_is_left_does_not_come_again() {
     let leaks = Leaks::watch();

@@ -127,7 +127,7 @@ async fn nobody_is_told_of_the_delete_of_an_object_that_nobody_was_told_of() {
 
 /// HC-01, ST-04, SI-05
 #[tokio::test(start_paused = true)]
-async fn an_empty_first_list_syncs_informer_and_handler_without_any_call() {
+async fn an_empty_first_list_syncs_informer_and_handler_without_any_add() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = source("50", &[], open_watch());
@@ -329,7 +329,7 @@ async fn the_cache_has_the_version_of_what_was_processed_bookmarks_included() {
     }
 }
 
-/// CT-23, CT-24, SI-34, HC-35
+/// CT-23, CT-24
 #[tokio::test(start_paused = true)]
 async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
     let leaks = Leaks::watch();

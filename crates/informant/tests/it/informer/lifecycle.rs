@@ -33,7 +33,10 @@ use super::support::seconds;
 use super::support::settle;
 use super::support::show_error;
 use super::support::source;
+use super::support::stuck;
+use super::support::until;
 use crate::support::Logs;
+use crate::support::poll_once;
 
 /// SI-01
 #[tokio::test(start_paused = true)]
@@ -87,7 +90,7 @@ async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_
     leaks.stop(&informer).await;
 }
 
-/// SI-03: and never synced if it is stopped earlier.
+/// SI-03
 #[tokio::test(start_paused = true)]
 async fn once_synced_it_stays_synced_also_after_the_end() {
     let leaks = Leaks::watch();
@@ -103,7 +106,7 @@ async fn once_synced_it_stays_synced_also_after_the_end() {
     registration.synced().await.unwrap();
 }
 
-/// SI-03, SI-16, SI-28
+/// SI-03, SI-16, SI-28: never synced if it is stopped earlier.
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     let leaks = Leaks::watch();
@@ -130,7 +133,7 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     leaks.check();
 }
 
-/// SI-13, SI-14, SI-15, PL-05
+/// SI-13, SI-14, PL-05
 #[tokio::test(start_paused = true)]
 async fn a_removed_handler_hears_nothing_any_more_and_others_go_on() {
     let leaks = Leaks::watch();
@@ -178,60 +181,36 @@ async fn what_waits_for_a_removed_handler_is_never_delivered() {
     leaks.stop(&informer).await;
 }
 
-/// A handler that waits at a gate, in a thread of its own; gives the gate, and what was called.
-fn gated(informer: &SharedInformer<()>) -> (Registration, std::sync::mpsc::Sender<()>, Arc<AtomicUsize>) {
-    let (open, gate) = std::sync::mpsc::channel::<()>();
-    let calls = Arc::new(AtomicUsize::new(0));
-    let (gate, counted) = (Mutex::new(gate), Arc::clone(&calls));
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        // An error says that the gate is open for good.
-        let _ = gate.lock().unwrap().recv();
-    });
-    let registration = informer.subscribe().named("gated").blocking_handler(handler).unwrap();
-    (registration, open, calls)
-}
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it comes to that");
-}
-
 /// SI-16, SI-28, PL-06, P9
 #[tokio::test]
 async fn shutting_down_a_handler_and_stopping_wait_for_the_call_that_is_running() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
-    let (registration, open, calls) = gated(&informer);
+    let (registration, open, running) = stuck(&informer);
     informer.start();
-    until(|| calls.load(Ordering::SeqCst) == 1).await;
+    until(|| running.load(Ordering::SeqCst) == 1).await;
 
-    let shutting = tokio::spawn(async move { registration.shut_down().await });
-    let stopping = informer.clone();
-    let stopping = tokio::spawn(async move { stopping.stop().await });
-    until(|| informer.state() == InformerState::Stopping).await;
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    assert!(!shutting.is_finished() && !stopping.is_finished());
+    let (mut shutting, mut stopping) = (Box::pin(registration.shut_down()), Box::pin(informer.stop()));
+    assert!(poll_once(&mut shutting).await.is_none() && poll_once(&mut stopping).await.is_none());
+    assert_eq!(informer.state(), InformerState::Stopping);
 
     drop(open);
-    shutting.await.unwrap().unwrap();
-    stopping.await.unwrap().unwrap();
-    assert_eq!(calls.load(Ordering::SeqCst), 1, "the second event was dropped");
+    shutting.await.unwrap();
+    stopping.await.unwrap();
+    assert_eq!(
+        (running.load(Ordering::SeqCst), registration.status().delivered),
+        (0, 1),
+        "the second event was dropped"
+    );
     leaks.check();
 }
 
-/// P9
+/// P9, SI-15
 #[tokio::test]
 async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let (registration, open, calls) = gated(&informer);
+    let (registration, open, calls) = stuck(&informer);
     informer.add_handler(Probe::new()).unwrap();
     informer.start();
     until(|| calls.load(Ordering::SeqCst) == 1).await;
@@ -239,7 +218,7 @@ async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
 
     let error = informer.stop_within(Duration::from_millis(50)).await.unwrap_err();
 
-    assert_eq!(error.to_string(), "informer things has not stopped within 50ms: callbacks of gated have not returned");
+    assert_eq!(error.to_string(), "informer things has not stopped within 50ms: callbacks of stuck have not returned");
     drop(open);
     informer.stop_within(Duration::from_secs(60)).await.unwrap();
     leaks.check();

@@ -324,7 +324,7 @@ async fn a_handler_is_called_what_it_calls_itself_or_after_its_type_or_after_its
     assert_eq!(&*names[5], "given");
 }
 
-/// CT-25, CT-28: each may be left out.
+/// CT-25: each may be left out.
 #[tokio::test(start_paused = true)]
 async fn a_handler_of_closures_hears_what_it_has_a_closure_for() {
     let leaks = Leaks::watch();

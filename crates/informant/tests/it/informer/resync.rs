@@ -148,7 +148,7 @@ async fn who_distrusts_versions_hears_of_every_relisted_object() {
     }
 }
 
-/// SI-22: an update that is told between two resyncs changes nothing about them.
+/// CT-15: an update that is told between two resyncs changes nothing about them.
 #[tokio::test(start_paused = true)]
 async fn a_resync_tells_the_newest_state_as_an_update_of_the_object_to_itself() {
     let leaks = Leaks::watch();
@@ -188,7 +188,7 @@ async fn resyncs_begin_when_the_informer_is_synced() {
     leaks.stop(&informer).await;
 }
 
-/// SI-20: a handler that joins late is resynced from its own time on.
+/// SI-22, PL-10: a handler that joins late is resynced from its own time on.
 #[tokio::test(start_paused = true)]
 async fn who_joins_late_is_resynced_a_period_after_it_joined() {
     let leaks = Leaks::watch();

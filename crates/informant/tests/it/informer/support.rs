@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use informant::Cached;
 use informant::Deleted;
 use informant::Event;
 use informant::EventHandler;
+use informant::Handler;
 use informant::Identity;
 use informant::Key;
 use informant::Origin;
+use informant::Registration;
 use informant::SharedInformer;
 use informant::informer::InformerBuilder;
 use informant::informer::InformerState;
@@ -54,7 +59,7 @@ pub(crate) fn informer_with(source: &Source, settings: impl FnOnce(Builder) -> B
 /// Both queues, for what must hold with either.
 pub(crate) const QUEUES: [fn(Builder) -> Builder; 2] = [|builder| builder, |builder: Builder| builder.in_order()];
 
-/// Counts tasks and threads, to see that none is left.
+/// Counts tasks, to see that none is left. Each thread of a blocking handler has a task that waits for its end.
 pub(crate) struct Leaks {
     tasks: usize,
 }
@@ -218,4 +223,31 @@ pub(crate) fn reborn(name: &str, version: u64, uid: &str) -> Cached<()> {
 /// What the cache has, sorted: `x@1`.
 pub(crate) fn cached<O: Send + Sync>(informer: &SharedInformer<O>) -> Vec<String> {
     crate::support::show_objects(informer.lister().list())
+}
+
+/// Waits until it is so, on whichever clock there is.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it comes to that");
+}
+
+/// A blocking handler called "stuck" that waits at a gate; gives the gate, which opens when it is dropped, and how many of its
+/// calls are running.
+pub(crate) fn stuck<O: Send + Sync + 'static>(
+    informer: &SharedInformer<O>,
+) -> (Registration, mpsc::Sender<()>, Arc<AtomicUsize>) {
+    let (open, gate) = mpsc::channel::<()>();
+    let (gate, running) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&running);
+    let handler = Handler::<O>::new().on_add(move |_, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        // An error says that the gate is open for good.
+        let _ = gate.lock().unwrap().recv();
+        count.fetch_sub(1, Ordering::SeqCst);
+    });
+    (informer.subscribe().named("stuck").blocking_handler(handler).unwrap(), open, running)
 }

@@ -65,7 +65,7 @@ async fn waiting_with_a_time_limit_says_what_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
+async fn waiting_for_a_list_that_does_not_come_says_that_nothing_has_failed() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(60)));
@@ -78,7 +78,7 @@ async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
     leaks.stop(&informer).await;
 }
 
-/// ST-01, ST-03, ST-05, ST-07, SI-36, SI-37, P7: getter and future agree, without polling.
+/// ST-01, ST-03, ST-05, ST-07, P7: getter and future agree, without polling.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_is_told_at_the_moment_of_the_sync() {
     for queue in QUEUES {
@@ -102,7 +102,7 @@ async fn whoever_waits_is_told_at_the_moment_of_the_sync() {
     }
 }
 
-/// ST-06, P7: a handler that joins while the first list is under way is synced by it.
+/// P7: a handler that joins while the first list is under way is synced by it.
 #[tokio::test(start_paused = true)]
 async fn who_joins_during_the_first_list_is_synced_with_it() {
     for queue in QUEUES {
@@ -135,4 +135,20 @@ async fn the_last_version_is_that_of_the_source_and_there_is_none_before_the_sta
     assert_eq!(informer.last_version(), Some("10".into()));
     leaks.stop(&informer).await;
     assert_eq!(informer.last_version(), Some("10".into()), "also after the end");
+}
+
+/// Decision 11
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[("a", 1), ("b", 2)]).more("C1"));
+    source.on_list(list("10", &[("c", 3)]).after(Duration::from_secs(60)));
+    let informer = informer(&source);
+    informer.start();
+
+    let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
+
+    assert_eq!(show_error(&error), "informer things is not synced after 10s; 2 objects have come so far");
+    leaks.stop(&informer).await;
 }

@@ -31,6 +31,7 @@ use informant::listwatch::WatchRequest;
 use informant::listwatch::WatchStream;
 use tokio::runtime::Runtime;
 
+use super::support::Leaks;
 use super::support::Probe;
 use super::support::Source;
 use super::support::informer;
@@ -38,6 +39,8 @@ use super::support::list;
 use super::support::open_watch;
 use super::support::ready;
 use super::support::source;
+use super::support::stuck;
+use super::support::until;
 use crate::support::Logs;
 
 const fn milliseconds(count: u64) -> Duration {
@@ -66,15 +69,6 @@ fn without_deadlock(run: impl FnOnce() + Send + 'static) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
     }
-}
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::time::sleep(milliseconds(1)).await;
-        }
-    };
-    tokio::time::timeout(LONG, wait).await.expect("it comes to that");
 }
 
 /// Has whoever calls it hold something.
@@ -112,20 +106,6 @@ impl Drop for Bomb {
 fn object<O>(version: u64, content: O) -> Cached<O> {
     let version = version.to_string().as_str().into();
     Cached::new(Identity { key: Key::cluster("a"), uid: "u".into(), version }, content)
-}
-
-/// A blocking handler that waits at a gate.
-fn stuck<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> (Registration, mpsc::Sender<()>, Arc<AtomicUsize>) {
-    let (open, gate) = mpsc::channel::<()>();
-    let (gate, running) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
-    let count = Arc::clone(&running);
-    let handler = Handler::<O>::new().on_add(move |_, _| {
-        count.fetch_add(1, Ordering::SeqCst);
-        // An error says that the gate is open for good.
-        let _ = gate.lock().unwrap().recv();
-        count.fetch_sub(1, Ordering::SeqCst);
-    });
-    (informer.subscribe().named("stuck").blocking_handler(handler).unwrap(), open, running)
 }
 
 /// A blocking handler may do what may not be done inside a runtime.
@@ -307,7 +287,7 @@ async fn after_the_shut_down_the_handler_is_dropped() {
 
 /// Decision 7: lock order.
 #[test]
-fn an_index_function_may_ask_for_a_turn_while_others_write() {
+fn an_index_function_that_wants_a_turn_while_others_write_is_no_deadlock() {
     without_deadlock(|| {
         let runtime = many_threads();
         let mut watch = ScriptedWatch::new();
@@ -492,32 +472,32 @@ fn a_handler_that_hangs_when_it_is_dropped_is_named_and_a_stream_never_is() {
 /// B11 of the past: also index functions and callbacks of the reflector cannot wait for themselves.
 #[tokio::test(start_paused = true)]
 async fn stopping_from_inside_an_index_function_or_a_transform_is_an_error() {
-    let source = source("10", &[("a", 1)], open_watch());
-    let informer = informer(&source);
-    let errors = Arc::new(Mutex::new(Vec::new()));
-    let stop = {
-        let (own, errors) = (informer.clone(), Arc::clone(&errors));
-        move || errors.lock().unwrap().push(own.stop().now_or_never().expect("at once"))
-    };
-    let in_index = stop.clone();
-    informer
-        .add_index("odd", move |_: &Cached<()>| {
-            in_index();
-            None::<String>
-        })
-        .unwrap();
-    informer
-        .set_transform(move |_| {
-            stop();
-            Ok::<_, std::convert::Infallible>(())
-        })
-        .unwrap();
-    informer.start();
+    for in_transform in [false, true] {
+        let leaks = Leaks::watch();
+        let informer = informer(&source("10", &[("a", 1)], open_watch()));
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let (own, told) = (informer.clone(), Arc::clone(&errors));
+        let stop = move || told.lock().unwrap().push(own.stop().now_or_never().expect("at once"));
+        if in_transform {
+            let transform = move |_: &mut ()| {
+                stop();
+                Ok::<_, std::convert::Infallible>(())
+            };
+            informer.set_transform(transform).unwrap();
+        } else {
+            let values = move |_: &Cached<()>| {
+                stop();
+                None::<String>
+            };
+            informer.add_index("odd", values).unwrap();
+        }
+        informer.start();
+        until(|| informer.state() == InformerState::Stopped).await;
 
-    informer.stop().await.unwrap();
-
-    let errors = std::mem::take(&mut *errors.lock().unwrap());
-    assert!(errors.iter().all(|outcome| matches!(outcome, Err(StopError::InsideCallback { .. }))), "{errors:?}");
+        let errors = std::mem::take(&mut *errors.lock().unwrap());
+        assert!(matches!(errors[..], [Err(StopError::InsideCallback { .. })]), "{errors:?}");
+        leaks.check();
+    }
 }
 
 fn many(objects: u64) -> Source {
@@ -578,16 +558,13 @@ async fn a_long_backlog_does_not_starve_others() {
 async fn a_handler_that_becomes_slow_lets_others_run_after_a_few_calls() {
     let informer = informer(&many(2000));
     let (calls, others) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
-    let longest = Arc::new(Mutex::new((0, 0)));
-    let (seen, worst) = (Arc::clone(&others), Arc::clone(&longest));
-    // How many calls come in a row while nobody else runs, once they are slow.
+    // Of the slow calls: in which turn of others each was made.
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let (seen, told) = (Arc::clone(&others), Arc::clone(&turns));
     let handler = Handler::<()>::new().on_add(move |_, _| {
-        let (call, turn) = (calls.fetch_add(1, Ordering::SeqCst), seen.load(Ordering::SeqCst));
-        if (1000..1100).contains(&call) {
+        if (1000..1100).contains(&calls.fetch_add(1, Ordering::SeqCst)) {
+            told.lock().unwrap().push(seen.load(Ordering::SeqCst));
             std::thread::sleep(milliseconds(2));
-            let mut worst = worst.lock().unwrap();
-            let in_a_row = if worst.1 == turn { worst.0 % 1000 + 1 } else { 1 };
-            *worst = (in_a_row.max(worst.0 / 1000) * 1000 + in_a_row, turn);
         }
     });
     let registration = informer.add_handler(handler).unwrap();
@@ -601,7 +578,9 @@ async fn a_handler_that_becomes_slow_lets_others_run_after_a_few_calls() {
     registration.synced().await.unwrap();
     other.abort();
 
-    let in_a_row = longest.lock().unwrap().0 / 1000;
-    assert!((1..=16).contains(&in_a_row), "{in_a_row} slow calls in a row");
+    let turns = turns.lock().unwrap().clone();
+    let in_a_row = turns.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap();
+    assert_eq!(turns.len(), 100);
+    assert!(in_a_row <= 16, "{in_a_row} slow calls in a row");
     informer.stop().await.unwrap();
 }

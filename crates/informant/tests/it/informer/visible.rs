@@ -48,7 +48,7 @@ fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     shown.collect()
 }
 
-/// Decision 18, MX-01 to MX-05
+/// Decision 18, MX-01, MX-02, MX-03 under our names
 #[tokio::test(start_paused = true)]
 async fn figures_are_recorded_under_their_documented_names() {
     let _logs = Logs::capture();

@@ -1,0 +1,196 @@
+//! The whole life of an informer: what it is until it starts, what it does until it ends.
+//!
+//! - **In:** settings, and a core that all handles share.
+//! - **Out:** one future that does everything; however it ends, also if it never begins, the informer ends with it.
+//! - **Knows nothing of:** what handles look like.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::future::Either;
+use futures_util::future::select;
+use tokio::runtime::Handle;
+use tracing::Instrument;
+use tracing::error;
+use tracing::info;
+
+use super::apply::Rules;
+use super::builder::QueueKind;
+use super::controller;
+use super::core::Core;
+use super::core::Source;
+use super::queues::SharedQueue;
+use super::turn::Ticks;
+use super::turn::Turns;
+use crate::listwatch::Activity;
+use crate::listwatch::Hear;
+use crate::listwatch::ListWatch;
+use crate::listwatch::ListWatchError;
+use crate::listwatch::Reflector;
+use crate::listwatch::ReflectorBuilder;
+use crate::listwatch::ReflectorHandle;
+use crate::listwatch::Transform;
+use crate::metrics::SourceFigures;
+use crate::panics;
+use crate::queue::DeltaFifo;
+use crate::queue::InOrderFifo;
+use crate::subscribers::as_work_of;
+use crate::subscribers::do_as;
+
+/// What can still be changed of an informer that has not started.
+pub(super) trait Startable<O>: Send {
+    /// Gives the one before.
+    fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>>;
+    /// Gives the one before.
+    fn set_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>>;
+    /// Starts handlers, and gives all other work, until it is stopped.
+    fn start(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()>;
+}
+
+/// An informer of a source.
+pub(super) struct Unstarted<O, L> {
+    pub(super) reflector: ReflectorBuilder<O, L, ()>,
+    pub(super) queue: QueueKind,
+    pub(super) rules: Rules,
+}
+
+impl<O, L> Startable<O> for Unstarted<O, L>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+{
+    fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>> {
+        self.reflector.swap_transform(transform)
+    }
+
+    fn set_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>> {
+        self.reflector.swap_on_error(hear)
+    }
+
+    fn start(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()> {
+        let Self { reflector, queue, rules } = *self;
+        let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
+        let reflector = reflector.resync_every(Duration::ZERO);
+        let reflector = match rules.trusts_versions {
+            true => reflector.known_objects(known.clone()),
+            false => reflector.without_known_objects(),
+        };
+        match queue {
+            QueueKind::Grouped => {
+                let queue = DeltaFifo::builder().known_objects(known).name(name).build();
+                Box::pin(start(reflector, queue, rules, core, runtime))
+            }
+            QueueKind::InOrder => {
+                let queue = InOrderFifo::builder().name(name).build();
+                Box::pin(start(reflector, queue, rules, core, runtime))
+            }
+        }
+    }
+}
+
+/// Makes what has to be there at once; the rest is done by what it gives.
+fn start<O, L, Q>(
+    reflector: ReflectorBuilder<O, L, ()>,
+    queue: Q,
+    rules: Rules,
+    core: Arc<Core<O>>,
+    runtime: &Handle,
+) -> impl Future<Output = ()> + Send + 'static + use<O, L, Q>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    Q: SharedQueue<O>,
+    Q::Taken: Send + Sync,
+    Q::Ticket: Send + Sync,
+{
+    let reflector = reflector.with_destination(queue.clone()).build();
+    let handle = reflector.handle();
+    let looked_at = queue.clone();
+    let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.waiting()) };
+    // It is started once, so it is set once.
+    let _ = core.source.set(source);
+    // In a turn, so that nobody who joins meanwhile is left without a worker.
+    let _ = core.in_turn(|processor| {
+        core.workers.start(runtime);
+        let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
+        works.for_each(|work| core.workers.run(work));
+    });
+    let ticks = core.check_period().and_then(Ticks::every);
+    let turns = Turns { core: Arc::clone(&core), reflector: handle.clone(), queue: queue.clone(), rules, ticks };
+    let span = tracing::info_span!("informer", kind = &*core.name);
+    live(reflector, queue, turns, handle, Ending(core)).instrument(span)
+}
+
+async fn live<O, L, Q>(
+    reflector: Reflector<O, L, Q>,
+    queue: Q,
+    mut turns: Turns<O, Q>,
+    handle: ReflectorHandle,
+    ending: Ending<O>,
+) where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    Q: SharedQueue<O>,
+    Q::Taken: Send + Sync,
+    Q::Ticket: Send + Sync,
+{
+    let core = Arc::clone(&ending.0);
+    let (kind, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
+    info!(kind, "started");
+    // It owns all that works, so that nothing of it is left when it is dropped.
+    let working = async move {
+        let working = controller::run(reflector, &queue, &mut turns);
+        select(pin!(working), pin!(show(handle, &shown))).await;
+    };
+    let mut working = Box::pin(as_work_of(caller, working));
+    let running = AssertUnwindSafe(&mut working).catch_unwind();
+    match select(pin!(core.stop.wait()), pin!(running)).await {
+        Either::Left(_) => {}
+        Either::Right((ended, _)) => {
+            let crash = match ended {
+                Ok(()) => "its queue was closed".to_owned(),
+                Err(panic) => format!("panicked: {}", panics::said(panic)),
+            };
+            error!(kind, error = crash, "the informer cannot go on");
+            let _ = core.crash.set(crash.into());
+        }
+    }
+    // A source is users' code, also when it is dropped.
+    if let Err(panic) = panics::catch(|| do_as(caller, || drop(working))) {
+        error!(kind, error = panic, "the source panicked when it was dropped");
+    }
+    core.close();
+    core.workers.ended().await;
+    info!(kind, "stopped");
+    drop(ending);
+}
+
+/// Keeps the figures of the source up to date.
+async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core<O>) {
+    loop {
+        let status = handle.changed().await;
+        core.metrics.source(&SourceFigures {
+            lists: status.lists,
+            watches: status.watches,
+            rewinds: status.rewinds,
+            is_failing: status.failing_since.is_some(),
+            quarantined: handle.quarantined_count(),
+        });
+        if let Activity::Stopped = status.activity {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Ends the informer when it is dropped, with the runtime if need be.
+struct Ending<O: Send + Sync + 'static>(Arc<Core<O>>);
+
+impl<O: Send + Sync + 'static> Drop for Ending<O> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
