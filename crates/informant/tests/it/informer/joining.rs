@@ -110,6 +110,7 @@ async fn whoever_joins_at_whatever_moment_hears_everything_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn joining_while_it_starts_is_safe() {
     for _ in 0..50 {
+        let leaks = Leaks::watch();
         let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
         let starting = informer.clone();
         let start = tokio::spawn(async move { starting.start() });
@@ -130,6 +131,7 @@ async fn joining_while_it_starts_is_safe() {
             join.await.unwrap();
         }
         informer.stop().await.unwrap();
+        leaks.check_soon().await;
     }
 }
 

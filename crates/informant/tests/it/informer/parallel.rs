@@ -13,6 +13,7 @@ use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::ScriptedWatch;
 
+use super::support::Leaks;
 use super::support::Probe;
 use super::support::QUEUES;
 use super::support::cached;
@@ -49,6 +50,7 @@ async fn read(mut stream: EventStream<()>, probe: Probe<()>) {
 async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
     const EVENTS: u64 = 5000;
     for queue in QUEUES {
+        let leaks = Leaks::watch();
         let informer = informer_with(&source("10", &[("o1", 1)], hurry(EVENTS)), queue);
         let is_over = Arc::new(AtomicBool::new(false));
         let join = |number: usize, informer: &SharedInformer<()>| -> (Probe<()>, Registration) {
@@ -121,6 +123,7 @@ async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
             assert_eq!(registration.status().panics, 0, "nobody was told nonsense");
         }
         informer.stop().await.unwrap();
+        leaks.check_soon().await;
     }
 }
 

@@ -239,6 +239,7 @@ fn an_informer_that_has_crashed_says_so_at_once() {
 /// P9: who has left, or was never called, is let go with all that it holds.
 #[tokio::test]
 async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() {
+    let leaks = Leaks::watch();
     let token = Arc::new(());
     let held = || Arc::strong_count(&token) - 1;
     let hold = |informer: &SharedInformer<()>| {
@@ -267,11 +268,13 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
     hold(&started);
     started.stop().await.unwrap();
     assert_eq!(held(), 0, "after the end");
+    leaks.check();
 }
 
 /// A handler is gone when its shut-down returns.
 #[tokio::test]
 async fn after_the_shut_down_the_handler_is_dropped() {
+    let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let gone = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&gone);
@@ -282,7 +285,7 @@ async fn after_the_shut_down_the_handler_is_dropped() {
     registration.shut_down().await.unwrap();
 
     assert!(gone.load(Ordering::SeqCst));
-    informer.stop().await.unwrap();
+    leaks.stop(&informer).await;
 }
 
 /// Decision 7: lock order.
@@ -361,6 +364,7 @@ fn an_object_may_look_at_the_informer_when_it_is_dropped() {
 /// P8
 #[tokio::test]
 async fn an_object_that_panics_when_it_is_dropped_ends_no_handler() {
+    let leaks = Leaks::watch();
     let logs = Logs::capture();
     let bad = || object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word"))));
     let good = |version| object(version, OnDrop::new(|| {}));
@@ -381,12 +385,13 @@ async fn an_object_that_panics_when_it_is_dropped_ends_no_handler() {
 
     assert!(!registration.is_removed());
     until(|| logs.take().contains("my last word") || registration.status().panics > 0).await;
-    informer.stop().await.unwrap();
+    leaks.stop(&informer).await;
 }
 
 /// P8, P9
 #[tokio::test]
 async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
+    let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("10").object(object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))))));
@@ -401,12 +406,13 @@ async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
 
     assert!(registration.is_removed());
     assert_eq!(registration.status().panics, 1);
-    informer.stop().await.unwrap();
+    leaks.stop(&informer).await;
 }
 
 /// P8
 #[tokio::test]
 async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
+    let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let bad = || OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))).held();
@@ -418,7 +424,7 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
 
     let probe = Probe::new();
     informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
-    informer.stop().await.unwrap();
+    leaks.stop(&informer).await;
 
     assert_eq!(probe.known(), ["a@1"]);
     assert!(second.is_removed());
@@ -522,6 +528,7 @@ async fn count_turns(is_over: Arc<AtomicBool>) -> usize {
 /// P8: who has much to hear lets others run.
 #[tokio::test(start_paused = true)]
 async fn a_long_backlog_does_not_starve_others() {
+    let leaks = Leaks::watch();
     const MANY: u64 = 20_000;
     for rejects in [false, true] {
         let informer = informer(&many(MANY));
@@ -549,13 +556,14 @@ async fn a_long_backlog_does_not_starve_others() {
         let turns = count_turns(is_over).await;
         waiter.await.unwrap();
         assert!(turns > 100, "{turns} turns beside a handler");
-        informer.stop().await.unwrap();
+        leaks.stop(&informer).await;
     }
 }
 
 /// P8: also if calls become slow all of a sudden.
 #[tokio::test]
 async fn a_handler_that_becomes_slow_lets_others_run_after_a_few_calls() {
+    let leaks = Leaks::watch();
     let informer = informer(&many(2000));
     let (calls, others) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     // Of the slow calls: in which turn of others each was made.
@@ -582,5 +590,5 @@ async fn a_handler_that_becomes_slow_lets_others_run_after_a_few_calls() {
     let in_a_row = turns.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap();
     assert_eq!(turns.len(), 100);
     assert!(in_a_row <= 16, "{in_a_row} slow calls in a row");
-    informer.stop().await.unwrap();
+    leaks.stop(&informer).await;
 }
