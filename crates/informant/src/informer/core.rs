@@ -12,11 +12,13 @@ use parking_lot::Mutex;
 use parking_lot::ReentrantMutex;
 use tokio::sync::Notify;
 use tokio::sync::SetOnce;
+use tracing::error;
 
 use crate::ResourceVersion;
 use crate::listwatch::ReflectorHandle;
 use crate::listwatch::ReflectorStatus;
 use crate::metrics::InformerMetrics;
+use crate::panics;
 use crate::store::Indexer;
 use crate::store::Lister;
 use crate::subscribers::Caller;
@@ -111,9 +113,17 @@ impl<O: Send + Sync + 'static> Core<O> {
         let left = processor.take_left();
         drop(processor);
         drop(turn);
-        // What they hold is users' code.
-        drop(left);
+        self.let_go(left);
         Ok(result)
+    }
+
+    /// Drops what is needed no more. Its end may be users' code, which may panic; then the others end all the same.
+    pub(super) fn let_go<T>(&self, spent: impl IntoIterator<Item = T>) {
+        for one in spent {
+            if let Err(panic) = panics::catch(|| drop(one)) {
+                error!(kind = &*self.name, error = panic, "something panicked when it was dropped");
+            }
+        }
     }
 
     pub(super) fn check_period(&self) -> Option<Duration> {
@@ -130,7 +140,7 @@ impl<O: Send + Sync + 'static> Core<O> {
         let ended: Vec<_> = roster.extract_if(.., |listener| listener.has_ended()).collect();
         let left = roster.clone();
         drop(roster);
-        drop(ended);
+        self.let_go(ended);
         left
     }
 
@@ -141,7 +151,7 @@ impl<O: Send + Sync + 'static> Core<O> {
 
     /// The name, with a number if somebody who follows has it already.
     pub(super) fn unique(&self, name: Arc<str>) -> Arc<str> {
-        let roster = self.roster();
+        let roster = self.roster.lock();
         let is_taken = |name: &str| roster.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
         if !is_taken(&name) {
             return name;

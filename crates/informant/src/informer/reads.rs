@@ -90,8 +90,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             // The version first: what is read after it is of that version at least.
             match (wait.has_reached(version)?, unreadable) {
                 (true, Some(bad)) => Err(wait.cannot_read(key, &bad).into()),
-                (true, None) => Ok(core.lister.get(key)),
-                (false, _) => Err(Unseen),
+                (true, None) if wait.is_certain()? => Ok(core.lister.get(key)),
+                (true, None) | (false, _) => Err(Unseen),
             }
         })
         .await
@@ -115,9 +115,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             let is_same_life = |uid: &Uid| deleted.may_be_same_life(uid);
             let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_life(object.uid()));
             // What cannot be read is there all the same.
-            match is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_life(&bad.uid)) {
-                true => Err(Unseen),
-                false => Ok(()),
+            let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_life(&bad.uid));
+            match !is_there && wait.is_certain()? {
+                true => Ok(()),
+                false => Err(Unseen),
             }
         })
         .await
@@ -216,6 +217,15 @@ impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
     /// The object, if it is there in a state that cannot be read.
     fn unreadable(&self, key: &Key) -> Option<Quarantined> {
         self.core.source.get()?.reflector.quarantined_object(key)
+    }
+
+    /// Whether the cache has come as far as what is said of objects that cannot be read: the source, which says it, is ahead.
+    fn is_certain(&self) -> Result<bool, WaitError> {
+        let released = self.core.source.get().and_then(|source| source.reflector.released());
+        match released.filter(|released| !released.is_empty()) {
+            Some(released) => self.has_reached(&released),
+            None => Ok(true),
+        }
     }
 
     fn cannot_read(&self, key: &Key, bad: &Quarantined) -> WaitError {

@@ -169,6 +169,8 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
             Some(joined)
         });
         drop(given);
+        // Those who have ended, and what they hold.
+        drop(core.roster());
         let informer = || Arc::clone(&core.name);
         let Joined { listener, resync: granted } = match joined {
             Ok(Some(joined)) => joined,

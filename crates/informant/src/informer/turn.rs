@@ -67,10 +67,13 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
         let rewinds = self.reflector.look(|status| status.rewinds);
         let has_rewound = rewinds != core.rewinds.swap(rewinds, Ordering::AcqRel);
         let rules = Rules { trusts_versions: self.rules.trusts_versions && !has_rewound, ..self.rules };
+        let mut receipt = Some(receipt);
         let done = core.in_turn(|processor| {
+            let receipt = receipt.take()?;
             let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
-            processor.distribute(initial);
-            receipt.done();
+            let initial = processor.distribute(initial);
+            // What was superseded while it waited ends here.
+            core.let_go([receipt]);
             if !core.is_synced() && self.queue.has_synced() {
                 processor.set_synced();
                 let _ = core.sync.set(Ok(()));
@@ -82,13 +85,18 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
                 );
             }
             // What came after the initial list is told after its end.
-            processor.distribute(live);
-            (tally, index_panics)
+            let live = processor.distribute(live);
+            Some((tally, index_panics, initial, live))
         });
         core.moved.notify_waiters();
-        match done {
-            Ok((tally, index_panics)) => core.metrics.batch(begun.elapsed(), tally, index_panics),
-            Err(_) => error!(kind = &*core.name, "a turn inside a turn"),
+        if let Ok(Some((tally, index_panics, initial, live))) = done {
+            core.metrics.batch(begun.elapsed(), tally, index_panics);
+            core.let_go([initial, live]);
+        }
+        if let Some(receipt) = receipt {
+            // Somebody drives the runtime from inside an index function; it comes again.
+            error!(kind = &*core.name, "a turn inside a turn: an index function must not run the informer's runtime");
+            receipt.requeue();
         }
         core.metrics.levels(core.queued(), core.lister.len(), core.version().as_ref());
     }

@@ -52,6 +52,8 @@ pub(super) struct Entries {
     nameless: VecDeque<Quarantined>,
     /// How many bytes are kept.
     bytes: usize,
+    /// The version at which one could be read again.
+    released: Option<ResourceVersion>,
 }
 
 /// How many bytes are kept at most.
@@ -107,14 +109,24 @@ impl Quarantine {
         self.shared.lock().add(object)
     }
 
-    /// The object was read, or is gone.
-    pub(super) fn release(&self, key: &Key) {
-        self.shared.lock().remove(key);
+    /// The object was read, or is gone, at this version.
+    pub(super) fn release(&self, key: &Key, version: &ResourceVersion) {
+        let mut entries = self.shared.lock();
+        if entries.remove(key).is_some() {
+            entries.released = Some(version.clone());
+        }
+    }
+
+    /// The version at which one could last be read again: a consumer that has not reached it does not know.
+    pub(super) fn released(&self) -> Option<ResourceVersion> {
+        self.shared.lock().released.clone()
     }
 
     /// A list has all that exists: what it did not set aside is no longer quarantined. Gives what is news.
-    pub(super) fn replace(&self, entries: Entries) -> Vec<Quarantined> {
+    pub(super) fn replace(&self, mut entries: Entries, version: &ResourceVersion) -> Vec<Quarantined> {
         let mut current = self.shared.lock();
+        let was_any = !current.by_key.is_empty() || current.released.is_some();
+        entries.released = was_any.then(|| version.clone());
         let old = std::mem::replace(&mut *current, entries);
         let is_news = |object: &&Quarantined| match &object.key {
             Some(key) => old.by_key.get(key).is_none_or(|before| !before.is_same(object)),
@@ -227,11 +239,11 @@ mod tests {
         let mut listed = Entries::default();
         listed.add(bad("a", "2", 5));
         listed.add(bad("b", "1", 5));
-        let news = quarantine.replace(listed);
+        let news = quarantine.replace(listed, &"9".into());
 
         assert_eq!(news.iter().map(|object| object.key.clone().unwrap().to_string()).collect::<Vec<_>>(), ["b"]);
-        quarantine.release(&"a".parse().unwrap());
-        assert!(quarantine.replace(Entries::default()).is_empty());
+        quarantine.release(&"a".parse().unwrap(), &"10".into());
+        assert!(quarantine.replace(Entries::default(), &"11".into()).is_empty());
         assert!(quarantine.list().is_empty());
     }
 
@@ -245,7 +257,7 @@ mod tests {
         assert_eq!((quarantine.list().len(), kept(&quarantine)), (100, 10));
 
         for number in 0..100 {
-            quarantine.release(&format!("o{number}").parse().unwrap());
+            quarantine.release(&format!("o{number}").parse().unwrap(), &"5".into());
         }
         assert_eq!(quarantine.shared.lock().bytes, 0);
         for _ in 0..100 {

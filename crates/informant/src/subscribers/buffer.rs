@@ -45,6 +45,8 @@ pub(super) struct Buffer<O> {
 }
 
 /// The chunk that is being claimed.
+///
+/// INV-L4: there is none when the next one is asked for.
 enum Current<O> {
     None,
     /// INV-L3: when it is taken nothing is merged, and when something is merged it is taken back: it is older.
@@ -142,13 +144,14 @@ impl<O> Buffer<O> {
         self.in_batches = 0;
     }
 
-    /// The next chunk. The one before was claimed to its end, or taken back.
-    pub(super) fn next(&mut self, claims: &Claims) -> (Next<O>, Spent<O>) {
-        let spent = Spent { _current: std::mem::replace(&mut self.current, Current::None), ..Spent::default() };
-        (self.next_chunk(claims), spent)
+    /// The chunk that was claimed to its end, or taken back, is needed no more.
+    pub(super) fn finish(&mut self) -> Spent<O> {
+        Spent { _current: std::mem::replace(&mut self.current, Current::None), ..Spent::default() }
     }
 
-    fn next_chunk(&mut self, claims: &Claims) -> Next<O> {
+    /// The next chunk. The one before is [finished](Self::finish).
+    pub(super) fn next(&mut self, claims: &Claims) -> Next<O> {
+        debug_assert!(matches!(self.current, Current::None), "INV-L4");
         if self.is_closed {
             return Next::Closed;
         }
@@ -233,7 +236,8 @@ mod tests {
     }
 
     fn next(buffer: &mut Buffer<()>, claims: &Claims) -> Option<usize> {
-        match buffer.next(claims).0 {
+        drop(buffer.finish());
+        match buffer.next(claims) {
             Next::Chunk(chunk) => Some(chunk.len()),
             Next::Nothing | Next::Closed => None,
         }

@@ -43,9 +43,9 @@ where
     O: Send + Sync + 'static,
     H: EventHandler<O>,
 {
-    let ending = Ending(Arc::clone(&listener));
+    let served = Served { handler, ending: Ending(Arc::clone(&listener)) };
     async move {
-        let _ending = ending;
+        let Served { handler, ending: _ending } = served;
         let mut delivery = Delivery { listener: &listener, handler, group: 1, said_slow: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk).await;
@@ -55,6 +55,12 @@ where
         // Before its end is told.
         listener.let_go(delivery.handler);
     }
+}
+
+/// In this order they are dropped if nothing ever begins: a handler is gone when its end is told.
+struct Served<O, H> {
+    handler: H,
+    ending: Ending<O>,
 }
 
 struct Ending<O>(Arc<Listener<O>>);

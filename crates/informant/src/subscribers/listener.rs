@@ -110,15 +110,18 @@ impl<O> Listener<O> {
 
     /// The next chunk, all of which may be [claimed](Claims::claim); `None` if there will be none.
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch<O>>> {
+        // Before a waker is left: users' code must not be able to miss or use up what wakes us.
+        let spent = self.inbox.lock().buffer.finish();
+        self.let_go(spent);
+        let mut waker = Some(context.waker().clone());
         let mut inbox = self.inbox.lock();
-        let (next, spent) = inbox.buffer.next(&self.claims);
+        let next = inbox.buffer.next(&self.claims);
         if let Next::Nothing = next {
             // Left under the same lock under which a push looks for it.
-            inbox.waker = Some(context.waker().clone());
+            std::mem::swap(&mut inbox.waker, &mut waker);
         }
         let backlog = inbox.buffer.len(&self.claims);
         drop(inbox);
-        self.let_go(spent);
         self.show(backlog);
         match next {
             Next::Chunk(chunk) => Poll::Ready(Some(chunk)),
@@ -220,9 +223,10 @@ impl<O> Listener<O> {
             }
             idle @ (Server::Nobody | Server::Waiting(_)) => Some(idle),
         };
+        drop(inbox);
+        // These wake others, which may look at the inbox at once.
         let _ = self.closed.set(ended);
         let _ = self.sync.set(Err(ended));
-        drop(inbox);
         let is_idle = server.is_some();
         self.let_go(server);
         self.let_go(spent);

@@ -103,11 +103,9 @@ impl<O> SharedProcessor<O> {
         Joined { listener, resync }
     }
 
-    /// Tells everybody. What is unchanged is told only to those who are resynced.
-    pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) {
-        if notices.is_empty() {
-            return;
-        }
+    /// Tells everybody. What is unchanged is told only to those who are resynced. Gives what was told, since whoever drops it last
+    /// runs users' code.
+    pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) -> impl Sized + use<O> {
         let all: Batch<O> = notices.into();
         let has_only_news = all.iter().all(Notice::is_news);
         let news: Batch<O> = match has_only_news {
@@ -120,6 +118,7 @@ impl<O> SharedProcessor<O> {
                 follower.listener.push(Arc::clone(batch));
             }
         }
+        (all, news)
     }
 
     /// All of the initial list was told.

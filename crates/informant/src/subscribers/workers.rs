@@ -2,6 +2,8 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::task::Wake;
 use std::task::Waker;
@@ -165,17 +167,25 @@ fn run_in_thread(
 
 /// Runs a future on this thread, which sleeps while there is nothing to do.
 fn block_on(mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let alarm = Arc::new(Alarm { thread: std::thread::current(), rings: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&alarm));
     let mut context = Context::from_waker(&waker);
     while work.as_mut().poll(&mut context).is_pending() {
-        std::thread::park();
+        while !alarm.rings.swap(false, Ordering::AcqRel) {
+            std::thread::park();
+        }
     }
 }
 
-struct Unpark(Thread);
+/// Wakes a thread. Users' code may park too, and wake up by what was meant for us: so it is also written down.
+struct Alarm {
+    thread: Thread,
+    rings: AtomicBool,
+}
 
-impl Wake for Unpark {
+impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.rings.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }

@@ -216,7 +216,7 @@ where
         }
         match taken {
             Ok(object) => {
-                self.quarantine.release(object.key());
+                self.quarantine.release(object.key(), object.version());
                 Ok(Some(object))
             }
             Err(bad) => {
@@ -245,7 +245,7 @@ where
         match taken {
             Ok(object) => {
                 self.advance(object.version(), progress)?;
-                self.quarantine.release(object.key());
+                self.quarantine.release(object.key(), object.version());
                 self.destination.delete(object);
             }
             Err(bad) => {
@@ -256,7 +256,7 @@ where
                 self.tell_of_quarantined(&bad);
                 match &bad.key {
                     Some(key) => {
-                        self.quarantine.release(key);
+                        self.quarantine.release(key, &bad.version);
                         self.destination.delete_unread(key, version);
                     }
                     None => {

@@ -160,8 +160,8 @@ where
             return;
         }
         warn!(kind = %self.resource, "the source has no such kind any more; its objects are gone");
-        self.quarantine.replace(Entries::default());
         let version = self.resume.watch();
+        self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
         self.destination.replace(Relist { version, objects: Vec::new(), quarantined: Vec::new() });
     }
@@ -211,7 +211,7 @@ where
         self.resume.listed(asked, &version, is_paged);
         debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone());
-        for object in self.quarantine.replace(quarantined) {
+        for object in self.quarantine.replace(quarantined, &version) {
             self.tell_of_quarantined(&object);
         }
         self.destination.replace(relist);

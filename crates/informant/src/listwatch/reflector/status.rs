@@ -111,6 +111,11 @@ impl ReflectorHandle {
         self.quarantine.get(key)
     }
 
+    /// The version at which one that could not be read last could be, or was gone.
+    pub(crate) fn released(&self) -> Option<ResourceVersion> {
+        self.quarantine.released()
+    }
+
     /// The objects that exist but could not be read. What the cache has of them, if anything, is an older state.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.quarantine.list()

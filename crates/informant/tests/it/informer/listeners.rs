@@ -378,3 +378,16 @@ async fn a_blocking_handler_is_called_by_one_thread_of_its_own() {
     assert_eq!(seen[0].1.as_deref(), Some("blocker"));
     leaks.stop(&informer).await;
 }
+
+/// A name is free again when its handler has left.
+#[tokio::test(start_paused = true)]
+async fn a_name_is_given_back() {
+    let informer = informer(&source("10", &[], open_watch()));
+    let first = informer.add_handler(Probe::new()).unwrap();
+    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (2)");
+
+    first.remove();
+
+    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe");
+    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (3)");
+}

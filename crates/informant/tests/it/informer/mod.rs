@@ -1,6 +1,7 @@
 //! Shared informers: one cache, many handlers.
 
 mod controller;
+mod dropping;
 mod events;
 mod histories;
 mod joining;

@@ -1,8 +1,10 @@
 //! Objects that exist but cannot be read: what handlers hear of them, and who waits for them.
 
 use std::sync::Mutex;
+use std::sync::mpsc;
 use std::time::Duration;
 
+use informant::Cached;
 use informant::Identity;
 use informant::Key;
 use informant::informer::WaitError;
@@ -16,12 +18,14 @@ use super::support::Probe;
 use super::support::QUEUES;
 use super::support::informer_with;
 use super::support::list;
+use super::support::one_thread;
 use super::support::open_watch;
 use super::support::ready;
 use super::support::reborn;
 use super::support::says;
 use super::support::seconds;
 use super::support::source;
+use super::support::until;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,4 +154,47 @@ async fn a_first_list_with_an_object_that_cannot_be_read_syncs() {
         assert_eq!(informer.status().quarantined, 1);
         leaks.stop(&informer).await;
     }
+}
+
+/// Decision 13: the source is ahead of the cache, so what it can read again may not be there yet.
+#[tokio::test]
+async fn what_can_be_read_again_but_is_not_applied_yet_is_neither_gone_nor_seen() {
+    let (enter, entered) = mpsc::channel();
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let watch = ScriptedWatch::new().wait(SECOND / 100).added(ready("a", 11)).wait(SECOND / 10);
+    let watch = watch.modified(ready("a", 12)).stays_open();
+    let informer = informer_with(&source("10", &[("z", 1)], watch), failing_at(&[2]));
+    // In a runtime of its own, because it has to wait for its turn.
+    let running = informer.clone();
+    let thread = std::thread::spawn(move || {
+        one_thread().block_on(async {
+            running.start();
+            running.caught_up_to(&"12".into(), 100 * SECOND).await.unwrap();
+            running.stop().await.unwrap();
+        });
+    });
+    informer.caught_up_to(&"11".into(), 100 * SECOND).await.unwrap();
+    assert_eq!(informer.quarantined().len(), 1);
+    let adding = informer.clone();
+    let adder = std::thread::spawn(move || {
+        let values = move |_: &Cached<()>| {
+            let _ = enter.send(());
+            let _ = gate.lock().unwrap().recv();
+            None::<String>
+        };
+        adding.add_index("slow", values).unwrap();
+    });
+    entered.recv().unwrap();
+    until(|| informer.quarantined().is_empty()).await;
+
+    let deleted = identity("11", "u1");
+    assert!(informer.wait_until_gone(&deleted, SECOND / 50).await.is_err());
+    assert!(informer.wait_for(&deleted.key, &deleted.version, SECOND / 50).await.is_err());
+    drop(open);
+    let found = informer.wait_for(&deleted.key, &deleted.version, 100 * SECOND).await.unwrap();
+
+    assert_eq!(format!("{:?}", found.unwrap()), "a@12");
+    adder.join().unwrap();
+    thread.join().unwrap();
 }

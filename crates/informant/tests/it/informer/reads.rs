@@ -6,6 +6,7 @@ use informant::Identity;
 use informant::Key;
 use informant::SharedInformer;
 use informant::informer::WaitError;
+use informant::listwatch::Backoff;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
@@ -16,6 +17,7 @@ use super::support::QUEUES;
 use super::support::informer;
 use super::support::informer_with;
 use super::support::list;
+use super::support::one_thread;
 use super::support::open_watch;
 use super::support::ready;
 use super::support::reborn;
@@ -24,6 +26,7 @@ use super::support::says;
 use super::support::settle;
 use super::support::show_error;
 use super::support::source;
+use super::support::until;
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::support::config_map;
 use crate::reflector::support::server_at_10;
@@ -308,4 +311,40 @@ async fn a_wait_ends_when_the_cache_will_not_move_any_more() {
     assert!(matches!(error, WaitError::Stopped { .. }), "{error}");
     assert!(start.elapsed() < SECOND);
     leaks.check();
+}
+
+/// Decision 13: also if the rewind stands behind a long backlog.
+#[test]
+fn a_rewind_replaces_what_has_the_same_version_with_either_queue() {
+    for in_order in [false, true] {
+        let object = |name: &str, version: u64, content: u32| {
+            let version = version.to_string().as_str().into();
+            informant::Cached::new(Identity { key: Key::cluster(name), uid: "u1".into(), version }, content)
+        };
+        let source = ScriptedSource::new();
+        source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));
+        let busy = (11..300).fold(ScriptedWatch::new(), |watch, version| watch.modified(object("b", version, 0)));
+        source.on_watch(busy.breaks(says(410, "Expired")));
+        for _ in 0..2 {
+            source.on_list(ScriptedList::at("6").object(object("a", 5, 2)));
+        }
+        source.on_watch(ScriptedWatch::new().stays_open());
+        let quickly = Backoff::new(Duration::from_millis(1), Duration::from_millis(1)).exactly();
+        let builder = SharedInformer::of_ready_objects(source).reflector(|reflector| reflector.backoff(quickly));
+        let builder = builder.on_error(|_| {});
+        let informer = if in_order { builder.in_order() } else { builder }.build();
+        // Slow enough that the list comes while changes wait.
+        let slow = |_: &informant::Cached<u32>| {
+            std::thread::sleep(Duration::from_millis(1));
+            None::<String>
+        };
+        informer.add_index("slow", slow).unwrap();
+        one_thread().block_on(async {
+            informer.start();
+            until(|| informer.lister().version() == Some("6".into())).await;
+            assert_eq!(informer.status().source.rewinds, 1);
+            assert_eq!(**informer.lister().get(&Key::cluster("a")).unwrap(), 2, "in order: {in_order}");
+            informer.stop().await.unwrap();
+        });
+    }
 }

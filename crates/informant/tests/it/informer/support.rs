@@ -22,6 +22,7 @@ use informant::informer::InformerBuilder;
 use informant::informer::InformerState;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -255,4 +256,64 @@ pub(crate) fn stuck<O: Send + Sync + 'static>(
         count.fetch_sub(1, Ordering::SeqCst);
     });
     (informer.subscribe().named("stuck").blocking_handler(handler).unwrap(), open, running)
+}
+
+pub(crate) const fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) fn one_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+pub(crate) fn many_threads() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap()
+}
+
+/// Runs in a thread of its own; what hangs fails.
+pub(crate) fn without_deadlock(run: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        run();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(LONG) {
+        Ok(()) => {}
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
+    }
+}
+
+/// Has whoever calls it hold something.
+pub(crate) fn keep<T>(_: &T) {}
+
+/// Does something when it is dropped.
+pub(crate) struct OnDrop(Box<dyn Fn() + Send + Sync>);
+
+impl OnDrop {
+    pub(crate) fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Box::new(act))
+    }
+
+    /// A handler that holds it.
+    pub(crate) fn held(self) -> Handler<()> {
+        Handler::<()>::new().on_synced(move || keep(&self))
+    }
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A payload of a panic that panics when it is dropped.
+pub(crate) struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("and again"));
+    }
 }

@@ -1,0 +1,387 @@
+//! What is dropped may be users' code as well: objects, handlers, filters, callbacks.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use informant::Cached;
+use informant::Handler;
+use informant::Identity;
+use informant::Key;
+use informant::Registration;
+use informant::SharedInformer;
+use informant::informer::InformerState;
+use informant::informer::StopError;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+
+use super::support::Bomb;
+use super::support::LONG;
+use super::support::Leaks;
+use super::support::OnDrop;
+use super::support::Probe;
+use super::support::informer;
+use super::support::keep;
+use super::support::many_threads;
+use super::support::milliseconds;
+use super::support::one_thread;
+use super::support::open_watch;
+use super::support::source;
+use super::support::until;
+use super::support::without_deadlock;
+use crate::support::Logs;
+
+fn object<O>(version: u64, content: O) -> Cached<O> {
+    let version = version.to_string().as_str().into();
+    Cached::new(Identity { key: Key::cluster("a"), uid: "u".into(), version }, content)
+}
+
+/// P9: who has left, or was never called, is let go with all that it holds.
+#[tokio::test]
+async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() {
+    let leaks = Leaks::watch();
+    let token = Arc::new(());
+    let held = || Arc::strong_count(&token) - 1;
+    let hold = |informer: &SharedInformer<()>| {
+        // A handler that holds its informer would keep it for ever.
+        let (by_handler, by_filter, own) = (Arc::clone(&token), Arc::clone(&token), informer.clone());
+        let filter = move |_: &Cached<()>| Arc::strong_count(&by_filter) > 0;
+        let handler = Handler::<()>::new().on_synced(move || keep(&(&by_handler, &own)));
+        informer.subscribe().filter(filter).handler(handler).unwrap()
+    };
+    let unstarted = informer(&source("10", &[("a", 1)], open_watch()));
+    for _ in 0..10 {
+        hold(&unstarted).shut_down().await.unwrap();
+        assert!(held() <= 1, "a filter may stay until somebody joins or something happens");
+    }
+    hold(&unstarted);
+    unstarted.stop().await.unwrap();
+    assert_eq!(held(), 0, "after the end of one that never started");
+
+    let started = informer(&source("10", &[("a", 1)], open_watch()));
+    started.start();
+    started.synced().await.unwrap();
+    for _ in 0..10 {
+        hold(&started).shut_down().await.unwrap();
+        assert!(held() <= 1);
+    }
+    hold(&started);
+    started.stop().await.unwrap();
+    assert_eq!(held(), 0, "after the end");
+    leaks.check();
+}
+
+/// A handler is gone when its shut-down returns.
+#[tokio::test]
+async fn after_the_shut_down_the_handler_is_dropped() {
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let gone = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&gone);
+    let registration = informer.add_handler(OnDrop::new(move || told.store(true, Ordering::SeqCst)).held()).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+
+    registration.shut_down().await.unwrap();
+
+    assert!(gone.load(Ordering::SeqCst));
+    leaks.stop(&informer).await;
+}
+
+/// Decision 7: no user's code under a lock.
+#[test]
+fn an_object_may_look_at_the_informer_when_it_is_dropped() {
+    for coalesces in [false, true] {
+        without_deadlock(move || {
+            let slot = Arc::new(OnceLock::<(SharedInformer<OnDrop>, Registration)>::new());
+            let dropped = Arc::new(AtomicUsize::new(0));
+            let make = |version| {
+                let (slot, dropped) = (Arc::clone(&slot), Arc::clone(&dropped));
+                object(
+                    version,
+                    OnDrop::new(move || {
+                        if let Some((informer, registration)) = slot.get() {
+                            assert_eq!(informer.status().handlers.len(), 1);
+                            let _ = registration.backlog();
+                        }
+                        dropped.fetch_add(1, Ordering::SeqCst);
+                    }),
+                )
+            };
+            let mut watch = ScriptedWatch::new();
+            for version in 11..20 {
+                watch = watch.modified(make(version)).wait(milliseconds(1));
+            }
+            let source = ScriptedSource::new();
+            source.on_list(ScriptedList::at("10").object(make(1)));
+            source.on_watch(watch.deleted(make(20)).stays_open());
+            let informer = SharedInformer::of_ready_objects(source).build();
+            let mut stream = match coalesces {
+                true => informer.subscribe().coalesce_above(0).stream().unwrap(),
+                false => informer.stream().unwrap(),
+            };
+            slot.set((informer.clone(), stream.registration().clone())).ok().unwrap();
+            one_thread().block_on(async {
+                informer.start();
+                informer.caught_up_to(&"20".into(), LONG).await.unwrap();
+                while let Some(Some(event)) = stream.next().now_or_never() {
+                    drop(event);
+                }
+                until(|| dropped.load(Ordering::SeqCst) == 11).await;
+                informer.stop().await.unwrap();
+            });
+        });
+    }
+}
+
+/// P8
+#[tokio::test]
+async fn an_object_that_panics_when_it_is_dropped_ends_no_handler() {
+    let leaks = Leaks::watch();
+    let logs = Logs::capture();
+    let bad = || object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word"))));
+    let good = |version| object(version, OnDrop::new(|| {}));
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::at("10").object(bad()));
+    let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(good(11)).wait(milliseconds(5)).modified(good(12));
+    source.on_watch(watch.stays_open());
+    let informer = SharedInformer::of_ready_objects(source).build();
+    let updates = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&updates);
+    let handler = Handler::<OnDrop>::new().on_update(move |_, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let registration = informer.add_handler(handler).unwrap();
+    informer.start();
+
+    until(|| updates.load(Ordering::SeqCst) == 2).await;
+
+    assert!(!registration.is_removed());
+    until(|| logs.take().contains("my last word") || registration.status().panics > 0).await;
+    leaks.stop(&informer).await;
+}
+
+/// P8, P9
+#[tokio::test]
+async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
+    let leaks = Leaks::watch();
+    let _logs = Logs::capture();
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::at("10").object(object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))))));
+    source.on_watch(ScriptedWatch::new().wait(milliseconds(1)).modified(object(11, OnDrop::new(|| {}))).stays_open());
+    let informer = SharedInformer::of_ready_objects(source).build();
+    let stream = informer.stream().unwrap();
+    let registration = stream.registration().clone();
+    informer.start();
+    informer.caught_up_to(&"11".into(), LONG).await.unwrap();
+
+    registration.shut_down().await.unwrap();
+
+    assert!(registration.is_removed());
+    assert_eq!(registration.status().panics, 1);
+    leaks.stop(&informer).await;
+}
+
+/// P8
+#[tokio::test]
+async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
+    let leaks = Leaks::watch();
+    let _logs = Logs::capture();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let bad = || OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))).held();
+    let first = informer.add_handler(bad()).unwrap();
+    let second = informer.add_handler(bad()).unwrap();
+    informer.start();
+    second.synced().await.unwrap();
+    first.shut_down().await.unwrap();
+
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
+    leaks.stop(&informer).await;
+
+    assert_eq!(probe.known(), ["a@1"]);
+    assert!(second.is_removed());
+}
+
+/// What was set before is dropped without a lock, and so is a handler that is refused.
+#[test]
+fn what_is_replaced_or_refused_may_call_the_informer_when_it_is_dropped() {
+    without_deadlock(|| {
+        let informer = informer(&source("10", &[("a", 1)], open_watch()));
+        let own = informer.clone();
+        let guard = OnDrop::new(move || drop(own.stop().now_or_never()));
+        informer.set_on_error(move |_| keep(&guard)).unwrap();
+        informer.set_on_error(|_| {}).unwrap();
+
+        let said = Arc::new(Mutex::new(String::new()));
+        let (told, own) = (Arc::clone(&said), informer.clone());
+        let guard = OnDrop::new(move || {
+            *told.lock().unwrap() = own.add_handler(Handler::new()).unwrap_err().to_string();
+        });
+        assert!(informer.add_handler(guard.held()).is_err());
+        assert!(said.lock().unwrap().contains("has stopped"), "{}", said.lock().unwrap());
+    });
+}
+
+/// P9: those are named for whom one waits, and no others.
+#[test]
+fn a_handler_that_hangs_when_it_is_dropped_is_named_and_a_stream_never_is() {
+    without_deadlock(|| {
+        let runtime = many_threads();
+        let informer = informer(&source("10", &[("a", 1)], open_watch()));
+        let (open, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let slow = OnDrop::new(move || {
+            let _ = gate.lock().unwrap().recv();
+        });
+        let registration = informer.subscribe().named("slow to go").handler(slow.held()).unwrap();
+        let _stream = informer.stream().unwrap();
+        runtime.block_on(async {
+            informer.start();
+            registration.synced().await.unwrap();
+            let error = informer.stop_within(milliseconds(50)).await.unwrap_err();
+            let StopError::StillRunning { handlers, .. } = error else { panic!("{error}") };
+            assert_eq!(handlers, ["slow to go".into()]);
+            drop(open);
+            informer.stop().await.unwrap();
+        });
+    });
+}
+
+/// Decision 7
+#[test]
+fn a_filter_that_is_dropped_may_call_the_informer() {
+    without_deadlock(|| {
+        let informer = informer(&source("10", &[("a", 1)], open_watch()));
+        let said = Arc::new(Mutex::new(None));
+        many_threads().block_on(async {
+            informer.start();
+            informer.synced().await.unwrap();
+            let (told, own) = (Arc::clone(&said), informer.clone());
+            let guard = OnDrop::new(move || *told.lock().unwrap() = Some(own.add_handler(Handler::new()).map(drop)));
+            let (open, gate) = mpsc::channel::<()>();
+            let (gate, running) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
+            let runs = Arc::clone(&running);
+            let handler = Handler::<()>::new().on_add(move |_, _| {
+                runs.store(true, Ordering::SeqCst);
+                let _ = gate.lock().unwrap().recv();
+            });
+            let filter = move |_: &Cached<()>| {
+                keep(&guard);
+                true
+            };
+            let registration = informer.subscribe().filter(filter).blocking_handler(handler).unwrap();
+            until(|| running.load(Ordering::SeqCst)).await;
+            // Removed while its call runs; others join before and after its end.
+            registration.remove();
+            informer.add_handler(Handler::new()).unwrap();
+            drop(open);
+            registration.shut_down().await.unwrap();
+            drop(registration);
+            informer.add_handler(Handler::new()).unwrap();
+            until(|| said.lock().unwrap().is_some()).await;
+            assert_eq!(said.lock().unwrap().take(), Some(Ok(())));
+            informer.stop().await.unwrap();
+        });
+    });
+}
+
+/// P8: whoever drops it last.
+#[tokio::test]
+async fn objects_and_filters_that_panic_when_they_are_dropped_stop_no_informer() {
+    let logs = Logs::capture();
+    for in_order in [false, true] {
+        let leaks = Leaks::watch();
+        let panics = || OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word")));
+        let source = ScriptedSource::new();
+        source.on_list(ScriptedList::at("10").object(object(1, panics())));
+        let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(object(11, OnDrop::new(|| {})));
+        source.on_watch(watch.wait(milliseconds(5)).modified(object(12, OnDrop::new(|| {}))).stays_open());
+        let builder = SharedInformer::of_ready_objects(source);
+        let informer = if in_order { builder.in_order() } else { builder }.build();
+        for _ in 0..2 {
+            let guard = panics();
+            let filter = move |_: &Cached<OnDrop>| {
+                keep(&guard);
+                true
+            };
+            informer.subscribe().filter(filter).handler(Handler::new()).unwrap().remove();
+        }
+        informer.start();
+
+        informer.caught_up_to(&"12".into(), LONG).await.unwrap();
+
+        assert_eq!(informer.status().state, InformerState::Running);
+        assert!(logs.take().matches("my last word").count() >= 3, "two filters and an object");
+        leaks.stop(&informer).await;
+    }
+}
+
+/// P9: also one that never began.
+#[test]
+fn whoever_shuts_a_handler_down_finds_it_dropped_whoever_else_removes_it() {
+    without_deadlock(|| {
+        let informer = informer(&source("10", &[("a", 1)], open_watch()));
+        let (gone, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (ends, begins) = (Arc::clone(&gone), Arc::clone(&begun));
+        let guard = OnDrop::new(move || {
+            begins.store(true, Ordering::SeqCst);
+            std::thread::sleep(milliseconds(50));
+            ends.store(true, Ordering::SeqCst);
+        });
+        let registration = informer.add_handler(guard.held()).unwrap();
+        let other = registration.clone();
+        let removing = std::thread::spawn(move || other.remove());
+        one_thread().block_on(async {
+            until(|| begun.load(Ordering::SeqCst)).await;
+            registration.shut_down().await.unwrap();
+        });
+        assert!(gone.load(Ordering::SeqCst));
+        removing.join().unwrap();
+    });
+}
+
+/// A thread that users' code parks is woken all the same.
+#[test]
+fn a_blocking_handler_whose_objects_park_its_thread_misses_nothing() {
+    without_deadlock(|| {
+        let (open, gate) = mpsc::channel::<()>();
+        let (gate, is_dropping) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
+        let drops = Arc::clone(&is_dropping);
+        let parks = OnDrop::new(move || {
+            drops.store(true, Ordering::SeqCst);
+            // Parks the thread, and uses up whatever wakes it.
+            let _ = gate.lock().unwrap().recv();
+        });
+        let plain = || OnDrop::new(|| {});
+        let source = ScriptedSource::new();
+        source.on_list(ScriptedList::at("10").object(object(1, parks)));
+        let watch = ScriptedWatch::new().wait(milliseconds(20)).modified(object(11, plain()));
+        let watch = watch.wait(milliseconds(50)).modified(object(12, plain()));
+        source.on_watch(watch.wait(milliseconds(50)).modified(object(13, plain())).stays_open());
+        let informer = SharedInformer::of_ready_objects(source).build();
+        let heard = Arc::new(AtomicUsize::new(0));
+        let hears = Arc::clone(&heard);
+        let handler = Handler::<OnDrop>::new().on_update(move |_, _| {
+            // Longer than the informer holds the old object.
+            std::thread::sleep(milliseconds(10));
+            hears.fetch_add(1, Ordering::SeqCst);
+        });
+        informer.subscribe().blocking_handler(handler).unwrap();
+        many_threads().block_on(async {
+            informer.start();
+            until(|| is_dropping.load(Ordering::SeqCst)).await;
+            informer.caught_up_to(&"12".into(), LONG).await.unwrap();
+            open.send(()).unwrap();
+            until(|| heard.load(Ordering::SeqCst) == 3).await;
+            informer.stop().await.unwrap();
+        });
+    });
+}
