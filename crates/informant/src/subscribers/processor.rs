@@ -43,6 +43,12 @@ pub(crate) struct Joined<O> {
     pub(crate) resync: Option<Duration>,
 }
 
+/// What everybody was told.
+pub(crate) struct Told<O> {
+    _all: Batch<O>,
+    _news: Batch<O>,
+}
+
 impl<O> SharedProcessor<O> {
     pub(crate) fn new(resync: Option<Duration>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -105,7 +111,10 @@ impl<O> SharedProcessor<O> {
 
     /// Tells everybody. What is unchanged is told only to those who are resynced. Gives what was told, since whoever drops it last
     /// runs users' code.
-    pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) -> impl Sized + use<O> {
+    pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) -> Option<Told<O>> {
+        if notices.is_empty() {
+            return None;
+        }
         let all: Batch<O> = notices.into();
         let has_only_news = all.iter().all(Notice::is_news);
         let news: Batch<O> = match has_only_news {
@@ -118,7 +127,7 @@ impl<O> SharedProcessor<O> {
                 follower.listener.push(Arc::clone(batch));
             }
         }
-        (all, news)
+        Some(Told { _all: all, _news: news })
     }
 
     /// All of the initial list was told.
