@@ -251,7 +251,7 @@ impl fmt::Display for Said<'_> {
 }
 
 /// An error and what stands behind it, in one line: for logs.
-pub(super) struct Chain<'a>(pub(super) &'a (dyn Error + 'static));
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

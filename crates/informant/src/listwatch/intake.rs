@@ -12,6 +12,7 @@ use crate::Cached;
 use crate::DecodeError;
 use crate::Identity;
 use crate::Key;
+use crate::Provenance;
 use crate::RawObject;
 use crate::Scanner;
 use crate::panics;
@@ -28,8 +29,16 @@ pub(super) struct Intake<O> {
     scanner: Scanner,
     decode: Decode<O>,
     transform: Option<Transform<O>>,
+    stamp: Stamp,
     /// How many objects were taken from the cache.
     reused: usize,
+}
+
+/// Puts the name of the source's cluster on objects that come ready; what comes as JSON has it from the scanner.
+struct Stamp {
+    cluster: Option<Arc<str>>,
+    /// That of the last object, without and with the name: most often it is that of the next one too.
+    last: Option<(Arc<Provenance>, Arc<Provenance>)>,
 }
 
 /// What became of an item.
@@ -45,8 +54,13 @@ pub(super) fn decode_nothing<O>(raw: &RawObject<'_>) -> Result<O, DecodeError> {
 }
 
 impl<O> Intake<O> {
-    pub(super) fn new(scanner: Scanner, decode: Decode<O>, transform: Option<Transform<O>>) -> Self {
-        Self { scanner, decode, transform, reused: 0 }
+    pub(super) fn new(
+        scanner: Scanner,
+        decode: Decode<O>,
+        transform: Option<Transform<O>>,
+        cluster: Option<Arc<str>>,
+    ) -> Self {
+        Self { scanner, decode, transform, stamp: Stamp { cluster, last: None }, reused: 0 }
     }
 
     /// How many objects were taken from the cache since the last time that this was forgotten.
@@ -99,11 +113,28 @@ impl<O> Intake<O> {
             self.reused += 1;
             return Ok(same);
         }
-        let (identity, types, mut object) = object.into_parts();
+        let (identity, provenance, mut object) = object.into_parts();
+        let provenance = self.stamp.put_on(provenance);
         match transform(&identity.key, &mut object, self.transform.as_ref()) {
-            Ok(()) => Ok(Arc::new(Cached::with_types(identity, types, object))),
+            Ok(()) => Ok(Arc::new(Cached::with_provenance(identity, provenance, object))),
             Err(error) => Err(Box::new(Quarantined::new(error, Some(&identity), None))),
         }
+    }
+}
+
+impl Stamp {
+    fn put_on(&mut self, provenance: Arc<Provenance>) -> Arc<Provenance> {
+        let Some(cluster) = self.cluster.as_ref().filter(|_| provenance.cluster().is_none()) else {
+            return provenance;
+        };
+        if let Some((without, with)) = &self.last
+            && Arc::ptr_eq(without, &provenance)
+        {
+            return Arc::clone(with);
+        }
+        let with = Arc::new(Provenance::clone(&provenance).of_cluster(Arc::clone(cluster)));
+        self.last = Some((provenance, Arc::clone(&with)));
+        with
     }
 }
 

@@ -55,6 +55,7 @@ mod source;
 
 pub use destination::Destination;
 pub use error::Attempt;
+pub(crate) use error::Chain;
 pub use error::ListWatchError;
 pub use error::SourceError;
 pub(crate) use intake::Transform;

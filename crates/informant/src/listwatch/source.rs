@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** when to ask, and what to do when it fails.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -76,6 +77,11 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     /// Which apiVersion and kind JSON items must have. Default: any.
     fn types(&self) -> TypeMeta {
         TypeMeta::default()
+    }
+
+    /// The cluster that the objects are of; each of them [says so](Cached::cluster). Default: none in particular.
+    fn cluster(&self) -> Option<Arc<str>> {
+        None
     }
 
     /// What the objects are called in logs and errors, such as `pods`. Default: `objects`.

@@ -9,6 +9,7 @@ use kube::core::TypeMeta;
 
 use super::DecodeError;
 use super::Identity;
+use super::Provenance;
 use super::Uid;
 use super::raw::served_as;
 use crate::Key;
@@ -27,20 +28,20 @@ use crate::ResourceVersion;
 /// ```
 pub struct Cached<O> {
     identity: Identity,
-    types: Arc<TypeMeta>,
+    provenance: Arc<Provenance>,
     object: O,
 }
 
 impl<O> Cached<O> {
     /// Puts an object beside its identity: for sources that do not deliver JSON.
     pub fn new(identity: Identity, object: O) -> Self {
-        static NONE: LazyLock<Arc<TypeMeta>> = LazyLock::new(Arc::default);
-        Self::with_types(identity, Arc::clone(&NONE), object)
+        static NONE: LazyLock<Arc<Provenance>> = LazyLock::new(Arc::default);
+        Self::with_provenance(identity, Arc::clone(&NONE), object)
     }
 
-    /// As [`new`](Self::new), with the object's apiVersion and kind.
-    pub fn with_types(identity: Identity, types: Arc<TypeMeta>, object: O) -> Self {
-        Self { identity, types, object }
+    /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
+    pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
+        Self { identity, provenance, object }
     }
 
     /// Puts an object that is decoded already beside its identity, such as the answer to a request.
@@ -62,12 +63,12 @@ impl<O> Cached<O> {
     where
         O: kube::Resource<DynamicType = ()>,
     {
-        Ok(Self::with_types(Identity::of(&object)?, Arc::new(served_as::<O>()), object))
+        Ok(Self::with_provenance(Identity::of(&object)?, Arc::new(Provenance::new(served_as::<O>())), object))
     }
 
     /// Takes it apart.
-    pub(crate) fn into_parts(self) -> (Identity, Arc<TypeMeta>, O) {
-        (self.identity, self.types, self.object)
+    pub(crate) fn into_parts(self) -> (Identity, Arc<Provenance>, O) {
+        (self.identity, self.provenance, self.object)
     }
 
     /// Key, uid and version together.
@@ -92,7 +93,12 @@ impl<O> Cached<O> {
 
     /// apiVersion and kind; both empty if the source has none.
     pub fn types(&self) -> &TypeMeta {
-        &self.types
+        self.provenance.types()
+    }
+
+    /// The cluster that it is of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
+    pub fn cluster(&self) -> Option<&Arc<str>> {
+        self.provenance.cluster()
     }
 
     /// The object itself, where a plain reference reads better than `&**`.

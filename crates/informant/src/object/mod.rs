@@ -6,13 +6,16 @@
 //! | form | type | decoded on the way in |
 //! | --- | --- | --- |
 //! | eager | any `K: kube::Resource + DeserializeOwned` | everything |
-//! | projection | a type of your own with an [`Object`] impl | the fields it names |
+//! | projection | a type of your own, by [`projection!`](crate::projection) or an [`Object`] impl | the fields it names |
 //! | lazy | [`Lazy<K>`] | nothing |
 
 mod cached;
+mod cuts;
 mod error;
 mod identity;
 mod lazy;
+mod of_kind;
+mod provenance;
 mod raw;
 mod scan;
 mod walk;
@@ -23,35 +26,40 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 
 pub use cached::Cached;
+pub use cuts::FieldPath;
+pub use cuts::FieldPathError;
 pub use error::DecodeError;
 pub use error::SyntaxProblem;
 pub use identity::Identity;
 pub use identity::Uid;
 pub use lazy::Decoded;
 pub use lazy::Lazy;
+pub use of_kind::OfKind;
+pub use provenance::Provenance;
 pub use raw::RawObject;
 pub use raw::Scanner;
 pub(crate) use walk::first_special;
 
 /// How one kind is decoded and held; the pipeline needs to know nothing else of it.
 ///
-/// Every `kube::Resource` that deserializes is one. A slim struct of your own becomes one in a line, and then
-/// only the fields it names are ever decoded:
+/// Every `kube::Resource` that deserializes is one, and so is [`Lazy`]. A slim struct of your own becomes one
+/// [in a line](crate::projection), and then only the fields it names are ever decoded. One that is made in another way says how:
 ///
 /// ```
 /// use informant::{DecodeError, Object, RawObject};
 /// use serde::Deserialize;
 ///
-/// #[derive(Deserialize)]
-/// struct PodNode { spec: Spec }
+/// /// How many containers a pod has; what they are is forgotten.
+/// struct Containers(usize);
 ///
-/// #[derive(Deserialize)]
-/// #[serde(rename_all = "camelCase")]
-/// struct Spec { node_name: Option<String> }
-///
-/// impl Object for PodNode {
+/// impl Object for Containers {
 ///     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
-///         raw.fields()
+///         #[derive(Deserialize)]
+///         struct Pod { spec: Spec }
+///         #[derive(Deserialize)]
+///         struct Spec { containers: Vec<serde::de::IgnoredAny> }
+///
+///         Ok(Self(raw.fields::<Pod>()?.spec.containers.len()))
 ///     }
 /// }
 /// ```

@@ -12,10 +12,13 @@ use serde::Deserialize;
 
 use super::Cached;
 use super::DecodeError;
+use super::FieldPath;
 use super::Identity;
 use super::Object;
+use super::Provenance;
 use super::SyntaxProblem;
 use super::scan;
+use super::scan::Omissions;
 use super::scan::Rest;
 use super::walk::Runs;
 use crate::Key;
@@ -39,11 +42,11 @@ use crate::Key;
 /// # Ok::<(), informant::DecodeError>(())
 /// ```
 pub struct Scanner {
-    types: Arc<TypeMeta>,
+    provenance: Arc<Provenance>,
     /// The members that are filled in where the object has no type: made once, written for every item of a list.
     api_version: String,
     kind: String,
-    keep_managed_fields: bool,
+    omissions: Omissions,
     /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
     compact: String,
     /// What of its bytes that is.
@@ -53,7 +56,7 @@ pub struct Scanner {
 /// One object's JSON with its identity read: what an [`Object`] is made from.
 pub struct RawObject<'a> {
     identity: Identity,
-    types: Arc<TypeMeta>,
+    provenance: Arc<Provenance>,
     json: &'a str,
     labels: Range<usize>,
 }
@@ -71,8 +74,8 @@ impl Scanner {
         Self {
             api_version: member("apiVersion", &types.api_version),
             kind: member("kind", &types.kind),
-            types: Arc::new(types),
-            keep_managed_fields: false,
+            provenance: Arc::new(Provenance::new(types)),
+            omissions: Omissions::default(),
             compact: String::new(),
             kept: Runs::default(),
         }
@@ -85,7 +88,20 @@ impl Scanner {
 
     /// Keeps `metadata.managedFields`. Default: cut.
     pub fn keep_managed_fields(mut self) -> Self {
-        self.keep_managed_fields = true;
+        self.omissions.keeps_managed_fields = true;
+        self
+    }
+
+    /// Leaves these fields out, as if the server had not sent them; whatever is of the wrong type among them is still found.
+    /// Default: none but `metadata.managedFields`.
+    pub fn cut<'p>(mut self, fields: impl IntoIterator<Item = &'p FieldPath>) -> Self {
+        fields.into_iter().for_each(|field| self.omissions.cuts.add(field));
+        self
+    }
+
+    /// The objects are of this cluster, and [say so](Cached::cluster). Default: of none in particular.
+    pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
+        self.provenance = Arc::new(Provenance::clone(&self.provenance).of_cluster(cluster));
         self
     }
 
@@ -110,7 +126,7 @@ impl Scanner {
     }
 
     fn scan_as(&mut self, json: &[u8], rest: Rest) -> Result<(RawObject<'_>, usize), DecodeError> {
-        let found = scan::scan(json, rest, self.keep_managed_fields, &mut self.kept).map_err(|error| {
+        let found = scan::scan(json, rest, &self.omissions, &mut self.kept).map_err(|error| {
             // What is not UTF-8 is not even a text; the walk may have stumbled over what follows from that.
             match std::str::from_utf8(json) {
                 Err(utf8) if rest == Rest::Nothing => invalid_utf8(json, utf8.valid_up_to()),
@@ -120,29 +136,31 @@ impl Scanner {
         // Checked once it is known how much is to be checked.
         let text = std::str::from_utf8(&json[..found.length]);
         let text = text.map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
-        let types = self.check_types(&found)?;
+        let provenance = self.check_types(&found)?;
         let filled_in = self.write_compact(text, &found);
         let raw = RawObject {
             identity: found.identity,
-            types,
+            provenance,
             json: &self.compact,
             labels: found.labels.start + filled_in..found.labels.end + filled_in,
         };
         Ok((raw, found.length))
     }
 
-    fn check_types(&self, found: &scan::Found<'_>) -> Result<Arc<TypeMeta>, DecodeError> {
-        let api_version = found.api_version.as_deref().unwrap_or(&self.types.api_version);
-        let kind = found.kind.as_deref().unwrap_or(&self.types.kind);
-        if api_version == self.types.api_version && kind == self.types.kind {
-            return Ok(Arc::clone(&self.types));
+    fn check_types(&self, found: &scan::Found<'_>) -> Result<Arc<Provenance>, DecodeError> {
+        let types = self.provenance.types();
+        let api_version = found.api_version.as_deref().unwrap_or(&types.api_version);
+        let kind = found.kind.as_deref().unwrap_or(&types.kind);
+        if api_version == types.api_version && kind == types.kind {
+            return Ok(Arc::clone(&self.provenance));
         }
-        if self.types.api_version.is_empty() && self.types.kind.is_empty() {
-            return Ok(Arc::new(TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() }));
+        if types.api_version.is_empty() && types.kind.is_empty() {
+            let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
+            return Ok(Arc::new(self.provenance.of_types(types)));
         }
         Err(DecodeError::WrongType {
             key: found.identity.key.clone(),
-            expected: format!("{}, {}", self.types.api_version, self.types.kind),
+            expected: format!("{}, {}", types.api_version, types.kind),
             found: format!("{api_version}, {kind}"),
         })
     }
@@ -175,7 +193,7 @@ impl<'a> RawObject<'a> {
 
     /// apiVersion and kind.
     pub fn types(&self) -> &TypeMeta {
-        &self.types
+        self.provenance.types()
     }
 
     /// The object as compact JSON.
@@ -209,7 +227,7 @@ impl<'a> RawObject<'a> {
 
     /// Puts an object that was made of it beside its identity.
     pub(crate) fn into_cached<O>(self, object: O) -> Cached<O> {
-        Cached::with_types(self.identity, self.types, object)
+        Cached::with_provenance(self.identity, self.provenance, object)
     }
 }
 

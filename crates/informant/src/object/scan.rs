@@ -1,7 +1,7 @@
 //! Reads who an object is from its bytes, in one walk over it.
 //!
 //! - **In:** bytes that begin with an object.
-//! - **Out:** its identity and type, and what to keep of it: compact JSON without `metadata.managedFields`.
+//! - **Out:** its identity and type, and what to keep of it: compact JSON without what is cut.
 //! - **Knows nothing of:** kinds, decoding.
 
 use std::borrow::Cow;
@@ -11,6 +11,8 @@ use super::DecodeError;
 use super::Identity;
 use super::SyntaxProblem;
 use super::Uid;
+use super::cuts::Cut;
+use super::cuts::Cuts;
 use super::walk::Member;
 use super::walk::Runs;
 use super::walk::Walk;
@@ -37,16 +39,23 @@ pub(super) enum Rest {
     Anything,
 }
 
+/// What is left out.
+#[derive(Default)]
+pub(super) struct Omissions {
+    pub(super) keeps_managed_fields: bool,
+    pub(super) cuts: Cuts,
+}
+
 /// Scans the object at the start of `json` and notes what to keep of it, in place of what was there.
 pub(super) fn scan<'a>(
     json: &'a [u8],
     rest: Rest,
-    keeps_managed_fields: bool,
+    omissions: &Omissions,
     kept: &mut Runs,
 ) -> Result<Found<'a>, DecodeError> {
     let mut walk = Walk::new(json, kept);
     let mut fields = Fields::default();
-    let mut walked = fields.read_object(&mut walk, keeps_managed_fields);
+    let mut walked = fields.read_object(&mut walk, omissions);
     let length = walk.end();
     if walked.is_ok() && rest == Rest::Nothing {
         walked = walk.finish();
@@ -66,7 +75,7 @@ pub(super) fn scan<'a>(
 pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
     let mut fields = Fields::default();
     // It cannot succeed; what was read before it failed is what counts.
-    let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), false);
+    let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), &Omissions::default());
     fields.key()
 }
 
@@ -108,7 +117,7 @@ const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
     /// One object.
-    fn read_object(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Walked<()> {
+    fn read_object(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
             Some(b'{') => {}
@@ -116,7 +125,9 @@ impl<'a> Fields<'a> {
             None => return Err(SyntaxProblem::Truncated),
         }
         walk.members(|walk, name| {
-            match &*walk.resolve(&name)? {
+            let name = walk.resolve(&name)?;
+            let cut = omissions.cuts.of(&name);
+            match &*name {
                 "apiVersion" => {
                     self.read_text(walk, "apiVersion", |fields| &mut fields.api_version)?;
                     return Ok(kept_unless_empty(self.api_version.as_deref()));
@@ -125,14 +136,14 @@ impl<'a> Fields<'a> {
                     self.read_text(walk, "kind", |fields| &mut fields.kind)?;
                     return Ok(kept_unless_empty(self.kind.as_deref()));
                 }
-                "metadata" => self.read_metadata(walk, keeps_managed_fields)?,
-                _ => walk.value(IN_OBJECT)?,
+                "metadata" => self.read_metadata(walk, omissions, cut)?,
+                _ => walk.value_without(IN_OBJECT, cut)?,
             }
-            Ok(Member::Keep)
+            Ok(cut.into())
         })
     }
 
-    fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, keeps_managed_fields: bool) -> Walked<()> {
+    fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions, cut: Cut<'_>) -> Walked<()> {
         if self.metadata != Progress::NotSeen {
             return self.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
         }
@@ -141,54 +152,62 @@ impl<'a> Fields<'a> {
             return self.refuse(walk, Trouble::Expected("metadata", "an object"), IN_OBJECT);
         }
         walk.members(|walk, name| {
-            match &*walk.resolve(&name)? {
+            let name = walk.resolve(&name)?;
+            let cut = cut.of(&name);
+            match &*name {
                 "name" => self.read_name(walk, "metadata.name", |fields| &mut fields.name)?,
                 "namespace" => self.read_name(walk, "metadata.namespace", |fields| &mut fields.namespace)?,
                 "uid" => self.read_text(walk, "metadata.uid", |fields| &mut fields.uid)?,
                 "resourceVersion" => {
                     self.read_text(walk, "metadata.resourceVersion", |fields| &mut fields.version)?;
                 }
-                "labels" => self.read_labels(walk)?,
-                "annotations" => self.read_texts(walk, "metadata.annotations")?,
-                "generateName" => self.read_shape(walk, "metadata.generateName", STRING)?,
-                "creationTimestamp" => self.read_shape(walk, "metadata.creationTimestamp", STRING)?,
-                "deletionTimestamp" => self.read_shape(walk, "metadata.deletionTimestamp", STRING)?,
-                "generation" => self.read_shape(walk, "metadata.generation", NUMBER)?,
-                "ownerReferences" => self.read_shape(walk, "metadata.ownerReferences", ARRAY)?,
-                "finalizers" => self.read_shape(walk, "metadata.finalizers", ARRAY)?,
-                "managedFields" if !keeps_managed_fields => {
+                "labels" => self.read_labels(walk, cut)?,
+                "annotations" => self.read_texts(walk, "metadata.annotations", cut)?,
+                "generateName" => self.read_shape(walk, "metadata.generateName", STRING, cut)?,
+                "creationTimestamp" => self.read_shape(walk, "metadata.creationTimestamp", STRING, cut)?,
+                "deletionTimestamp" => self.read_shape(walk, "metadata.deletionTimestamp", STRING, cut)?,
+                "generation" => self.read_shape(walk, "metadata.generation", NUMBER, cut)?,
+                "ownerReferences" => self.read_shape(walk, "metadata.ownerReferences", ARRAY, cut)?,
+                "finalizers" => self.read_shape(walk, "metadata.finalizers", ARRAY, cut)?,
+                "managedFields" if !omissions.keeps_managed_fields => {
                     walk.value(IN_METADATA)?;
                     return Ok(Member::Cut);
                 }
-                _ => walk.value(IN_METADATA)?,
+                _ => walk.value_without(IN_METADATA, cut)?,
             }
-            Ok(Member::Keep)
+            Ok(cut.into())
         })?;
         self.metadata = Progress::Complete;
         Ok(())
     }
 
-    fn read_labels(&mut self, walk: &mut Walk<'a, '_>) -> Walked<()> {
+    fn read_labels(&mut self, walk: &mut Walk<'a, '_>, cut: Cut<'_>) -> Walked<()> {
         if self.labels.is_some() {
             return self.refuse(walk, Trouble::Duplicate("metadata.labels"), IN_METADATA);
         }
         let start = walk.output_len();
-        self.read_texts(walk, "metadata.labels")?;
-        self.labels = Some(start..walk.output_len());
+        self.read_texts(walk, "metadata.labels", cut)?;
+        self.labels = Some(match cut {
+            Cut::Nothing | Cut::Parts(_) => start..walk.output_len(),
+            Cut::All => 0..0,
+        });
         Ok(())
     }
 
     /// An object whose values are texts, or `null`.
-    fn read_texts(&mut self, walk: &mut Walk<'a, '_>, field: &'static str) -> Walked<()> {
+    fn read_texts(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, cut: Cut<'_>) -> Walked<()> {
         let expected = Trouble::Expected(field, "an object of strings");
         match walk.peek() {
             Some(b'n') => walk.literal("null"),
-            Some(b'{') => walk.members(|walk, _| {
+            Some(b'{') => walk.members(|walk, name| {
                 match walk.peek() {
                     Some(b'"') => walk.string().map(drop)?,
                     _ => self.refuse(walk, expected, IN_METADATA + 1)?,
                 }
-                Ok(Member::Keep)
+                match cut {
+                    Cut::Nothing | Cut::All => Ok(Member::Keep),
+                    Cut::Parts(cuts) => Ok(cuts.of(&walk.resolve(&name)?).into()),
+                }
             }),
             _ => self.refuse(walk, expected, IN_METADATA),
         }
@@ -222,13 +241,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A value that begins as values of its type do, or `null`.
-    fn read_shape(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, shape: Shape) -> Walked<()> {
+    fn read_shape(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, shape: Shape, cut: Cut<'_>) -> Walked<()> {
         let (expected, beginnings) = shape;
         match walk.peek() {
             Some(first) if first != b'n' && !beginnings.contains(&first) => {
                 self.refuse(walk, Trouble::Expected(field, expected), IN_METADATA)
             }
-            _ => walk.value(IN_METADATA),
+            _ => walk.value_without(IN_METADATA, cut),
         }
     }
 

@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::SyntaxProblem;
+use super::cuts::Cut;
+use super::cuts::Cuts;
 
 /// Objects and arrays within each other: as deep as serde_json reads.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -83,13 +85,34 @@ impl<'a, 'out> Walk<'a, 'out> {
             Some(b'"') => self.string().map(drop),
             Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep),
             Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| Member::Keep)),
-            Some(b'[') => self.elements(depth),
+            Some(b'[') => self.elements(|walk| walk.value(depth + 1)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true"),
             Some(b'f') => self.literal("false"),
             Some(b'n') => self.literal("null"),
             Some(_) => Err(SyntaxProblem::UnexpectedByte),
             None => Err(SyntaxProblem::Truncated),
+        }
+    }
+
+    /// As [`value`](Self::value), of which something is cut; if that is all of it, the caller cuts it.
+    #[inline]
+    pub(super) fn value_without(&mut self, depth: usize, cut: Cut<'_>) -> Walked<()> {
+        match cut {
+            Cut::Nothing | Cut::All => self.value(depth),
+            Cut::Parts(cuts) => self.value_without_parts(depth, cuts),
+        }
+    }
+
+    fn value_without_parts(&mut self, depth: usize, cuts: &Cuts) -> Walked<()> {
+        match self.peek() {
+            Some(b'{') if depth <= MAX_DEPTH => self.members(|walk, name| {
+                let cut = cuts.of(&walk.resolve(&name)?);
+                walk.value_without(depth + 1, cut)?;
+                Ok(cut.into())
+            }),
+            Some(b'[') if depth <= MAX_DEPTH => self.elements(|walk| walk.value_without_parts(depth + 1, cuts)),
+            _ => self.value(depth),
         }
     }
 
@@ -141,7 +164,8 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    fn elements(&mut self, depth: usize) -> Walked<()> {
+    /// An array, from bracket to bracket; each element is read by `element`.
+    fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Walked<()>) -> Walked<()> {
         self.at += 1;
         self.skip_space();
         if self.peek() == Some(b']') {
@@ -149,7 +173,7 @@ impl<'a, 'out> Walk<'a, 'out> {
             return Ok(());
         }
         loop {
-            self.value(depth + 1)?;
+            element(self)?;
             self.skip_space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -337,6 +361,15 @@ impl Walk<'_, '_> {
     /// How much would be kept if the walk ended now.
     pub(super) fn output_len(&self) -> usize {
         self.kept.length + (self.at - self.run)
+    }
+}
+
+impl From<Cut<'_>> for Member {
+    fn from(cut: Cut<'_>) -> Self {
+        match cut {
+            Cut::All => Self::Cut,
+            Cut::Nothing | Cut::Parts(_) => Self::Keep,
+        }
     }
 }
 

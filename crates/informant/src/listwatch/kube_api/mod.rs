@@ -7,6 +7,7 @@
 mod answer;
 
 use std::any::TypeId;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use http::HeaderValue;
@@ -44,6 +45,7 @@ use super::WatchStream;
 #[derive(Clone)]
 pub struct KubeSource {
     client: Client,
+    cluster: Option<Arc<str>>,
     resource: ApiResource,
     /// Whether objects of the kind live in namespaces, if that is known.
     is_namespaced: Option<bool>,
@@ -100,6 +102,7 @@ impl KubeSource {
     pub fn dynamic(client: Client, resource: ApiResource) -> Self {
         Self {
             client,
+            cluster: None,
             resource,
             is_namespaced: None,
             is_metadata_only: false,
@@ -114,6 +117,14 @@ impl KubeSource {
     #[must_use]
     pub fn scoped(mut self, scope: &kube::discovery::Scope) -> Self {
         self.is_namespaced = Some(*scope == kube::discovery::Scope::Namespaced);
+        self
+    }
+
+    /// What the client's cluster is called: each object [says so](crate::Cached::cluster), and so do errors and logs. Default:
+    /// nothing.
+    #[must_use]
+    pub fn of_cluster(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.cluster = Some(name.into());
         self
     }
 
@@ -134,15 +145,17 @@ impl KubeSource {
         if self.is_namespaced == Some(false) {
             return Err(ScopeError::ClusterScoped { kind: self.resource.kind, namespace });
         }
+        self.namespace = Some(Self::check_namespace(namespace)?);
+        Ok(self)
+    }
+
+    /// Gives the name back if a namespace can be called so.
+    pub(crate) fn check_namespace(namespace: String) -> Result<String, ScopeError> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let is_name = namespace.bytes().all(|byte| is_letter(byte) || byte == b'-')
             && namespace.bytes().next().is_some_and(is_letter)
             && namespace.bytes().last().is_some_and(is_letter);
-        if !is_name {
-            return Err(ScopeError::BadNamespace { namespace });
-        }
-        self.namespace = Some(namespace);
-        Ok(self)
+        if is_name { Ok(namespace) } else { Err(ScopeError::BadNamespace { namespace }) }
     }
 
     /// Only objects with such labels: `app=web,tier!=cache`, which is how a `kube::core::Selector` is written. Default: any.
@@ -268,12 +281,25 @@ impl<O> ListWatch<O> for KubeSource {
         }
     }
 
-    /// As in `kubectl`: `pods`, `deployments.apps`.
+    fn cluster(&self) -> Option<Arc<str>> {
+        self.cluster.clone()
+    }
+
+    /// As in `kubectl`: `pods`, `deployments.apps`; with the scope, if it is not everything: `east/pods in shop with app=web where
+    /// spec.nodeName=n1`.
     fn name(&self) -> String {
-        match self.resource.group.as_str() {
-            "" => self.resource.plural.clone(),
-            group => format!("{}.{group}", self.resource.plural),
+        let mut name = match &self.cluster {
+            Some(cluster) => format!("{cluster}/{}", self.resource.plural),
+            None => self.resource.plural.clone(),
+        };
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let parts =
+            [(".", &*self.resource.group), (" in ", namespace), (" with ", &self.labels), (" where ", &self.fields)];
+        for (before, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
+            name.push_str(before);
+            name.push_str(part);
         }
+        name
     }
 }
 

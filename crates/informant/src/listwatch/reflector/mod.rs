@@ -38,6 +38,7 @@ use super::intake::Intake;
 use super::intake::Transform;
 use super::intake::decode_nothing;
 use super::quarantine::Quarantine;
+use crate::FieldPath;
 use crate::KnownObjects;
 use crate::Object;
 use crate::Scanner;
@@ -63,6 +64,7 @@ pub struct ReflectorBuilder<O, L, D> {
     decode: Decode<O>,
     transform: Option<Transform<O>>,
     keeps_managed_fields: bool,
+    cut: Vec<FieldPath>,
     settings: Settings<O>,
 }
 
@@ -166,7 +168,7 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
             on_error: None,
             on_quarantine: None,
         };
-        Self { source, destination, decode, transform: None, keeps_managed_fields: false, settings }
+        Self { source, destination, decode, transform: None, keeps_managed_fields: false, cut: Vec::new(), settings }
     }
 
     /// Does not decode what the consumer's cache has in the same state (uid and version): a list of what is known already
@@ -200,6 +202,14 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
         self.keeps_managed_fields = true;
+        self
+    }
+
+    /// Leaves these fields out of every object before anything is decoded, as if the server had not sent them; besides those
+    /// that were named before. Default: none but `metadata.managedFields`.
+    #[must_use]
+    pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        self.cut.extend(fields);
         self
     }
 
@@ -310,8 +320,8 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
 
     /// The same, but for where changes go.
     pub(crate) fn with_destination<E>(self, destination: E) -> ReflectorBuilder<O, L, E> {
-        let Self { source, destination: _, decode, transform, keeps_managed_fields, settings } = self;
-        ReflectorBuilder { source, destination, decode, transform, keeps_managed_fields, settings }
+        let Self { source, destination: _, decode, transform, keeps_managed_fields, cut, settings } = self;
+        ReflectorBuilder { source, destination, decode, transform, keeps_managed_fields, cut, settings }
     }
 
     /// Sets the transform, and gives the one before: dropping it is users' code.
@@ -322,6 +332,14 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     /// Sets the error callback, and gives the one before: dropping it is users' code.
     pub(crate) fn swap_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>> {
         self.settings.on_error.replace(hear)
+    }
+
+    /// The cluster of the source.
+    pub(crate) fn cluster(&self) -> Option<Arc<str>>
+    where
+        L: ListWatch<O>,
+    {
+        self.source.cluster()
     }
 
     /// What the source calls its objects.
@@ -340,14 +358,18 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         L: ListWatch<O>,
         D: Destination<O>,
     {
-        let Self { source, destination, decode, transform, keeps_managed_fields, settings } = self;
-        let mut scanner = Scanner::new(source.types());
+        let Self { source, destination, decode, transform, keeps_managed_fields, cut, settings } = self;
+        let mut scanner = Scanner::new(source.types()).cut(&cut);
+        let cluster = source.cluster();
+        if let Some(cluster) = &cluster {
+            scanner = scanner.of_cluster(Arc::clone(cluster));
+        }
         if keeps_managed_fields {
             scanner = scanner.keep_managed_fields();
         }
         let quarantine = Quarantine::default();
         let (status, handle) = StatusBoard::new(quarantine.clone());
-        let intake = Intake::new(scanner, decode, transform);
+        let intake = Intake::new(scanner, decode, transform, cluster);
         Reflector { rounds: Rounds::new(source, destination, intake, settings, quarantine, status), handle }
     }
 }

@@ -69,6 +69,16 @@ pub enum Activity {
     Stopped,
 }
 
+impl Activity {
+    /// How many objects of a list that is under way have come.
+    pub(crate) fn objects_so_far(&self) -> usize {
+        match self {
+            Self::Listing { objects } | Self::Streaming { objects } => *objects,
+            Self::Idle | Self::Opening | Self::Watching | Self::BackingOff { .. } | Self::Stopped => 0,
+        }
+    }
+}
+
 /// Looks at a reflector that runs elsewhere. Clones look at the same one.
 #[derive(Clone)]
 pub struct ReflectorHandle {

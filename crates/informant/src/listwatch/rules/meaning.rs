@@ -3,6 +3,7 @@
 use kube::core::Status;
 use kube::core::response::reason;
 
+use crate::listwatch::ListWatchError;
 use crate::listwatch::SourceError;
 use crate::listwatch::frames::CutError;
 
@@ -49,6 +50,32 @@ impl Meaning {
             | Self::NotFound
             | Self::Unsupported
             | Self::Other => false,
+        }
+    }
+}
+
+impl ListWatchError {
+    /// Whether the server is there and may well answer a little later, although nobody does anything about it.
+    pub fn may_pass(&self) -> bool {
+        match self.source.meaning() {
+            Meaning::Expired
+            | Meaning::TooLarge
+            | Meaning::WentBack
+            | Meaning::Overloaded
+            | Meaning::Trouble
+            | Meaning::Unsupported => true,
+            Meaning::Refused | Meaning::Lost | Meaning::Garbled | Meaning::NotFound | Meaning::Other => false,
+        }
+    }
+
+    /// What somebody can do about it, if that is likely to be known.
+    pub fn advice(&self) -> Option<&'static str> {
+        match (self.source.meaning(), self.source.code()) {
+            (_, Some(401)) => Some("are the client's credentials valid?"),
+            (_, Some(403)) => Some("grant the client's user `list` and `watch` on it"),
+            (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version?"),
+            (Meaning::Refused, _) => Some("is the server running, and is its address right?"),
+            _ => None,
         }
     }
 }

@@ -1,0 +1,66 @@
+//! Which kind of the Kubernetes API a form is of.
+
+use serde::de::DeserializeOwned;
+
+use super::Lazy;
+use super::Object;
+
+/// A form of a kind that is known at compile time, so that nobody has to say where its objects are served.
+///
+/// Every `kube::Resource` that deserializes is one: the types of `k8s-openapi`, your own with `kube`'s `CustomResource`, and
+/// projections with `#[derive(Resource)]` and `#[resource(inherit = Pod)]`. So is [`Lazy`] of each of them. For a projection
+/// without metadata, which is smaller, [`projection!`](crate::projection) says it in a line.
+pub trait OfKind: Object {
+    /// The kind.
+    type Kind: kube::Resource<DynamicType = (), Scope: 'static>;
+}
+
+impl<K> OfKind for K
+where
+    K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
+{
+    type Kind = K;
+}
+
+impl<O: OfKind> OfKind for Lazy<O> {
+    type Kind = O::Kind;
+}
+
+/// Makes slim structs of your own forms of a kind: only the fields that they name are ever decoded.
+///
+/// Who the object is stands beside it, so the struct needs no metadata.
+///
+/// ```
+/// use informant::{Scanner, projection};
+/// use k8s_openapi::api::core::v1::Pod;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct PodNode { spec: Spec }
+///
+/// #[derive(Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Spec { node_name: Option<String> }
+///
+/// projection!(PodNode of Pod);
+///
+/// let json = br#"{"metadata":{"namespace":"shop","name":"web"},"spec":{"nodeName":"node-1","containers":[]}}"#;
+/// let pod = Scanner::of_kind::<Pod>().scan(json)?.decode::<PodNode>()?;
+/// assert_eq!(pod.key().as_str(), "shop/web");
+/// assert_eq!(pod.spec.node_name.as_deref(), Some("node-1"));
+/// # Ok::<(), informant::DecodeError>(())
+/// ```
+#[macro_export]
+macro_rules! projection {
+    ($($form:ident of $kind:ty),+ $(,)?) => {$(
+        impl $crate::Object for $form {
+            fn decode(raw: &$crate::RawObject<'_>) -> ::std::result::Result<Self, $crate::DecodeError> {
+                raw.fields()
+            }
+        }
+
+        impl $crate::OfKind for $form {
+            type Kind = $kind;
+        }
+    )+};
+}
