@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::IndexFunction;
 use super::IndexPanic;
 use super::IndexValue;
+use super::Lookup;
 use super::Snapshot;
 use super::UnknownIndex;
 use super::compute::Computed;
@@ -84,6 +85,31 @@ impl<O, V> Index<O, V> {
         // Before the lock: `text` may be anybody's code.
         let text = value.text();
         self.read(|table, index| table.by_value(index, &text))
+    }
+
+    /// A value to be looked up together with those of other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use informant::{Cached, Identity, Key};
+    /// # use informant::store::Indexer;
+    /// # struct Service { ports: Vec<u16>, team: &'static str }
+    /// # let services = Indexer::new();
+    /// let by_port = services.add_index("port", |service: &Cached<Service>| service.ports.clone())?;
+    /// let by_team = services.add_index("team", |service: &Cached<Service>| Some(service.team))?;
+    /// # let web = Identity::of_key(Key::namespaced("shop", "web"));
+    /// # services.upsert(Arc::new(Cached::new(web, Service { ports: vec![80, 443], team: "shop" })));
+    ///
+    /// let found = services.lister().by_indexes([by_port.is(&443), by_team.is("shop")])?;
+    /// assert_eq!(found.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is<Q>(&self, value: &Q) -> Lookup
+    where
+        Q: IndexValue + ?Sized,
+        V: Borrow<Q>,
+    {
+        Lookup::new(self.function.shared_name(), value.text().into_owned())
     }
 
     /// The objects that have a value in a snapshot of the same cache, in no order.

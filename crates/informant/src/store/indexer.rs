@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
 use parking_lot::ReentrantMutex;
@@ -70,6 +72,8 @@ pub(super) struct Shared<O> {
     pub(super) table: RwLock<Arc<Table<O>>>,
     /// What the objects are called in errors.
     pub(super) resource: Arc<str>,
+    /// Nobody keeps it up to date any more.
+    pub(super) has_stopped: AtomicBool,
 }
 
 /// An index of that name exists already.
@@ -94,6 +98,11 @@ impl<O> Indexer<O> {
     /// The reader's side. It sees every write as soon as the call that made it returns.
     pub fn lister(&self) -> Lister<O> {
         Lister::new(Arc::clone(&self.shared))
+    }
+
+    /// Tells readers that nobody keeps it up to date any more.
+    pub(crate) fn stop(&self) {
+        self.shared.has_stopped.store(true, Ordering::Release);
     }
 
     /// Stores an object in place of what has its key, and gives what that was. The cache's version stays.
@@ -306,7 +315,8 @@ impl<O> IndexerBuilder<O> {
             self.has_namespace_index.then(|| Arc::new(IndexFunction::by_namespace())).into_iter().collect();
         let mut table = Table::default();
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
-        let shared = Arc::new(Shared { table: RwLock::new(Arc::new(table)), resource: self.resource });
+        let table = RwLock::new(Arc::new(table));
+        let shared = Arc::new(Shared { table, resource: self.resource, has_stopped: AtomicBool::new(false) });
         Indexer { shared, turn: ReentrantMutex::new(RefCell::new(Turn { functions, computed: Computed::default() })) }
     }
 }

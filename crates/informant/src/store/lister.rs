@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kube::core::Expression;
 use kube::core::Selector;
 use kube::core::SelectorExt;
 
 use super::Index;
+use super::Lookup;
 use super::NAMESPACE_INDEX;
 use super::Snapshot;
 use super::UnknownIndex;
@@ -53,12 +55,22 @@ pub struct NamespaceLister<O> {
 
 /// The cache does not have the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{resource} {key} not found in the cache")]
+#[error("{key} not found in the cache of {resource}{}", if *.has_stopped { ", which is not kept up to date any more" } else { "" })]
+#[non_exhaustive]
 pub struct NotFound {
     /// What the objects are called.
     pub resource: Arc<str>,
     /// Which one was asked for.
     pub key: Key,
+    /// Whether the cache [is not kept up to date any more](Lister::has_stopped).
+    pub has_stopped: bool,
+}
+
+impl NotFound {
+    /// It can be in no cache that was asked.
+    pub(crate) fn elsewhere(resource: Arc<str>, key: Key) -> Self {
+        Self { resource, key, has_stopped: false }
+    }
 }
 
 impl<O> Lister<O> {
@@ -131,6 +143,21 @@ impl<O> Lister<O> {
         self.read(|table| Ok(table.by_value(table.index(index)?, value)))
     }
 
+    /// The objects that have all of these values, each in its index:
+    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. What
+    /// is asked for first, second or last does not matter: the rarest value is looked up.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such index.
+    pub fn by_indexes(
+        &self,
+        lookups: impl IntoIterator<Item = impl Into<Lookup>>,
+    ) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+        let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
+        self.read(|table| table.by_values(&lookups))
+    }
+
     /// The keys of the objects that have a value in an index, sorted.
     ///
     /// # Errors
@@ -150,8 +177,13 @@ impl<O> Lister<O> {
         Snapshot::new(Arc::clone(&self.shared.table.read()))
     }
 
+    /// Whether the cache is not kept up to date any more, because its informer has stopped: it shows the last state.
+    pub fn has_stopped(&self) -> bool {
+        self.shared.has_stopped.load(Ordering::Acquire)
+    }
+
     fn not_found(&self, key: Key) -> NotFound {
-        NotFound { resource: Arc::clone(&self.shared.resource), key }
+        NotFound { resource: Arc::clone(&self.shared.resource), key, has_stopped: self.has_stopped() }
     }
 
     fn read<R>(&self, read: impl FnOnce(&Table<O>) -> R) -> R {
@@ -252,7 +284,8 @@ impl<O> Clone for NamespaceLister<O> {
 
 impl<O> fmt::Debug for Lister<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lister({}, {})", self.shared.resource, self.len())
+        let stopped = if self.has_stopped() { ", stopped" } else { "" };
+        write!(f, "Lister({}, {}{stopped})", self.shared.resource, self.len())
     }
 }
 

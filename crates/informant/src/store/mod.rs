@@ -12,6 +12,7 @@ mod compute;
 mod index;
 mod indexer;
 mod lister;
+mod lookup;
 #[cfg(test)]
 mod model;
 mod snapshot;
@@ -29,6 +30,7 @@ pub use indexer::IndexerBuilder;
 pub use lister::Lister;
 pub use lister::NamespaceLister;
 pub use lister::NotFound;
+pub use lookup::Lookup;
 pub use snapshot::Snapshot;
 pub use table::UnknownIndex;
 pub use write::Applied;

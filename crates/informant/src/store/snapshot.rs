@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube::core::Selector;
 
+use super::Lookup;
 use super::UnknownIndex;
 use super::lister::in_namespace;
 use super::lister::select;
@@ -79,6 +80,21 @@ impl<O> Snapshot<O> {
     /// When there was no such index yet.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
         Ok(self.table.by_value(self.table.index(index)?, value))
+    }
+
+    /// The objects that have all of these values, each in its index:
+    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. What
+    /// is asked for first, second or last does not matter: the rarest value is looked up.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such index yet.
+    pub fn by_indexes(
+        &self,
+        lookups: impl IntoIterator<Item = impl Into<Lookup>>,
+    ) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+        let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
+        self.table.by_values(&lookups)
     }
 
     /// The keys of the objects that have a value in an index, sorted.

@@ -6,6 +6,7 @@ use super::NAMESPACE_INDEX;
 use super::buckets::Buckets;
 use super::compute::Computed;
 use super::compute::IndexFunction;
+use super::lookup::Lookup;
 use super::write::Replacement;
 use super::write::Write;
 use super::write::WriteBatch;
@@ -103,6 +104,20 @@ impl<O> Table<O> {
         slots.sort_unstable();
         slots.dedup();
         slots.into_iter().filter_map(|slot| self.objects.get(slot)).cloned().collect()
+    }
+
+    /// The objects that have all of some values, each in its index, in no order; if there are none to have, all objects.
+    pub(super) fn by_values(&self, lookups: &[Lookup]) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+        let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
+        let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
+        // The rarest value first: then the others are asked about few.
+        let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
+            return Ok(self.list());
+        };
+        let has_all =
+            |slot: &Slot| wanted.iter().all(|(buckets, value)| buckets.values(*slot).any(|has| has == *value));
+        let slots = rarest.slots(value).filter(has_all);
+        Ok(slots.filter_map(|slot| self.objects.get(slot)).cloned().collect())
     }
 
     /// The keys of the objects that have a value in an index, sorted.

@@ -176,7 +176,7 @@ fn what_is_not_there_is_an_error_that_names_the_resource_and_the_object() {
     let pods = pods::<Pod>().lister();
 
     assert_eq!(pods.require(&key("shop/db")).unwrap().key(), &key("shop/db"));
-    assert_eq!(pods.require(&key("shop/api")).unwrap_err().to_string(), "pods shop/api not found in the cache");
+    assert_eq!(pods.require(&key("shop/api")).unwrap_err().to_string(), "shop/api not found in the cache of pods");
     let shop = pods.namespace("shop");
     assert_eq!(shop.require("db").unwrap().key(), &key("shop/db"));
     assert_eq!(shop.require("api").unwrap_err().key, key("shop/api"));

@@ -1,0 +1,39 @@
+//! One of several values that objects are looked up by at once.
+
+use std::sync::Arc;
+
+/// A value in an index, to be looked up together with others: from [`Index::is`](super::Index::is), or from two names.
+///
+/// ```
+/// use informant::store::Lookup;
+///
+/// let lookup = Lookup::from(("node", "node-1"));
+/// assert_eq!((lookup.index(), lookup.value()), ("node", "node-1"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lookup {
+    index: Arc<str>,
+    value: String,
+}
+
+impl Lookup {
+    pub(super) fn new(index: Arc<str>, value: String) -> Self {
+        Self { index, value }
+    }
+
+    /// The name of the index.
+    pub fn index(&self) -> &str {
+        &self.index
+    }
+
+    /// The value, as a text.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+impl From<(&str, &str)> for Lookup {
+    fn from((index, value): (&str, &str)) -> Self {
+        Self::new(index.into(), value.into())
+    }
+}
