@@ -58,6 +58,7 @@
 
 mod delta;
 mod event;
+pub mod factory;
 pub mod informer;
 mod key;
 mod known;
@@ -73,6 +74,7 @@ mod slots;
 pub mod store;
 pub mod subscribers;
 mod version;
+pub mod view;
 
 pub use delta::Change;
 pub use delta::Delta;
@@ -82,6 +84,7 @@ pub use delta::Relist;
 pub use event::Deleted;
 pub use event::Event;
 pub use event::Origin;
+pub use factory::SharedInformerFactory;
 pub use informer::SharedInformer;
 pub use key::Key;
 pub use key::ParseKeyError;
@@ -89,10 +92,14 @@ pub use known::KnownObjects;
 pub use object::Cached;
 pub use object::DecodeError;
 pub use object::Decoded;
+pub use object::FieldPath;
+pub use object::FieldPathError;
 pub use object::Identity;
 pub use object::Labelled;
 pub use object::Lazy;
 pub use object::Object;
+pub use object::OfKind;
+pub use object::Provenance;
 pub use object::RawObject;
 pub use object::Scanner;
 pub use object::SyntaxProblem;
@@ -103,6 +110,8 @@ pub use subscribers::Handler;
 pub use subscribers::Registration;
 pub use version::NotComparable;
 pub use version::ResourceVersion;
+pub use view::ClusterKey;
+pub use view::View;
 
 /// The examples of the README run as tests.
 #[cfg(doctest)]

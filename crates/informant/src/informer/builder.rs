@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::SharedInformer;
 use super::apply::Rules;
 use super::core::Core;
+use super::core::Plan;
 use super::life::Unstarted;
+use crate::FieldPath;
 use crate::Object;
 use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
@@ -25,6 +27,7 @@ pub struct InformerBuilder<O, L> {
     resync: Option<Duration>,
     queue: QueueKind,
     rules: Rules,
+    fails_fast: bool,
 }
 
 /// How changes wait.
@@ -41,7 +44,7 @@ where
 {
     fn new(reflector: ReflectorBuilder<O, L, ()>) -> Self {
         let rules = Rules { recreated_as_update: false, trusts_versions: true };
-        Self { reflector, name: None, resync: None, queue: QueueKind::Grouped, rules }
+        Self { reflector, name: None, resync: None, queue: QueueKind::Grouped, rules, fails_fast: false }
     }
 
     pub(super) fn of_json(source: L) -> Self
@@ -62,10 +65,22 @@ where
     }
 
     /// Tells handlers that do not say otherwise of everything in the cache again, this often; at least a second. No server is
-    /// asked. Default: never, and then no handler can ask for it either.
+    /// asked. Zero is never. Default: never, and then no handler can ask for it either.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
+    }
+
+    /// Has [`synced`](SharedInformer::synced) err as soon as a list fails so that waiting will not help: no permission, no such
+    /// kind, nobody there. It goes on trying all the same. Default: `synced` waits until it succeeds.
+    pub fn fail_fast(mut self) -> Self {
+        self.fails_fast = true;
+        self
+    }
+
+    /// Leaves these fields out of every object before anything is decoded; see [`ReflectorBuilder::cut`].
+    pub fn cut(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        self.reflector(|reflector| reflector.cut(fields))
     }
 
     /// Queues every change in the server's order, instead of grouping what waits by object. Both give the same cache and the
@@ -114,12 +129,19 @@ where
         self
     }
 
+    /// Makes its name of what the source is called, unless it has one of its own.
+    pub(crate) fn name_if_unnamed(mut self, name: impl FnOnce(String) -> String) -> Self {
+        self.name.get_or_insert_with(|| name(self.reflector.resource()).into());
+        self
+    }
+
     /// Makes the informer. It does nothing until it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<O> {
-        let Self { reflector, name, resync, queue, rules } = self;
+        let Self { reflector, name, resync, queue, rules, fails_fast } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
         let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
-        let core = Core::new(name, indexer, SharedProcessor::new(resync));
+        let plan = Plan { name, cluster: reflector.cluster(), fails_fast };
+        let core = Core::new(plan, indexer, SharedProcessor::new(resync));
         SharedInformer::unstarted(core, Box::new(Unstarted { reflector, queue, rules }))
     }
 }

@@ -12,9 +12,11 @@ use parking_lot::Mutex;
 use parking_lot::ReentrantMutex;
 use tokio::sync::Notify;
 use tokio::sync::SetOnce;
+use tokio::sync::watch;
 use tracing::error;
 
 use crate::ResourceVersion;
+use crate::listwatch::ListWatchError;
 use crate::listwatch::ReflectorHandle;
 use crate::listwatch::ReflectorStatus;
 use crate::metrics::InformerMetrics;
@@ -31,6 +33,8 @@ use crate::subscribers::do_as;
 /// One informer without its handle: what lives as long as anybody needs it.
 pub(super) struct Core<O> {
     pub(super) name: Arc<str>,
+    /// The cluster of its objects.
+    pub(super) cluster: Option<Arc<str>>,
     pub(super) indexer: Indexer<O>,
     pub(super) lister: Lister<O>,
     /// Writing the cache, telling of it and joining take turns: so whoever joins hears of everything exactly once.
@@ -50,6 +54,9 @@ pub(super) struct Core<O> {
     pub(super) source: OnceLock<Source>,
     /// Whether the first list is in the cache; an error if it will never be.
     pub(super) sync: SetOnce<Result<(), Unsynced>>,
+    /// Before it is synced: what failed so that waiting will not help. Nobody looks if it is to keep trying.
+    pub(super) hopeless: watch::Sender<Option<Arc<ListWatchError>>>,
+    pub(super) fails_fast: bool,
     /// The cache was written, or will not be any more.
     pub(super) moved: Notify,
     /// How often the server had gone back when the cache was last written.
@@ -60,6 +67,13 @@ pub(super) struct Core<O> {
     pub(super) crash: OnceLock<Arc<str>>,
     /// The cache is not written any more.
     is_closed: AtomicBool,
+}
+
+/// What is settled when it is made.
+pub(super) struct Plan {
+    pub(super) name: Arc<str>,
+    pub(super) cluster: Option<Arc<str>>,
+    pub(super) fails_fast: bool,
 }
 
 /// It stopped before it was synced.
@@ -77,10 +91,14 @@ pub(super) struct Source {
 pub(super) struct InsideTurn;
 
 impl<O: Send + Sync + 'static> Core<O> {
-    pub(super) fn new(name: Arc<str>, indexer: Indexer<O>, processor: SharedProcessor<O>) -> Self {
+    pub(super) fn new(plan: Plan, indexer: Indexer<O>, processor: SharedProcessor<O>) -> Self {
+        let Plan { name, cluster, fails_fast } = plan;
         Self {
             metrics: InformerMetrics::new(&name),
             name,
+            cluster,
+            fails_fast,
+            hopeless: watch::Sender::new(None),
             lister: indexer.lister(),
             indexer,
             id: processor.id(),
@@ -188,6 +206,7 @@ impl<O: Send + Sync + 'static> Core<O> {
         followers.iter().for_each(|listener| listener.close(Ended::Stopped));
         let _ = self.sync.set(Err(Unsynced));
         self.is_closed.store(true, Ordering::Release);
+        self.indexer.stop();
         self.moved.notify_waiters();
         self.metrics.stopped();
     }

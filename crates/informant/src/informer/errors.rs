@@ -1,5 +1,6 @@
 //! What can go wrong with a shared informer: what happened, to which informer, handler or object, and where it stands.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use crate::DecodeError;
 use crate::Key;
 use crate::NotComparable;
 use crate::ResourceVersion;
+use crate::listwatch::Chain;
 use crate::listwatch::ListWatchError;
 
 /// A handler or a stream could not be added.
@@ -54,6 +56,15 @@ pub enum SyncError {
         #[source]
         reason: Option<Arc<ListWatchError>>,
     },
+    /// A list failed so that waiting will not help, and it is to fail fast. It goes on trying all the same.
+    #[error("informer {informer} cannot sync{}", Advice(reason))]
+    Failed {
+        /// Which informer.
+        informer: Arc<str>,
+        /// What failed.
+        #[source]
+        reason: Arc<ListWatchError>,
+    },
     /// It was not, in the time that was given.
     #[error("informer {informer} is not synced after {within:?}{}", Got(*.objects, reason.is_some()))]
     TimedOut {
@@ -67,6 +78,28 @@ pub enum SyncError {
         #[source]
         reason: Option<Arc<ListWatchError>>,
     },
+}
+
+impl SyncError {
+    /// Which informer is not synced.
+    pub fn informer(&self) -> &Arc<str> {
+        match self {
+            Self::Stopped { informer, .. } | Self::Failed { informer, .. } | Self::TimedOut { informer, .. } => {
+                informer
+            }
+        }
+    }
+}
+
+/// Which of several informers are not synced, and why: all of it in one line.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{} of {informers} informers {} not synced: {}", errors.len(), if errors.len() == 1 { "is" } else { "are" }, List(errors))]
+#[non_exhaustive]
+pub struct SyncErrors {
+    /// How many were waited for.
+    pub informers: usize,
+    /// Those that are not synced.
+    pub errors: Vec<SyncError>,
 }
 
 /// What was waited for did not come.
@@ -119,6 +152,14 @@ pub enum WaitError {
         /// Which versions.
         source: NotComparable,
     },
+    /// The object is in a namespace or cluster that is not part of the view.
+    #[error("the view of {view} will not see {awaited}: it is in none of the namespaces and clusters of the view")]
+    Elsewhere {
+        /// Which view.
+        view: Arc<str>,
+        /// What was waited for.
+        awaited: Awaited,
+    },
     /// The informer has stopped.
     #[error("informer {informer} has stopped and will not see {awaited}; its cache stays at {}", At(cache))]
     Stopped {
@@ -165,10 +206,41 @@ pub enum StopError {
     },
 }
 
+/// Several informers stop, but the end of some could not be waited for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", List(errors))]
+#[non_exhaustive]
+pub struct StopErrors {
+    /// Which, and why.
+    pub errors: Vec<StopError>,
+}
+
+pub(super) struct Advice<'a>(pub(super) &'a ListWatchError);
 struct At<'a>(&'a Option<ResourceVersion>);
 struct Crash<'a>(&'a Option<Arc<str>>);
 struct Got(usize, bool);
+/// Several errors, each with what stands behind it.
+struct List<'a, E>(&'a [E]);
 struct Running<'a>(&'a [Arc<str>]);
+
+impl fmt::Display for Advice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.advice() {
+            Some(advice) => write!(f, " ({advice})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<E: Error + 'static> fmt::Display for List<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, error) in self.0.iter().enumerate() {
+            let separator = if position > 0 { "; " } else { "" };
+            write!(f, "{separator}{}", Chain(error))?;
+        }
+        Ok(())
+    }
+}
 
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

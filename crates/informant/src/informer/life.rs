@@ -169,7 +169,7 @@ async fn live<O, L, Q>(
     drop(ending);
 }
 
-/// Keeps the figures of the source up to date.
+/// Keeps the figures of the source up to date, and says when there is no hope for the first list.
 async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core<O>) {
     loop {
         let status = handle.changed().await;
@@ -180,6 +180,11 @@ async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core
             is_failing: status.failing_since.is_some(),
             quarantined: handle.quarantined_count(),
         });
+        if let Activity::BackingOff { because, .. } = &status.activity
+            && !because.may_pass()
+        {
+            core.hopeless.send_replace(Some(Arc::clone(because)));
+        }
         if let Activity::Stopped = status.activity {
             return std::future::pending().await;
         }

@@ -150,6 +150,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self.core().name
     }
 
+    /// The cluster that its objects are of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
+    pub fn cluster(&self) -> Option<&Arc<str>> {
+        self.core().cluster.as_ref()
+    }
+
     /// Starts it, in tasks of the runtime that this is called in. Says whether it did: it starts only once, and not after it
     /// was stopped.
     ///
@@ -157,13 +162,19 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// Outside of a tokio runtime with a clock.
     pub fn start(&self) -> bool {
+        let has_started = self.start_if_new();
+        if !has_started {
+            tracing::warn!(kind = &**self.name(), "started already, or stopped; a second start does nothing");
+        }
+        has_started
+    }
+
+    /// As [`start`](Self::start), for those who do not mind if somebody else was faster.
+    pub(crate) fn start_if_new(&self) -> bool {
         let runtime = Handle::current();
         let mut startable = self.owner.startable.lock();
         let core = self.core();
-        let Some(unstarted) = startable.take() else {
-            tracing::warn!(kind = &*core.name, "started already, or stopped; a second start does nothing");
-            return false;
-        };
+        let Some(unstarted) = startable.take() else { return false };
         let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
         // Waited for by whoever stops it; it ends by itself when the last handle is dropped.
         let name = Arc::clone(&core.name);
@@ -213,6 +224,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             task.await;
         }
         Ok(())
+    }
+
+    /// Stops it without waiting.
+    pub(crate) fn ask_to_stop(&self) {
+        self.owner.ask_to_stop();
     }
 
     /// As [`stop`](Self::stop), but waits no longer than this.

@@ -56,22 +56,29 @@ use crate::subscribers::Work;
 /// # }
 /// ```
 #[must_use = "nobody follows until `handler`, `blocking_handler` or `stream` is called"]
-pub struct Subscribe<'a, O: Send + Sync + 'static> {
-    informer: &'a SharedInformer<O>,
+pub struct Subscribe<'a, O: Send + Sync + 'static, T = SharedInformer<O>> {
+    /// What is followed: an informer, or several.
+    pub(crate) target: &'a T,
+    pub(crate) wishes: Wishes<O>,
+}
+
+/// How somebody wants to follow.
+pub(crate) struct Wishes<O> {
     name: Option<Arc<str>>,
     filter: Option<Filter<O>>,
     resync: ResyncWish,
     policy: Policy,
 }
 
-impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
-    pub(super) fn new(informer: &'a SharedInformer<O>) -> Self {
-        Self { informer, name: None, filter: None, resync: ResyncWish::default(), policy: Policy::Unbounded }
+impl<'a, O: Send + Sync + 'static, T> Subscribe<'a, O, T> {
+    pub(crate) fn new(target: &'a T) -> Self {
+        let wishes = Wishes { name: None, filter: None, resync: ResyncWish::default(), policy: Policy::Unbounded };
+        Self { target, wishes }
     }
 
     /// What it is called in logs, errors and metrics. Default: what the handler [calls itself](EventHandler::name), or "stream".
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
+        self.wishes.name = Some(name.into());
         self
     }
 
@@ -79,7 +86,7 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     /// ([`Observed`](crate::Deleted::Observed), with the last state that did). One at which the filter panics does not pass.
     /// Default: all pass.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
-        self.filter = Some(Box::new(passes));
+        self.wishes.filter = Some(Arc::new(passes));
         self
     }
 
@@ -88,23 +95,25 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     /// If the informer [does not resync](super::InformerBuilder::resync_every), nobody is. Who has a period also hears of what a new
     /// list has unchanged. Default: as the informer says.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.resync = ResyncWish::Every(period);
+        self.wishes.resync = ResyncWish::Every(period);
         self
     }
 
     /// Is never told of what has not changed. Default: as the informer says.
     pub fn never_resync(mut self) -> Self {
-        self.resync = ResyncWish::Never;
+        self.wishes.resync = ResyncWish::Never;
         self
     }
 
     /// When more than so many events wait, those of one object are merged: it hears of the newest state, not of those in
     /// between, and what waits is bounded by the number of objects. Default: every event waits, however many they are.
     pub fn coalesce_above(mut self, events: usize) -> Self {
-        self.policy = Policy::Coalesce { above: events };
+        self.wishes.policy = Policy::Coalesce { above: events };
         self
     }
+}
 
+impl<O: Send + Sync + 'static> Subscribe<'_, O> {
     /// Has a handler follow, which is called by a task and must not block.
     ///
     /// # Errors
@@ -144,8 +153,8 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
         name: Arc<str>,
         serve: impl FnOnce(Arc<Listener<O>>) -> Option<Work>,
     ) -> Result<(Arc<Listener<O>>, Registration), AddHandlerError> {
-        let Self { informer, name: given, filter, resync, policy } = self;
-        let core = informer.core();
+        let Self { target, wishes: Wishes { name: given, filter, resync, policy } } = self;
+        let core = target.core();
         let name = given.unwrap_or(name);
         // Kept outside, so that a handler that is refused is not dropped in the turn.
         let mut given = Some((filter, serve));
@@ -187,8 +196,16 @@ impl<'a, O: Send + Sync + 'static> Subscribe<'a, O> {
     }
 }
 
-impl<O: Send + Sync + 'static> fmt::Debug for Subscribe<'_, O> {
+impl<O> Clone for Wishes<O> {
+    fn clone(&self) -> Self {
+        let Self { name, filter, resync, policy } = self;
+        Self { name: name.clone(), filter: filter.clone(), resync: *resync, policy: *policy }
+    }
+}
+
+impl<O: Send + Sync + 'static, T: fmt::Debug> fmt::Debug for Subscribe<'_, O, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscribe").field("informer", self.informer).field("name", &self.name).finish_non_exhaustive()
+        let Self { target, wishes } = self;
+        f.debug_struct("Subscribe").field("target", target).field("name", &wishes.name).finish_non_exhaustive()
     }
 }

@@ -1,14 +1,16 @@
 //! Waiting for the first list to be in the cache, and why it is not.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::Either;
+use futures_util::future::select;
 use tokio::time::timeout;
 
 use super::SharedInformer;
 use super::SyncError;
 use super::core::Unsynced;
-use crate::listwatch::Activity;
 
 impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
@@ -22,14 +24,29 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If it is stopped before that.
+    /// If it is stopped before that, or if it is to [fail fast](super::InformerBuilder::fail_fast) and a list fails so that
+    /// waiting will not help.
     pub async fn synced(&self) -> Result<(), SyncError> {
         let core = self.core();
-        core.sync.wait().await.map_err(|Unsynced| SyncError::Stopped {
-            informer: Arc::clone(&core.name),
-            crash: core.crash.get().cloned(),
-            reason: core.source_status().last_error,
-        })
+        let mut hopeless = core.hopeless.subscribe();
+        let no_hope = async {
+            let reason = hopeless.wait_for(|reason| core.fails_fast && reason.is_some()).await;
+            let reason = reason.ok().and_then(|reason| reason.clone());
+            match reason {
+                Some(reason) => reason,
+                None => std::future::pending().await,
+            }
+        };
+        // Whether it is synced is asked first: what failed before that counts no more.
+        match select(pin!(core.sync.wait()), pin!(no_hope)).await {
+            Either::Left((Ok(()), _)) => Ok(()),
+            Either::Left((Err(Unsynced), _)) => Err(SyncError::Stopped {
+                informer: Arc::clone(&core.name),
+                crash: core.crash.get().cloned(),
+                reason: core.source_status().last_error,
+            }),
+            Either::Right((reason, _)) => Err(SyncError::Failed { informer: Arc::clone(&core.name), reason }),
+        }
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -40,19 +57,14 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
         match timeout(within, self.synced()).await {
             Ok(outcome) => outcome,
-            Err(_) => {
-                let status = self.core().source_status();
-                let objects = match status.activity {
-                    Activity::Listing { objects } | Activity::Streaming { objects } => objects,
-                    Activity::Idle
-                    | Activity::Opening
-                    | Activity::Watching
-                    | Activity::BackingOff { .. }
-                    | Activity::Stopped => 0,
-                };
-                let (informer, reason) = (Arc::clone(self.name()), status.last_error);
-                Err(SyncError::TimedOut { informer, within, objects, reason })
-            }
+            Err(_) => Err(self.not_synced_within(within)),
         }
+    }
+
+    /// What is to be said when the time is over.
+    pub(super) fn not_synced_within(&self, within: Duration) -> SyncError {
+        let status = self.core().source_status();
+        let objects = status.activity.objects_so_far();
+        SyncError::TimedOut { informer: Arc::clone(self.name()), within, objects, reason: status.last_error }
     }
 }

@@ -8,7 +8,7 @@ use crate::Deleted;
 use crate::Origin;
 
 /// Says which objects somebody cares for.
-pub(crate) type Filter<O> = Box<dyn Fn(&Cached<O>) -> bool + Send + Sync>;
+pub(crate) type Filter<O> = Arc<dyn Fn(&Cached<O>) -> bool + Send + Sync>;
 
 /// What is left of a notice.
 pub(super) enum Filtered<O> {

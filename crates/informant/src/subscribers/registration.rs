@@ -1,16 +1,20 @@
-//! What adding a handler gives: is it synced, how far behind is it, remove it.
+//! What adding a handler gives, to one informer or to several: is it synced, how far behind is it, remove it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::TryFutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 
 use super::Listener;
 use super::calling;
 use super::listener::Ended;
 
-/// One handler or stream of one informer. Dropping it changes nothing: the handler stays.
+/// One handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays.
 #[derive(Clone)]
 pub struct Registration {
     listener: Arc<dyn Control>,
@@ -123,7 +127,7 @@ impl Registration {
         })
     }
 
-    /// Whether the handler hears nothing any more: it was removed, or the informer stopped.
+    /// Whether the handler hears nothing any more: it was removed, or the informer stopped (of a view, all of them).
     pub fn is_removed(&self) -> bool {
         self.listener.is_removed()
     }
@@ -147,6 +151,70 @@ impl Registration {
         }
         self.listener.ended().await;
         Ok(())
+    }
+}
+
+/// One handler of several informers: it is what all of its parts are.
+struct Together {
+    /// What the informers are called together.
+    informer: Arc<str>,
+    parts: Vec<Registration>,
+}
+
+impl Registration {
+    /// One handler that follows several informers.
+    pub(crate) fn together(informer: Arc<str>, parts: Vec<Registration>) -> Self {
+        let resync = parts.iter().filter_map(|part| part.resync).max();
+        Self { listener: Arc::new(Together { informer, parts }), resync }
+    }
+}
+
+impl Control for Together {
+    fn status(&self) -> HandlerStatus {
+        let nothing = HandlerStatus {
+            name: self.parts.first().map(Registration::name).unwrap_or_default(),
+            is_synced: true,
+            backlog: 0,
+            delivered: 0,
+            merged: 0,
+            panics: 0,
+        };
+        self.parts.iter().map(Registration::status).fold(nothing, |sum, part| HandlerStatus {
+            name: sum.name,
+            is_synced: sum.is_synced && part.is_synced,
+            backlog: sum.backlog + part.backlog,
+            delivered: sum.delivered + part.delivered,
+            merged: sum.merged + part.merged,
+            panics: sum.panics + part.panics,
+        })
+    }
+
+    fn informer(&self) -> Arc<str> {
+        Arc::clone(&self.informer)
+    }
+
+    fn remove(&self) {
+        self.parts.iter().for_each(Registration::remove);
+    }
+
+    fn is_removed(&self) -> bool {
+        self.parts.iter().all(Registration::is_removed)
+    }
+
+    fn is_inside(&self) -> bool {
+        self.parts.iter().any(|part| part.listener.is_inside())
+    }
+
+    fn is_synced(&self) -> bool {
+        self.parts.iter().all(Registration::is_synced)
+    }
+
+    fn synced(&self) -> BoxFuture<'_, Result<(), Ended>> {
+        try_join_all(self.parts.iter().map(|part| part.listener.synced())).map_ok(drop).boxed()
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        join_all(self.parts.iter().map(|part| part.listener.ended())).map(drop).boxed()
     }
 }
 

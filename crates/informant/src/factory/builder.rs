@@ -1,0 +1,202 @@
+//! What holds for all informers of a factory, and for those of one kind.
+
+use std::any::Any;
+use std::any::TypeId;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use kube::Client;
+use kube::core::ApiResource;
+
+use super::SharedInformerFactory;
+use super::registry::InformerKey;
+use super::registry::KindId;
+use super::registry::Scope;
+use crate::FieldPath;
+use crate::Object;
+use crate::OfKind;
+use crate::SharedInformer;
+use crate::informer::InformerBuilder;
+use crate::listwatch::KubeSource;
+use crate::listwatch::ScopeError;
+use crate::listwatch::StreamingSupport;
+
+/// Settings of a [`SharedInformerFactory`].
+///
+/// ```
+/// use std::time::Duration;
+/// use informant::{Lazy, SharedInformerFactory};
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = informant_apiserver::ApiServer::new();
+/// # let client = kube::Client::new(server.service(), "default");
+/// let factory = SharedInformerFactory::builder(client)
+///     // For all kinds:
+///     .resync_every(Duration::from_secs(600))
+///     .cut([r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?])
+///     // And for some of them:
+///     .configure::<Node>(|nodes| nodes.resync_every(Duration::ZERO).cut(["status.images".parse().expect("a field")]))
+///     .configure::<Lazy<Pod>>(|pods| pods.in_order().transform(|pod| pod.edit(|pod| pod.status = None)))
+///     .build();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a factory is there when it is built"]
+pub struct FactoryBuilder {
+    client: Client,
+    settings: Settings,
+}
+
+/// What holds for all informers.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub(super) cluster: Option<Arc<str>>,
+    /// What of each kind is asked for, unless a request says otherwise.
+    pub(super) scope: Scope,
+    resync: Option<Duration>,
+    cut: Vec<FieldPath>,
+    never_streams: bool,
+    fails_fast: bool,
+    /// What holds for one kind in one form: a [`Configure`] of that form.
+    by_kind: HashMap<(KindId, TypeId), Box<dyn Any + Send + Sync>>,
+}
+
+/// Changes the settings of one kind in one form.
+type Configure<O> = Box<dyn Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync>;
+
+impl FactoryBuilder {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, settings: Settings::default() }
+    }
+
+    /// What the client's cluster is called: each object [says so](crate::Cached::cluster), and so do errors, logs and figures. A
+    /// [view of several clusters](crate::View::of_clusters) needs it. Default: nothing.
+    pub fn of_cluster(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.settings.cluster = Some(name.into());
+        self
+    }
+
+    /// Only objects of this namespace, of all kinds that live in namespaces, unless a request says otherwise. Default: all
+    /// namespaces.
+    ///
+    /// # Errors
+    ///
+    /// If no namespace can be called so.
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, ScopeError> {
+        self.settings.scope.namespace = Some(KubeSource::check_namespace(namespace.into())?);
+        Ok(self)
+    }
+
+    /// Only objects with such labels, of all kinds, unless a request says otherwise: `app=web,tier!=cache`. Default: any.
+    pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
+        self.settings.scope.labels = selector.to_string();
+        self
+    }
+
+    /// Only objects with such fields, of all kinds, unless a request says otherwise: `metadata.name=web`. Default: any.
+    pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
+        self.settings.scope.fields = selector.to_string();
+        self
+    }
+
+    /// Tells handlers that do not say otherwise of everything in the cache again, this often; see
+    /// [`InformerBuilder::resync_every`]. Default: never.
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.settings.resync = Some(period);
+        self
+    }
+
+    /// Leaves these fields out of every object of every kind, before anything is decoded. Default: none but
+    /// `metadata.managedFields`.
+    pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        self.settings.cut.extend(fields);
+        self
+    }
+
+    /// Never asks for lists as streams. Default: until the server says no, which is then remembered for all informers of a kind.
+    pub fn without_streaming(mut self) -> Self {
+        self.settings.never_streams = true;
+        self
+    }
+
+    /// Has [`synced`](SharedInformerFactory::synced) err as soon as a list fails so that waiting will not help: no permission, no
+    /// such kind, nobody there. The informers go on trying all the same. Default: it waits until all succeed.
+    pub fn fail_fast(mut self) -> Self {
+        self.settings.fails_fast = true;
+        self
+    }
+
+    /// Settings of the informers of one kind in one form, of every scope: a transform, a resync period, a queue. They come after
+    /// those of the factory. The last ones that are given count.
+    ///
+    /// `settings` is called once for each informer that is made, and perhaps once more if several ask for it at the same time.
+    pub fn configure<O: OfKind>(
+        self,
+        settings: impl Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync + 'static,
+    ) -> Self {
+        self.configure_dynamic(&ApiResource::erase::<O::Kind>(&()), settings)
+    }
+
+    /// As [`configure`](Self::configure), of a kind that is known at run time.
+    pub fn configure_dynamic<O: Object>(
+        mut self,
+        resource: &ApiResource,
+        settings: impl Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync + 'static,
+    ) -> Self {
+        let settings: Configure<O> = Box::new(settings);
+        self.settings.by_kind.insert((KindId::of(resource), TypeId::of::<O>()), Box::new(settings));
+        self
+    }
+
+    /// Makes the factory. It asks for nothing until its informers are started.
+    pub fn build(self) -> SharedInformerFactory {
+        SharedInformerFactory::with(self.client, self.settings)
+    }
+}
+
+impl Settings {
+    /// An informer as these settings want it.
+    pub(super) fn builder<O: Object>(
+        &self,
+        source: KubeSource,
+        key: &InformerKey,
+        streaming: StreamingSupport,
+    ) -> InformerBuilder<O, KubeSource> {
+        let mut builder = SharedInformer::<O>::builder(source).cut(self.cut.iter().cloned());
+        builder = builder.reflector(|reflector| match self.never_streams {
+            true => reflector.without_streaming(),
+            false => reflector.streaming(streaming),
+        });
+        if let Some(period) = self.resync {
+            builder = builder.resync_every(period);
+        }
+        if self.fails_fast {
+            builder = builder.fail_fast();
+        }
+        let configure = self.by_kind.get(&(key.kind.clone(), TypeId::of::<O>()));
+        match configure.and_then(|configure| configure.downcast_ref::<Configure<O>>()) {
+            Some(configure) => configure(builder),
+            None => builder,
+        }
+    }
+}
+
+impl KindId {
+    pub(super) fn of(resource: &ApiResource) -> Self {
+        Self { api_version: resource.api_version.clone(), plural: resource.plural.clone() }
+    }
+}
+
+impl fmt::Debug for FactoryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryBuilder")
+            .field("cluster", &self.settings.cluster)
+            .field("scope", &self.settings.scope)
+            .field("resync", &self.settings.resync)
+            .finish_non_exhaustive()
+    }
+}

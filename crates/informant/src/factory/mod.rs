@@ -1,0 +1,315 @@
+//! One informer for each kind, scope and form, for everyone who asks; started, waited for and stopped together.
+//!
+//! - **In:** a client, and requests for informers.
+//! - **Out:** shared informers and views of them.
+//! - **Knows nothing of:** what informers do.
+//!
+//! `registry` has the informers and the rules of sharing them; `request` says what somebody wants, `builder` what holds for all.
+
+mod builder;
+mod discovery;
+mod form;
+mod registry;
+mod request;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use kube::core::ApiResource;
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+use tracing::warn;
+
+use self::builder::Settings;
+use self::registry::Asked;
+use self::registry::InformerKey;
+use self::registry::Registry;
+use crate::Object;
+use crate::OfKind;
+use crate::SharedInformer;
+use crate::informer;
+use crate::informer::AnyInformer;
+use crate::informer::InformerState;
+use crate::informer::InformerStatus;
+use crate::informer::Problem;
+use crate::informer::StopErrors;
+use crate::informer::SyncErrors;
+use crate::listwatch::KubeSource;
+
+pub use self::builder::FactoryBuilder;
+pub use self::discovery::DiscoveryError;
+pub use self::request::InformerRequest;
+pub use self::request::RequestError;
+
+/// Keeps one [`SharedInformer`] for each kind, scope and form, for everyone who asks.
+///
+/// - **Ask** with [`informer`](Self::informer), or say more with [`request`](Self::request): other scopes, kinds of run time.
+///   Whoever asks for the same gets the same informer: one list, one watch, one cache.
+/// - **Start** what was asked for with [`start`](Self::start), as often as there is more. Nothing is asked of a server before.
+/// - **Wait** with [`synced`](Self::synced), which says which informer fails, and why.
+/// - **Stop** all of them with [`shutdown`](Self::shutdown), or one with [its own `stop`](SharedInformer::stop): who asks for that
+///   one again gets a new one, which is to be started.
+///
+/// A clone is another handle of the same factory. When the last one is dropped, all informers stop by themselves, without anybody
+/// waiting for them; handles of informers do not keep them running.
+///
+/// ```
+/// use informant::{Cached, Handler, Lazy, SharedInformerFactory};
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Node};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
+/// let server = ApiServer::new();
+/// server.put("nodes", json!({"metadata": {"name": "n1", "labels": {"zone": "a"}}}))?;
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+/// let client = kube::Client::new(server.service(), "default");
+///
+/// let factory = SharedInformerFactory::new(client);
+/// let nodes = factory.informer::<Node>();
+/// let configs = factory.informer::<Lazy<ConfigMap>>();
+/// let printer = nodes.add_handler(Handler::<Node>::new().on_add(|node, _| println!("+ {}", node.key())))?;
+///
+/// factory.start();
+/// factory.synced().await?;
+/// printer.synced().await?;
+/// assert_eq!((nodes.lister().len(), configs.lister().len()), (1, 1));
+///
+/// // Waits for running callbacks; nothing is left.
+/// factory.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SharedInformerFactory {
+    shared: Arc<Shared>,
+}
+
+/// All handles together: when the last one is gone, the informers stop.
+struct Shared {
+    client: Client,
+    settings: Settings,
+    /// Never held while anything of the user's runs, or is dropped.
+    registry: Mutex<Registry>,
+}
+
+impl SharedInformerFactory {
+    /// A factory with the settings that are usual.
+    pub fn new(client: Client) -> Self {
+        Self::builder(client).build()
+    }
+
+    /// A factory with settings.
+    pub fn builder(client: Client) -> FactoryBuilder {
+        FactoryBuilder::new(client)
+    }
+
+    fn with(client: Client, settings: Settings) -> Self {
+        Self { shared: Arc::new(Shared { client, settings, registry: Mutex::default() }) }
+    }
+
+    /// The informer of a kind, in the scope that the factory is set to, which is everything by default. It is made when it is asked
+    /// for first; it is [started](Self::start) by whoever wants that.
+    ///
+    /// The form of the objects is part of what is asked for: `informer::<Pod>()` has decoded pods, `informer::<Lazy<Pod>>()` their
+    /// JSON, `informer::<PartialObjectMeta<Pod>>()` only asks for their metadata, and a [projection](crate::projection!) has just
+    /// the fields that it names. Each of them is an informer of its own, so it is worth agreeing on one.
+    ///
+    /// After [`shutdown`](Self::shutdown), what it gives has stopped.
+    pub fn informer<O: OfKind>(&self) -> SharedInformer<O> {
+        self.request::<O>().of_default_scope()
+    }
+
+    /// The informer of a kind that is known at run time, whether the server has it or not, as
+    /// [`informer`](Self::informer).
+    pub fn dynamic(&self, resource: &ApiResource) -> SharedInformer<DynamicObject> {
+        self.request_dynamic(resource).of_default_scope()
+    }
+
+    /// An informer of a kind in a scope of its own: namespaces, labels, fields.
+    pub fn request<O: OfKind>(&self) -> InformerRequest<'_, O> {
+        InformerRequest::of_kind(self)
+    }
+
+    /// An informer of a kind that is known at run time, in any form: `DynamicObject`, [`Lazy`](crate::Lazy) of it, a projection.
+    pub fn request_dynamic<O: Object>(&self, resource: &ApiResource) -> InformerRequest<'_, O> {
+        InformerRequest::dynamic(self, resource)
+    }
+
+    /// As [`request_dynamic`](Self::request_dynamic), of the version that the server prefers: asks it what it has.
+    ///
+    /// # Errors
+    ///
+    /// If the server has no such kind, or cannot be asked.
+    pub async fn discover<O: Object>(&self, group: &str, kind: &str) -> Result<InformerRequest<'_, O>, DiscoveryError> {
+        let (resource, capabilities) = discovery::find(&self.shared.client, group, kind).await?;
+        Ok(self.request_dynamic(&resource).scoped(&capabilities.scope))
+    }
+
+    /// Starts the informers that were asked for and do not run, in tasks of the runtime that this is called in; says how many.
+    /// Those that are asked for later need another call. After [`shutdown`](Self::shutdown) it starts none.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with a clock.
+    pub fn start(&self) -> usize {
+        let registry = self.shared.registry.lock();
+        let (is_shut_down, informers) = (registry.is_shut_down(), registry.informers());
+        drop(registry);
+        if is_shut_down {
+            warn!("the factory was shut down; nothing is started");
+        }
+        informers.iter().filter(|informer| informer.start_if_new()).count()
+    }
+
+    /// Those that were started, and are not stopped.
+    fn started(&self) -> Vec<Arc<dyn AnyInformer>> {
+        let mut informers = self.informers();
+        informers.retain(|informer| match informer.state() {
+            InformerState::Running => true,
+            InformerState::New => {
+                warn!(kind = &**informer.name(), "has not been started, so it is not waited for");
+                false
+            }
+            InformerState::Stopping | InformerState::Stopped => false,
+        });
+        informers
+    }
+
+    fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.shared.registry.lock().informers()
+    }
+
+    /// Waits until all informers are synced that run when this is called; if none does, it returns at once. While it waits,
+    /// [`problems`](Self::problems) says what is wrong, if something is.
+    ///
+    /// Handlers may still have to be told: [`Registration::synced`](crate::Registration::synced) waits for those.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// If one is stopped before that; or, if the factory is to [fail fast](FactoryBuilder::fail_fast), as soon as a list fails so
+    /// that waiting will not help. The error says which, and why.
+    pub async fn synced(&self) -> Result<(), SyncErrors> {
+        let informers = self.started();
+        informer::synced(&borrowed(&informers)).await
+    }
+
+    /// As [`synced`](Self::synced), but waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// As for `synced`; or with what failed last of each informer that is not synced by then.
+    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncErrors> {
+        let informers = self.started();
+        informer::synced_within(&borrowed(&informers), within).await
+    }
+
+    /// How each informer is doing, in the order of their names.
+    pub fn status(&self) -> Vec<InformerStatus> {
+        let mut status: Vec<_> = self.informers().iter().map(|informer| informer.status()).collect();
+        status.sort_by(|one, other| one.name.cmp(&other.name));
+        status
+    }
+
+    /// The informers whose caches may lag behind the server, and why; none if all is well. For health checks.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.status().iter().filter_map(InformerStatus::problem).collect()
+    }
+
+    /// Stops all informers, and waits until no callback runs and no task is left. No informer is started after this.
+    ///
+    /// It can be called again, and by several at once. Cancel safe: they stop all the same.
+    ///
+    /// # Errors
+    ///
+    /// From inside a callback of one of the informers, which would wait for itself. They stop all the same.
+    pub async fn shutdown(&self) -> Result<(), StopErrors> {
+        self.stop_all(None).await
+    }
+
+    /// As [`shutdown`](Self::shutdown), but waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// As for `shutdown`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
+    /// again.
+    pub async fn shutdown_within(&self, within: Duration) -> Result<(), StopErrors> {
+        self.stop_all(Some(within)).await
+    }
+
+    async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopErrors> {
+        let informers = self.shared.registry.lock().shut_down();
+        let stopped = informer::stop(&borrowed(&informers), within).await;
+        let ended = self.shared.registry.lock().sweep();
+        drop(ended);
+        stopped
+    }
+
+    /// Whether [`shutdown`](Self::shutdown) was called.
+    pub fn is_shut_down(&self) -> bool {
+        self.shared.registry.lock().is_shut_down()
+    }
+
+    /// Finds the informer that somebody asks for, or makes it.
+    fn ask<O: Object>(&self, key: InformerKey, source: KubeSource) -> SharedInformer<O> {
+        let Shared { settings, registry, .. } = &*self.shared;
+        let (found, ended) = {
+            let mut registry = registry.lock();
+            let ended = registry.sweep();
+            (registry.find(&key), ended)
+        };
+        // Caches of those that have stopped.
+        drop(ended);
+        if let Some(found) = found {
+            return found;
+        }
+        let streaming = registry.lock().streaming(&key);
+        // Users' code may be in this, so nothing is locked; somebody else may be faster.
+        let builder = settings.builder::<O>(source, &key, streaming);
+        let asked = registry.lock().find_or_insert(&key, builder);
+        match asked {
+            Asked::Found { informer, unused } => {
+                drop(unused);
+                informer
+            }
+            Asked::Made { informer, overlap } => {
+                if let Some(overlap) = overlap {
+                    warn!(
+                        kind = &**informer.name(),
+                        "the same objects are cached twice, as {overlap} and as {}; asking for one form everywhere saves that",
+                        key.form()
+                    );
+                }
+                informer
+            }
+            Asked::TooLate { informer } => {
+                informer.ask_to_stop();
+                informer
+            }
+        }
+    }
+}
+
+fn borrowed(informers: &[Arc<dyn AnyInformer>]) -> Vec<&dyn AnyInformer> {
+    informers.iter().map(|informer| &**informer).collect()
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let informers = self.registry.get_mut().shut_down();
+        informers.iter().for_each(|informer| informer.ask_to_stop());
+    }
+}
+
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.informers().iter().map(|informer| Arc::clone(informer.name())).collect();
+        f.debug_struct("SharedInformerFactory").field("informers", &names).finish_non_exhaustive()
+    }
+}

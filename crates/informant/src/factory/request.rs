@@ -1,0 +1,221 @@
+//! What somebody wants of a factory: a kind, a form, and a scope.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use kube::core::ApiResource;
+use kube::discovery;
+
+use super::SharedInformerFactory;
+use super::form::Form;
+use super::registry::InformerKey;
+use super::registry::KindId;
+use super::registry::Scope;
+use crate::Object;
+use crate::OfKind;
+use crate::SharedInformer;
+use crate::View;
+use crate::listwatch::KubeSource;
+use crate::listwatch::ScopeError;
+use crate::view::ViewError;
+
+/// A request for an informer in a scope of its own; from [`SharedInformerFactory::request`].
+///
+/// Whoever asks for the same kind, scope and form gets the same informer. What is not said is as the factory says.
+///
+/// ```
+/// use informant::{Lazy, SharedInformerFactory};
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = informant_apiserver::ApiServer::new();
+/// # let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+/// let here = factory.request::<Lazy<Pod>>().in_namespace("shop").with_labels("app=web").informer()?;
+/// let on_my_node = factory.request::<Pod>().with_fields("spec.nodeName=node-1").informer()?;
+/// assert_eq!(&**here.name(), "pods in shop with app=web");
+///
+/// let error = factory.request::<Node>().in_namespace("shop").informer().unwrap_err();
+/// assert!(error.to_string().starts_with("Node is cluster-scoped"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is asked for until `informer` or `view` is called"]
+pub struct InformerRequest<'a, O> {
+    factory: &'a SharedInformerFactory,
+    source: KubeSource,
+    resource: ApiResource,
+    namespaces: Namespaces,
+    /// Without namespace.
+    scope: Scope,
+    is_metadata_only: bool,
+    form: PhantomData<fn() -> O>,
+}
+
+/// Which namespaces are wanted.
+#[derive(Clone, Debug)]
+enum Namespaces {
+    /// As the factory says, if objects of the kind live in namespaces.
+    Default,
+    All,
+    These(BTreeSet<String>),
+}
+
+/// Why an informer cannot be asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The scope cannot be.
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    /// Not one namespace, but none or several.
+    #[error("{resource} of {namespaces} namespaces cannot be one informer; ask for a view of them")]
+    NotOneNamespace {
+        /// What was asked for.
+        resource: String,
+        /// How many namespaces.
+        namespaces: usize,
+    },
+    /// The informers do not make a view.
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+impl<'a, O: OfKind> InformerRequest<'a, O> {
+    pub(super) fn of_kind(factory: &'a SharedInformerFactory) -> Self {
+        let source = KubeSource::of_kind::<O::Kind>(factory.shared.client.clone());
+        let resource = ApiResource::erase::<O::Kind>(&());
+        let is_metadata_only = <O::Kind as kube::Resource>::metadata_api();
+        Self { is_metadata_only, ..Self::new(factory, source, resource) }
+    }
+}
+
+impl<'a, O: Object> InformerRequest<'a, O> {
+    pub(super) fn dynamic(factory: &'a SharedInformerFactory, resource: &ApiResource) -> Self {
+        let source = KubeSource::dynamic(factory.shared.client.clone(), resource.clone());
+        Self::new(factory, source, resource.clone())
+    }
+
+    fn new(factory: &'a SharedInformerFactory, mut source: KubeSource, resource: ApiResource) -> Self {
+        let settings = &factory.shared.settings;
+        if let Some(cluster) = &settings.cluster {
+            source = source.of_cluster(cluster.clone());
+        }
+        let scope = Scope { namespace: None, ..settings.scope.clone() };
+        let namespaces = Namespaces::Default;
+        Self { factory, source, resource, namespaces, scope, is_metadata_only: false, form: PhantomData }
+    }
+
+    /// Whether objects of the kind live in namespaces: discovery knows. Default: known for kinds of compile time, and for
+    /// others not checked.
+    pub fn scoped(mut self, scope: &discovery::Scope) -> Self {
+        self.source = self.source.scoped(scope);
+        self
+    }
+
+    /// Only the metadata is asked for: for [`PartialObjectMeta`](kube::core::PartialObjectMeta) of a kind of run time; of compile
+    /// time its type says so. Default: all of an object.
+    pub fn metadata_only(mut self) -> Self {
+        self.source = self.source.metadata_only();
+        self.is_metadata_only = true;
+        self
+    }
+
+    /// Objects of all namespaces. Default: as the factory says.
+    pub fn in_all_namespaces(mut self) -> Self {
+        self.namespaces = Namespaces::All;
+        self
+    }
+
+    /// Only objects of this namespace. Default: as the factory says.
+    pub fn in_namespace(self, namespace: impl Into<String>) -> Self {
+        self.in_namespaces([namespace])
+    }
+
+    /// Only objects of these namespaces, in an informer for each: ask for a [`view`](Self::view). Default: as the factory says.
+    pub fn in_namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.namespaces = Namespaces::These(namespaces.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only objects with such labels: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: as the factory says.
+    pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
+        self.scope.labels = selector.to_string();
+        self
+    }
+
+    /// Only objects with such fields: `spec.nodeName=node-1`. Default: as the factory says.
+    pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
+        self.scope.fields = selector.to_string();
+        self
+    }
+
+    /// The informer of this kind, scope and form: the one that others have, or a new one that is to be
+    /// [started](SharedInformerFactory::start).
+    ///
+    /// # Errors
+    ///
+    /// If it is of several namespaces, or of one that cannot be.
+    pub fn informer(self) -> Result<SharedInformer<O>, RequestError> {
+        match &self.namespaces {
+            Namespaces::Default => Ok(self.of_default_scope()),
+            Namespaces::All => Ok(self.ask(self.source.clone(), None)),
+            Namespaces::These(namespaces) => match (namespaces.first(), namespaces.len()) {
+                (Some(only), 1) => self.ask_in(only),
+                (_, count) => {
+                    let resource = self.resource.plural.clone();
+                    Err(RequestError::NotOneNamespace { resource, namespaces: count })
+                }
+            },
+        }
+    }
+
+    /// The informers of these namespaces as one; if none were named, the one informer.
+    ///
+    /// # Errors
+    ///
+    /// If the set of namespaces is empty, or has one that cannot be.
+    pub fn view(self) -> Result<View<O>, RequestError> {
+        let Namespaces::These(namespaces) = &self.namespaces else { return Ok(self.informer()?.into()) };
+        // All are looked at before any informer is made.
+        namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
+        let members = namespaces.iter().map(|namespace| Ok((namespace.as_str(), self.ask_in(namespace)?)));
+        Ok(View::of_namespaces(members.collect::<Result<Vec<_>, RequestError>>()?)?)
+    }
+
+    /// The informer in the factory's namespace, if objects of the kind live in namespaces.
+    pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
+        let namespace = self.factory.shared.settings.scope.namespace.clone();
+        let scoped = namespace.and_then(|name| Some((self.source.clone().in_namespace(name.clone()).ok()?, name)));
+        match scoped {
+            Some((source, namespace)) => self.ask(source, Some(namespace)),
+            None => self.ask(self.source.clone(), None),
+        }
+    }
+
+    fn ask_in(&self, namespace: &str) -> Result<SharedInformer<O>, RequestError> {
+        Ok(self.ask(self.source.clone().in_namespace(namespace)?, Some(namespace.to_owned())))
+    }
+
+    fn ask(&self, source: KubeSource, namespace: Option<String>) -> SharedInformer<O> {
+        let Scope { labels, fields, .. } = &self.scope;
+        let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
+        let key = InformerKey {
+            kind: KindId::of(&self.resource),
+            scope: Scope { namespace, ..self.scope.clone() },
+            form: Form::of::<O>(self.is_metadata_only),
+        };
+        self.factory.ask(key, source)
+    }
+}
+
+impl<O> fmt::Debug for InformerRequest<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerRequest")
+            .field("resource", &self.resource)
+            .field("namespaces", &self.namespaces)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}

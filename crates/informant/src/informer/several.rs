@@ -1,0 +1,123 @@
+//! Several informers at once: waited for, and stopped, together.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::timeout;
+
+use super::InformerState;
+use super::InformerStatus;
+use super::SharedInformer;
+use super::StopError;
+use super::StopErrors;
+use super::SyncError;
+use super::SyncErrors;
+
+/// An informer of any form.
+pub(crate) trait AnyInformer: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn name(&self) -> &Arc<str>;
+    fn state(&self) -> InformerState;
+    fn status(&self) -> InformerStatus;
+    fn start_if_new(&self) -> bool;
+    fn is_synced(&self) -> bool;
+    fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
+    fn not_synced_within(&self, within: Duration) -> SyncError;
+    fn ask_to_stop(&self);
+    fn stop(&self) -> BoxFuture<'_, Result<(), StopError>>;
+    fn stop_within(&self, within: Duration) -> BoxFuture<'_, Result<(), StopError>>;
+}
+
+impl<O: Send + Sync + 'static> AnyInformer for SharedInformer<O> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn name(&self) -> &Arc<str> {
+        self.name()
+    }
+
+    fn state(&self) -> InformerState {
+        self.state()
+    }
+
+    fn status(&self) -> InformerStatus {
+        self.status()
+    }
+
+    fn start_if_new(&self) -> bool {
+        self.start_if_new()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>> {
+        self.synced().boxed()
+    }
+
+    fn not_synced_within(&self, within: Duration) -> SyncError {
+        self.not_synced_within(within)
+    }
+
+    fn ask_to_stop(&self) {
+        self.ask_to_stop();
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), StopError>> {
+        self.stop().boxed()
+    }
+
+    fn stop_within(&self, within: Duration) -> BoxFuture<'_, Result<(), StopError>> {
+        self.stop_within(within).boxed()
+    }
+}
+
+/// Waits until all are synced, or one of them will not be.
+pub(crate) async fn synced(informers: &[&dyn AnyInformer]) -> Result<(), SyncErrors> {
+    let mut waiting: FuturesUnordered<_> = informers.iter().map(|informer| informer.synced()).collect();
+    while let Some(outcome) = waiting.next().await {
+        let Err(error) = outcome else { continue };
+        // Those that have failed by now are told together.
+        let others = std::iter::from_fn(|| waiting.next().now_or_never().flatten()).filter_map(Result::err);
+        let mut errors: Vec<_> = std::iter::once(error).chain(others).collect();
+        errors.sort_by(|one, other| one.informer().cmp(other.informer()));
+        return Err(SyncErrors { informers: informers.len(), errors });
+    }
+    Ok(())
+}
+
+/// As [`synced`], but no longer than this.
+pub(crate) async fn synced_within(informers: &[&dyn AnyInformer], within: Duration) -> Result<(), SyncErrors> {
+    timeout(within, synced(informers)).await.unwrap_or_else(|_| {
+        let unsynced = informers.iter().filter(|informer| !informer.is_synced());
+        let errors: Vec<_> = unsynced.map(|informer| informer.not_synced_within(within)).collect();
+        match errors.is_empty() {
+            // The last one was just in time.
+            true => Ok(()),
+            false => Err(SyncErrors { informers: informers.len(), errors }),
+        }
+    })
+}
+
+/// Stops all of them at once, and waits for all, for as long as is given.
+pub(crate) async fn stop(informers: &[&dyn AnyInformer], within: Option<Duration>) -> Result<(), StopErrors> {
+    // All of them before any is waited for: so that one that takes long does not keep others at work.
+    informers.iter().for_each(|informer| informer.ask_to_stop());
+    let stopping = informers.iter().map(|informer| match within {
+        None => informer.stop(),
+        Some(within) => informer.stop_within(within),
+    });
+    let errors: Vec<_> = join_all(stopping).await.into_iter().filter_map(Result::err).collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(StopErrors { errors }),
+    }
+}

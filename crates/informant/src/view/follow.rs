@@ -1,0 +1,152 @@
+//! Following a view: one handler for all members.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::View;
+use super::ViewStream;
+use crate::Cached;
+use crate::Deleted;
+use crate::EventHandler;
+use crate::EventStream;
+use crate::Origin;
+use crate::Registration;
+use crate::informer::AddHandlerError;
+use crate::informer::Subscribe;
+
+impl<O: Send + Sync + 'static, A> View<O, A> {
+    /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    ///
+    /// It is called by one member at a time, and told once that all of them are synced. The order between objects of
+    /// different members is open.
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.subscribe().handler(handler)
+    }
+
+    /// Events of all members as one stream, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions.
+    pub fn stream(&self) -> Result<ViewStream<O>, AddHandlerError> {
+        self.subscribe().stream()
+    }
+
+    /// A handler or stream with settings: a filter, resyncs, what happens when it is slow, a name.
+    pub fn subscribe(&self) -> Subscribe<'_, O, Self> {
+        Subscribe::new(self)
+    }
+}
+
+impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
+    /// Has a handler follow all members; see [`View::add_handler`].
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.handler_by(handler, |member, handler| member.handler(handler))
+    }
+
+    /// Has a handler follow all members, which may block: each member calls it in a thread of its own, one at a time.
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.handler_by(handler, |member, handler| member.blocking_handler(handler))
+    }
+
+    /// Events of all members for whoever asks for them.
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions.
+    pub fn stream(self) -> Result<ViewStream<O>, AddHandlerError> {
+        // If one refuses, the streams of the others are dropped, and hear no more.
+        let streams = self.members().map(|member| member.stream()).collect::<Result<Vec<_>, _>>()?;
+        let parts = streams.iter().map(EventStream::registration).cloned().collect();
+        Ok(ViewStream::new(streams, Registration::together(Arc::clone(&self.target.name), parts)))
+    }
+
+    fn handler_by<H: EventHandler<O>>(
+        self,
+        handler: H,
+        follow: impl Fn(Subscribe<'_, O>, Arc<OneAtATime<H>>) -> Result<Registration, AddHandlerError>,
+    ) -> Result<Registration, AddHandlerError> {
+        let unsynced = self.target.informers().len();
+        let shared = Arc::new(OneAtATime { handler, turn: Mutex::new(Unsynced { members: unsynced }) });
+        let mut parts = Vec::with_capacity(unsynced);
+        for member in self.members() {
+            match follow(member, Arc::clone(&shared)) {
+                Ok(registration) => parts.push(registration),
+                Err(error) => {
+                    parts.iter().for_each(Registration::remove);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Registration::together(Arc::clone(&self.target.name), parts))
+    }
+
+    fn members(&self) -> impl Iterator<Item = Subscribe<'_, O>> {
+        self.target.informers().map(|target| Subscribe { target, wishes: self.wishes.clone() })
+    }
+}
+
+/// A handler that several informers call: by turns, as if they were one.
+struct OneAtATime<H> {
+    handler: H,
+    turn: Mutex<Unsynced>,
+}
+
+/// How many members have not told all of what was there at first.
+struct Unsynced {
+    members: usize,
+}
+
+impl<O, H: EventHandler<O>> EventHandler<O> for OneAtATime<H> {
+    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+        let _turn = self.turn.lock();
+        self.handler.on_add(object, origin);
+    }
+
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        let _turn = self.turn.lock();
+        self.handler.on_update(old, new);
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        let _turn = self.turn.lock();
+        self.handler.on_delete(deleted);
+    }
+
+    fn on_resync(&self, object: &Arc<Cached<O>>) {
+        let _turn = self.turn.lock();
+        self.handler.on_resync(object);
+    }
+
+    fn on_synced(&self) {
+        let mut turn = self.turn.lock();
+        turn.members -= 1;
+        if turn.members == 0 {
+            self.handler.on_synced();
+        }
+    }
+
+    fn name(&self) -> String {
+        self.handler.name()
+    }
+}
+
+impl<H> fmt::Debug for OneAtATime<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneAtATime").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! The events of all members as one stream.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::Context;
+use std::task::Poll;
+use std::task::ready;
+
+use futures_util::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::SelectAll;
+
+use crate::Event;
+use crate::EventStream;
+use crate::Registration;
+
+/// Events of all members of a view, those of each member in order. [`Event::Synced`] comes once, when all members have told what
+/// was there at first. It ends when all members have stopped; dropping it unregisters.
+#[must_use = "a stream that is dropped hears of nothing"]
+pub struct ViewStream<O: Send + Sync + 'static> {
+    streams: SelectAll<EventStream<O>>,
+    /// How many members have not told all of what was there at first.
+    unsynced: usize,
+    registration: Registration,
+}
+
+impl<O: Send + Sync + 'static> ViewStream<O> {
+    pub(super) fn new(streams: Vec<EventStream<O>>, registration: Registration) -> Self {
+        Self { unsynced: streams.len(), streams: streams.into_iter().collect(), registration }
+    }
+
+    /// How far the stream is: synced when all initial adds of all members were taken, and the next event was asked for.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl<O: Send + Sync + 'static> Stream for ViewStream<O> {
+    type Item = Event<O>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
+        loop {
+            match ready!(self.streams.poll_next_unpin(context)) {
+                Some(Event::Synced) => {
+                    self.unsynced -= 1;
+                    if self.unsynced == 0 {
+                        return Poll::Ready(Some(Event::Synced));
+                    }
+                }
+                event => return Poll::Ready(event),
+            }
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static> fmt::Debug for ViewStream<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ViewStream").field("registration", &self.registration).finish_non_exhaustive()
+    }
+}
