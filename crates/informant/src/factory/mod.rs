@@ -195,9 +195,9 @@ impl SharedInformerFactory {
     ///
     /// If one is stopped before that; or, if the factory is to [fail fast](FactoryBuilder::fail_fast), as soon as a list fails so
     /// that waiting will not help. The error says which, and why.
-    pub async fn synced(&self) -> Result<(), SyncErrors> {
+    pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.started();
-        informer::synced(&borrowed(&informers)).await
+        async move { informer::synced(&borrowed(&informers)).await }
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -205,9 +205,9 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// As for `synced`; or with what failed last of each informer that is not synced by then.
-    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncErrors> {
+    pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.started();
-        informer::synced_within(&borrowed(&informers), within).await
+        async move { informer::synced_within(&borrowed(&informers), within).await }
     }
 
     /// How each informer is doing, in the order of their names.

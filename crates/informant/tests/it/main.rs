@@ -4,6 +4,7 @@
 mod concurrency;
 mod decoding;
 mod delta_fifo;
+mod factory;
 mod frames;
 mod in_order_fifo;
 mod indexer;

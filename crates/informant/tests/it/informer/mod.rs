@@ -12,7 +12,7 @@ mod quarantine;
 mod reads;
 mod resync;
 mod streams;
-mod support;
+pub(crate) mod support;
 mod sync;
 mod users_code;
 mod visible;

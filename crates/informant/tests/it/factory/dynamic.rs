@@ -1,0 +1,114 @@
+//! Kinds that are known at run time.
+
+use informant::Lazy;
+use informant::factory::DiscoveryError;
+use informant_apiserver::Fault;
+use informant_apiserver::Kind;
+use informant_apiserver::On;
+use informant_apiserver::Verb;
+use kube::core::DynamicObject;
+use kube::core::PartialObjectMeta;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::factory;
+use super::support::is_same;
+use super::support::keys;
+use super::support::server;
+use super::support::shut_down;
+use super::support::widget;
+use super::support::widget_resource;
+use super::support::widgets;
+
+#[derive(Deserialize)]
+struct Size {
+    spec: SizeSpec,
+}
+
+#[derive(Deserialize)]
+struct SizeSpec {
+    size: u32,
+}
+
+impl informant::Object for Size {
+    fn decode(raw: &informant::RawObject<'_>) -> Result<Self, informant::DecodeError> {
+        raw.fields()
+    }
+}
+
+/// FA-01, FA-14
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_run_time_is_had_in_every_form() {
+    let _logs = Logs::capture();
+    let server = server(&[]);
+    server.register(widgets());
+    server.put("widgets.example.com", widget("w")).unwrap();
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let resource = widget_resource();
+    let whole = factory.dynamic(&resource);
+    let lazy = factory.request_dynamic::<Lazy<DynamicObject>>(&resource).informer().unwrap();
+    let projected = factory.request_dynamic::<Size>(&resource).informer().unwrap();
+    let metadata =
+        factory.request_dynamic::<PartialObjectMeta<DynamicObject>>(&resource).metadata_only().informer().unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+
+    let key = "shop/w".parse().unwrap();
+    assert_eq!(whole.lister().require(&key).unwrap().data["spec"]["size"], 3);
+    assert_eq!(lazy.lister().require(&key).unwrap().get().unwrap().data["spec"]["size"], 3);
+    assert_eq!(projected.lister().require(&key).unwrap().spec.size, 3);
+    assert_eq!(metadata.lister().require(&key).unwrap().metadata.name.as_deref(), Some("w"));
+    let for_metadata = |accept: &str| accept.contains("PartialObjectMetadata");
+    assert_eq!(server.requests().iter().filter(|request| for_metadata(&request.accept)).count(), 1);
+    shut_down(&factory, &leaks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_finds_the_version_that_the_server_prefers_and_the_scope() {
+    let server = server(&[]);
+    server.register(widgets());
+    server.register(Kind::new("example.com", "v1", "Planet", "planets").cluster_scoped());
+    server.put("widgets.example.com", widget("w")).unwrap();
+    server.put("planets.example.com", json!({"metadata": {"name": "mars"}})).unwrap();
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+
+    let widgets = factory.discover::<DynamicObject>("example.com", "Widget").await.unwrap().informer().unwrap();
+    assert!(is_same(&widgets, &factory.dynamic(&widget_resource())));
+    let planets = || factory.discover::<DynamicObject>("example.com", "Planet");
+    let nodes = factory.discover::<Lazy<DynamicObject>>("", "Node").await.unwrap().informer().unwrap();
+    let error = planets().await.unwrap().in_namespace("shop").informer().unwrap_err();
+    assert!(error.to_string().starts_with("Planet is cluster-scoped"), "{error}");
+    let planets = planets().await.unwrap().informer().unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+
+    assert_eq!(
+        (keys(&widgets), keys(&planets), keys(&nodes)),
+        (vec!["shop/w".into()], vec!["mars".into()], vec!["n1".into()])
+    );
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-14
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_does_not_have_is_not_discovered() {
+    let server = server(&[]);
+    server.register(widgets());
+    let factory = factory(&server);
+
+    for (group, kind) in [("example.com", "Gadget"), ("example.org", "Widget"), ("", "Widget")] {
+        let error = factory.discover::<DynamicObject>(group, kind).await.unwrap_err();
+        assert!(matches!(error, DiscoveryError::UnknownKind { .. }), "{error:?}");
+        let expected =
+            format!("the server has no kind {kind:?} in group {group:?}; is it installed, and written in this way?");
+        assert_eq!(error.to_string(), expected);
+    }
+
+    server.inject(On::verbs([Verb::Discover]), Fault::status(403));
+    let error = factory.discover::<DynamicObject>("example.com", "Widget").await.unwrap_err();
+    assert!(matches!(error, DiscoveryError::Failed { .. }), "{error:?}");
+}

@@ -1,0 +1,231 @@
+//! Failures that somebody can act on: which informer, why, and what to do.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use informant::SharedInformerFactory;
+use informant::informer::Problem;
+use informant::informer::SyncError;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::Config;
+use tokio::time::Instant;
+use tokio::time::timeout;
+
+use super::support::LONG;
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::Probe;
+use super::support::SECOND;
+use super::support::client;
+use super::support::factory;
+use super::support::server;
+use super::support::settle;
+use super::support::shut_down;
+use super::support::until;
+use super::support::widget;
+use super::support::widget_resource;
+use super::support::widgets;
+
+fn fails_fast(client: Client) -> SharedInformerFactory {
+    SharedInformerFactory::builder(client).fail_fast().build()
+}
+
+/// Lessons A9
+#[tokio::test(start_paused = true)]
+async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_that_fails_fast() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    server.inject(On::any().of("configmaps"), Fault::status(403));
+    let factory = fails_fast(client(&server));
+    let leaks = Leaks::watch();
+    let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
+    factory.start();
+    server.requested(|request| request.resource == "configmaps").await;
+    let answered = Instant::now();
+
+    let error = factory.synced().await.unwrap_err();
+    assert!(answered.elapsed() < SECOND, "{:?}", answered.elapsed());
+    assert_eq!((error.informers, error.errors.len()), (2, 1));
+    let message = error.to_string();
+    assert!(message.starts_with("1 of 2 informers is not synced: informer configmaps cannot sync"), "{message}");
+    assert!(message.contains("grant the client's user `list` and `watch` on it"), "{message}");
+    assert!(message.contains("configmaps failed: the server says: ") && message.contains("403"), "{message}");
+    assert!(matches!(configs.synced().await, Err(SyncError::Failed { .. })), "so does the informer itself");
+    nodes.synced().await.unwrap();
+
+    // It goes on trying all the same.
+    server.heal();
+    until(|| configs.is_synced()).await;
+    factory.synced().await.unwrap();
+    assert!(factory.problems().is_empty());
+    shut_down(&factory, &leaks).await;
+}
+
+/// Lessons A9, decision 11
+#[tokio::test(start_paused = true)]
+async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
+    let logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    server.inject(On::any().of("configmaps"), Fault::status(403));
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    factory.informer::<Node>();
+    factory.start();
+
+    let error = factory.synced_within(SECOND * 2).await.unwrap_err();
+    assert!(matches!(&error.errors[..], [SyncError::TimedOut { reason: Some(_), .. }]), "{error:?}");
+    assert!(
+        error.to_string().contains("informer configmaps is not synced after 2s: listing configmaps failed"),
+        "{error}"
+    );
+    let problems = factory.problems();
+    let [problem @ Problem::Failing { is_synced: false, .. }] = &problems[..] else { panic!("{problems:?}") };
+    let said = problem.to_string();
+    assert!(
+        said.starts_with("informer configmaps is not synced (grant the client's user `list` and `watch` on it)"),
+        "{said}"
+    );
+    assert!(said.contains("listing configmaps failed: the server says: "), "{said}");
+    assert!(logs.take().contains("listing configmaps failed"), "it is logged as well");
+
+    let mut waiting = Box::pin(factory.synced());
+    assert!(timeout(SECOND * 100, &mut waiting).await.is_err(), "it waits");
+    server.heal();
+    waiting.await.unwrap();
+    assert!(configs.is_synced() && factory.problems().is_empty());
+    shut_down(&factory, &leaks).await;
+}
+
+/// What passes by itself is waited for also by those who fail fast.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_or_in_trouble_is_waited_for() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    server.inject(On::any().times(4), Fault::status(503));
+    server.inject(On::any().skip(4).times(4), Fault::too_many_requests(SECOND));
+    server.inject(On::watch_list(), Fault::WatchListRefused);
+    let factory = fails_fast(client(&server));
+    let leaks = Leaks::watch();
+    factory.informer::<ConfigMap>();
+    factory.start();
+
+    factory.synced().await.unwrap();
+    shut_down(&factory, &leaks).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut config = Config::new(format!("http://{nobody}").parse().unwrap());
+    config.connect_timeout = Some(LONG);
+    let _logs = Logs::capture();
+    let factory = fails_fast(Client::try_from(config).unwrap());
+    factory.informer::<ConfigMap>();
+    factory.start();
+
+    let error = timeout(LONG, factory.synced()).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("is the server running, and is its address right?"), "{error}");
+    assert!(error.contains("the connection was refused"), "{error}");
+    factory.shutdown().await.unwrap();
+}
+
+/// FA-14: it may come later.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
+    let _logs = Logs::capture();
+    let server = ApiServer::new();
+    let factory = fails_fast(client(&server));
+    let leaks = Leaks::watch();
+    let informer = factory.dynamic(&widget_resource());
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    factory.start();
+
+    let error = factory.synced().await.unwrap_err().to_string();
+    assert!(error.contains("is this kind installed in the cluster, in this version?"), "{error}");
+    assert!(error.contains("informer widgets.example.com cannot sync"), "{error}");
+    tokio::time::sleep(SECOND * 600).await;
+    assert!(!informer.is_synced());
+
+    server.register(widgets());
+    server.put("widgets.example.com", widget("w")).unwrap();
+    until(|| informer.is_synced()).await;
+    probe.until("synced").await;
+    assert_eq!(probe.lines(), ["A(shop/w@2, initial)", "synced"]);
+    factory.synced().await.unwrap();
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 15
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_deleted_takes_its_objects_along_and_brings_them_back() {
+    let _logs = Logs::capture();
+    let server = ApiServer::new();
+    server.register(widgets());
+    server.put("widgets.example.com", widget("w")).unwrap();
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let informer = factory.dynamic(&widget_resource());
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    factory.start();
+    probe.until("synced").await;
+    assert!(factory.problems().is_empty());
+
+    assert!(server.remove_kind("widgets.example.com"));
+    until(|| factory.problems().iter().any(|problem| matches!(problem, Problem::Gone { .. }))).await;
+    probe
+        .until_lines(|lines| {
+            lines.last().unwrap().starts_with("T(shop/w") || lines.last().unwrap().starts_with("D(shop/w")
+        })
+        .await;
+    assert!(informer.lister().is_empty());
+    let said = factory.problems()[0].to_string();
+    assert_eq!(said, "informer widgets.example.com has no objects: the server has no such kind any more");
+
+    server.register(widgets());
+    server.put("widgets.example.com", widget("again")).unwrap();
+    until(|| informer.lister().len() == 1).await;
+    probe.until_lines(|lines| lines.last().unwrap().starts_with("A(shop/again")).await;
+    until(|| factory.problems().is_empty()).await;
+    shut_down(&factory, &leaks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn problems_say_what_each_informer_lacks() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    server.inject(On::any().of("nodes"), Fault::Hang);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    let said = || factory.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(said(), ["informer configmaps has not been started"]);
+
+    factory.start();
+    factory.informer::<Node>().start();
+    configs.synced().await.unwrap();
+    settle().await;
+    assert_eq!(said(), ["informer nodes is syncing: 0 objects so far"]);
+
+    server.heal();
+    // What hangs is given up after two minutes.
+    tokio::time::sleep(SECOND * 150).await;
+    until(|| factory.problems().is_empty()).await;
+    server.inject(On::any().of("configmaps"), Fault::status(403));
+    // The watch breaks when the server forgets it.
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    until(|| said().len() == 1).await;
+    assert!(said()[0].starts_with("informer configmaps may be out of date"), "{:?}", said());
+
+    configs.stop().await.unwrap();
+    assert_eq!(said(), ["informer configmaps has stopped"]);
+    assert!(factory.synced().now_or_never().is_some());
+    shut_down(&factory, &leaks).await;
+}

@@ -1,0 +1,102 @@
+//! Forms that know their kind: whole, lazy, metadata, projected in either way.
+
+use informant::Lazy;
+use informant::OfKind;
+use informant::SharedInformerFactory;
+use informant::projection;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::PartialObjectMeta;
+use serde::Deserialize;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::factory;
+use super::support::server;
+use super::support::shut_down;
+
+/// With kube's own way of saying that a struct is part of a kind.
+#[derive(Resource, Serialize, Deserialize, Clone, Debug)]
+#[resource(inherit = ConfigMap)]
+struct Inherited {
+    metadata: ObjectMeta,
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// With nothing but what is wanted.
+#[derive(Deserialize)]
+struct Slim {
+    data: Option<BTreeMap<String, String>>,
+}
+
+projection!(Slim of ConfigMap);
+
+/// What a form says of a config map's data.
+trait Text: OfKind {
+    fn text(&self) -> Option<String>;
+}
+
+fn text(data: Option<&BTreeMap<String, String>>) -> Option<String> {
+    data?.get("text").cloned()
+}
+
+impl Text for ConfigMap {
+    fn text(&self) -> Option<String> {
+        text(self.data.as_ref())
+    }
+}
+
+impl Text for Inherited {
+    fn text(&self) -> Option<String> {
+        text(self.data.as_ref())
+    }
+}
+
+impl Text for Slim {
+    fn text(&self) -> Option<String> {
+        text(self.data.as_ref())
+    }
+}
+
+impl Text for PartialObjectMeta<ConfigMap> {
+    fn text(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<O: Text + serde::de::DeserializeOwned> Text for Lazy<O> {
+    fn text(&self) -> Option<String> {
+        self.get().unwrap().text()
+    }
+}
+
+async fn says<O: Text>(factory: &SharedInformerFactory) -> Option<String> {
+    let informer = factory.informer::<O>();
+    factory.start();
+    informer.synced().await.unwrap();
+    informer.lister().require(&"shop/a".parse().unwrap()).unwrap().text()
+}
+
+/// Decision 1
+#[tokio::test(start_paused = true)]
+async fn every_form_of_a_kind_is_asked_for_in_the_same_way() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let expected = Some("shop/a".to_owned());
+
+    assert_eq!(says::<ConfigMap>(&factory).await, expected);
+    assert_eq!(says::<Lazy<ConfigMap>>(&factory).await, expected);
+    assert_eq!(says::<Inherited>(&factory).await, expected);
+    assert_eq!(says::<Lazy<Inherited>>(&factory).await, expected);
+    assert_eq!(says::<Slim>(&factory).await, expected);
+    assert_eq!(says::<Lazy<Slim>>(&factory).await, expected);
+    assert_eq!(says::<PartialObjectMeta<ConfigMap>>(&factory).await, None);
+    let lists = server.requests_for("configmaps").into_iter().filter(|request| request.starts_with("WL")).count();
+    assert_eq!(lists, 7, "each form is an informer of its own");
+    shut_down(&factory, &leaks).await;
+}

@@ -1,0 +1,336 @@
+//! Started, waited for and stopped together, or one by one.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use informant::Handler;
+use informant::Lazy;
+use informant::SharedInformerFactory;
+use informant::informer::AddHandlerError;
+use informant::informer::InformerState;
+use informant::informer::StopError;
+use informant::informer::SyncError;
+use informant::subscribers::NotSynced;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::Secret;
+
+use super::support::LONG;
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::Probe;
+use super::support::SECOND;
+use super::support::cached;
+use super::support::client;
+use super::support::config;
+use super::support::factory;
+use super::support::is_same;
+use super::support::keys;
+use super::support::server;
+use super::support::settle;
+use super::support::shut_down;
+use crate::informer::support::stuck;
+
+/// FA-05
+#[tokio::test(start_paused = true)]
+async fn start_starts_what_is_not_running_and_may_be_called_again() {
+    let logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    settle().await;
+    assert!(server.requests().is_empty(), "nothing is asked before the start");
+    assert_eq!(configs.state(), InformerState::New);
+
+    assert_eq!(factory.start(), 1);
+    assert_eq!(factory.start(), 0);
+    factory.synced().await.unwrap();
+    let nodes = factory.informer::<Node>();
+    let secrets = factory.informer::<Secret>();
+    settle().await;
+    assert_eq!(nodes.state(), InformerState::New, "one that was asked for later needs another start");
+
+    assert_eq!(factory.start(), 2);
+    factory.synced().await.unwrap();
+    assert!(nodes.is_synced() && secrets.is_synced());
+    assert_eq!(server.requests_for("configmaps"), [r#"WL("")"#]);
+    assert!(!logs.take().contains("WARN"), "starting again is nothing to complain of");
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-10
+#[tokio::test(start_paused = true)]
+async fn waiting_for_sync_means_those_that_run_when_it_is_called() {
+    let logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    factory.synced().now_or_never().unwrap().unwrap();
+    let configs = factory.informer::<ConfigMap>();
+    factory.synced().now_or_never().expect("none runs").unwrap();
+    assert!(logs.take().contains("has not been started, so it is not waited for"));
+
+    server.inject(On::any().of("nodes"), Fault::Hang);
+    factory.start();
+    let waiting = factory.synced();
+    factory.informer::<Node>();
+    factory.start();
+    waiting.await.unwrap();
+    assert!(configs.is_synced());
+
+    let error = factory.synced_within(SECOND).await.unwrap_err();
+    assert_eq!((error.informers, error.errors.len()), (2, 1));
+    assert!(matches!(&error.errors[0], SyncError::TimedOut { informer, .. } if &**informer == "nodes"), "{error}");
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-07 as we want it, FA-08
+#[tokio::test(start_paused = true)]
+async fn shutdown_cancels_waits_and_refuses_restarts() {
+    let logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let (configs, never_started) = (factory.informer::<ConfigMap>(), Arc::new(()));
+    let probe = Probe::new();
+    configs.add_handler(probe.clone()).unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+    let held = Arc::clone(&never_started);
+    let unstarted = factory.informer::<Node>();
+    unstarted.add_handler(Handler::<Node>::new().on_synced(move || drop(Arc::clone(&held)))).unwrap();
+
+    factory.shutdown().await.unwrap();
+    leaks.check();
+    assert_eq!(configs.state(), InformerState::Stopped);
+    assert_eq!(unstarted.state(), InformerState::Stopped);
+    assert_eq!(Arc::strong_count(&never_started), 1, "its handlers are let go of");
+    assert!(factory.is_shut_down());
+    assert_eq!(server.open_watches("configmaps"), 0);
+
+    assert_eq!(factory.start(), 0);
+    assert!(logs.take().contains("the factory was shut down; nothing is started"));
+    let late = factory.informer::<ConfigMap>();
+    assert!(!late.start());
+    assert!(matches!(late.add_handler(probe), Err(AddHandlerError::Stopped { .. })));
+    assert!(matches!(late.synced().await, Err(SyncError::Stopped { .. })));
+    assert_eq!(cached(&configs).len(), 1, "what was read can still be read");
+    assert!(factory.status().is_empty());
+}
+
+/// FA-07
+#[tokio::test(start_paused = true)]
+async fn shutting_down_nothing_is_done_at_once_and_again_and_by_several() {
+    let server = server(&["shop/a"]);
+    let empty = factory(&server);
+    empty.shutdown().now_or_never().expect("there is nothing to wait for").unwrap();
+    empty.shutdown().now_or_never().unwrap().unwrap();
+
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    for ended in join_all((0..5).map(|_| factory.shutdown())).await {
+        ended.unwrap();
+    }
+    assert_eq!(configs.state(), InformerState::Stopped);
+    leaks.check();
+}
+
+/// FA-07
+#[tokio::test]
+async fn shutdown_waits_for_running_callbacks_and_names_those_that_do_not_return() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
+    let (_, gate, running) = stuck(&configs);
+    factory.start();
+    super::support::until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+
+    let error = factory.shutdown_within(SECOND / 10).await.unwrap_err();
+    assert_eq!(nodes.state(), InformerState::Stopped, "others do not wait for it");
+    let [StopError::StillRunning { informer, handlers, .. }] = &error.errors[..] else { panic!("{error}") };
+    assert_eq!((&**informer, &*handlers[0]), ("configmaps", "stuck"));
+    assert!(error.to_string().contains("callbacks of stuck have not returned"), "{error}");
+
+    drop(gate);
+    factory.shutdown().await.unwrap();
+    assert_eq!(running.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn shutting_down_from_inside_a_callback_is_an_error_not_a_deadlock() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
+    let outcome = Arc::new(Mutex::new(None));
+    let (asked, heard) = (factory.clone(), Arc::clone(&outcome));
+    let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
+        let mut shutdown = Box::pin(asked.shutdown());
+        *heard.lock().unwrap() = shutdown.as_mut().now_or_never();
+    });
+    configs.add_handler(handler).unwrap();
+    factory.start();
+
+    super::support::until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped)
+        .await;
+    let outcome = outcome.lock().unwrap().take();
+    // The other one may or may not have ended when it was asked.
+    if let Some(outcome) = outcome {
+        let errors = outcome.unwrap_err().errors;
+        assert_eq!(errors, [StopError::InsideCallback { informer: "configmaps".into() }]);
+    }
+    factory.shutdown().await.unwrap();
+    leaks.check();
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
+    let (probe, unsynced) = (Probe::new(), Probe::new());
+    let registration = configs.add_handler(probe.clone()).unwrap();
+    let mut stream = configs.stream().unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+    registration.synced().await.unwrap();
+    let lister = configs.lister();
+    assert!(!lister.has_stopped());
+
+    let late = configs.add_handler(unsynced).unwrap();
+    configs.stop().await.unwrap();
+
+    assert!(registration.is_removed());
+    assert!(matches!(late.synced().await, Ok(()) | Err(NotSynced::Stopped { .. })));
+    assert!(stream.next().await.is_none(), "streams end");
+    assert_eq!(keys(&configs), ["shop/a"], "the last state stays");
+    assert!(lister.has_stopped() && format!("{lister:?}").contains("stopped"));
+    let missing = lister.require(&"shop/x".parse().unwrap()).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "shop/x not found in the cache of configmaps, which is not kept up to date any more"
+    );
+    assert_eq!(nodes.state(), InformerState::Running, "others go on");
+
+    server.put("configmaps", config("shop/b")).unwrap();
+    let fresh = factory.informer::<ConfigMap>();
+    assert!(!is_same(&configs, &fresh));
+    assert_eq!((fresh.state(), fresh.lister().len()), (InformerState::New, 0));
+    probe.take();
+    assert_eq!(factory.start(), 1);
+    factory.synced().await.unwrap();
+    assert_eq!(keys(&fresh), ["shop/a", "shop/b"]);
+    settle().await;
+    assert!(probe.lines().is_empty(), "handlers do not move over");
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 16: also of one that is still about to stop.
+#[tokio::test]
+async fn shutdown_also_waits_for_one_whose_place_was_taken() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let configs = factory.informer::<ConfigMap>();
+    let (_, gate, running) = stuck(&configs);
+    factory.start();
+    super::support::until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    configs.stop_within(SECOND / 100).await.unwrap_err();
+
+    let fresh = factory.informer::<ConfigMap>();
+    assert!(!is_same(&configs, &fresh));
+    let error = factory.shutdown_within(SECOND / 10).await.unwrap_err();
+    assert_eq!(error.errors.len(), 1, "{error}");
+
+    drop(gate);
+    factory.shutdown().await.unwrap();
+    assert_eq!(configs.state(), InformerState::Stopped);
+}
+
+/// Decision 16, P9
+#[tokio::test(start_paused = true)]
+async fn dropping_the_factory_stops_its_informers_and_dropping_handles_does_not() {
+    let server = server(&["shop/a"]);
+    // Which has a task of its own.
+    let client = client(&server);
+    let leaks = Leaks::watch();
+    let factory = SharedInformerFactory::new(client.clone());
+    let clone = factory.clone();
+    drop(factory.informer::<ConfigMap>());
+    factory.start();
+    factory.synced().await.unwrap();
+    drop(factory);
+    settle().await;
+    let configs = clone.informer::<ConfigMap>();
+    assert!(configs.is_synced());
+
+    drop(clone);
+    configs.stop().await.unwrap();
+    leaks.check();
+}
+
+/// P9
+#[test]
+fn a_thousand_lives_leave_no_task_and_no_memory() {
+    const LIVES: usize = 1000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let server = informant_apiserver::ApiServer::builder().remember_requests(1).build();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let inside = runtime.enter();
+    let factory = SharedInformerFactory::new(client(&server));
+    drop(inside);
+    let live = |lives: usize| {
+        runtime.block_on(async {
+            let leaks = Leaks::watch();
+            for _ in 0..lives {
+                let (configs, nodes) = (factory.informer::<Lazy<ConfigMap>>(), factory.informer::<Node>());
+                let probe = Probe::new();
+                configs.add_handler(probe.clone()).unwrap();
+                assert_eq!(factory.start(), 2);
+                factory.synced().await.unwrap();
+                assert_eq!(configs.lister().len(), 1);
+                configs.stop().await.unwrap();
+                nodes.stop().await.unwrap();
+            }
+            leaks.check();
+        });
+    };
+    live(20);
+
+    let few = allocation_counter::measure(|| live(LIVES / 10)).bytes_current;
+    let many = allocation_counter::measure(|| live(LIVES)).bytes_current;
+
+    assert_eq!(server.open_watches("configmaps"), 0);
+    assert!(factory.status().len() <= 2);
+    assert!(many < few.max(0) + 20_000, "{few} bytes stayed after {}, {many} after {LIVES} lives", LIVES / 10);
+    drop(factory);
+}
+
+/// Decision 16: a stop that nobody waits for is one too.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_is_given_up_stops_all_the_same() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+
+    assert!(factory.shutdown().now_or_never().is_none());
+
+    super::support::until(|| configs.state() == InformerState::Stopped).await;
+    assert!(factory.is_shut_down());
+    tokio::time::timeout(LONG, factory.shutdown()).await.unwrap().unwrap();
+    leaks.check();
+}

@@ -1,0 +1,93 @@
+//! Namespaces, labels and fields.
+
+use informant::SharedInformerFactory;
+use informant::factory::RequestError;
+use informant::listwatch::ScopeError;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::Expression;
+use kube::core::Selector;
+
+use super::support::Leaks;
+use super::support::client;
+use super::support::factory;
+use super::support::keys;
+use super::support::server;
+use super::support::settle;
+use super::support::shut_down;
+
+/// FA-04
+#[tokio::test(start_paused = true)]
+async fn the_scope_is_part_of_lists_and_watches_alike() {
+    for streams in [true, false] {
+        let server = server(&["shop/a", "shop/b", "home/a"]);
+        let mut builder = SharedInformerFactory::builder(client(&server));
+        if !streams {
+            builder = builder.without_streaming();
+        }
+        let factory = builder.build();
+        settle().await;
+        let leaks = Leaks::watch();
+        let labels: Selector = Expression::Equal("name".into(), "a".into()).into();
+        let request = || factory.request::<ConfigMap>().with_labels(&labels).with_fields("metadata.name!=z");
+        let (in_shop, everywhere) = (request().in_namespace("shop").informer().unwrap(), request().informer().unwrap());
+        factory.start();
+        factory.synced().await.unwrap();
+        server.watched("configmaps", 2).await;
+
+        assert_eq!(keys(&in_shop), ["shop/a"]);
+        assert_eq!(keys(&everywhere), ["home/a", "shop/a"]);
+        let requests = server.requests();
+        assert!(requests.len() >= if streams { 2 } else { 4 });
+        for request in requests {
+            assert_eq!((&*request.label_selector, &*request.field_selector), ("name=a", "metadata.name!=z"));
+            assert!(["shop", ""].contains(&&*request.namespace));
+        }
+        shut_down(&factory, &leaks).await;
+    }
+}
+
+/// FA-04
+#[tokio::test(start_paused = true)]
+async fn the_factorys_scope_is_that_of_all_kinds_that_live_in_namespaces_unless_a_request_has_another() {
+    let server = server(&["shop/a", "home/a"]);
+    let builder = SharedInformerFactory::builder(client(&server)).in_namespace("shop").unwrap();
+    let factory = builder.with_labels("name!=z").with_fields("metadata.name!=y").build();
+    let leaks = Leaks::watch();
+    let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
+    let at_home = factory.request::<ConfigMap>().in_namespace("home").informer().unwrap();
+    let everything =
+        factory.request::<ConfigMap>().in_all_namespaces().with_labels("").with_fields("").informer().unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+
+    assert_eq!(keys(&configs), ["shop/a"]);
+    assert_eq!(keys(&nodes), ["n1"]);
+    assert_eq!(keys(&at_home), ["home/a"]);
+    assert_eq!(keys(&everything), ["home/a", "shop/a"]);
+    assert_eq!(&**configs.name(), "configmaps in shop with name!=z where metadata.name!=y");
+    assert_eq!(&**everything.name(), "configmaps");
+    shut_down(&factory, &leaks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_cannot_be_is_an_error_that_says_what_to_do() {
+    let server = server(&[]);
+    let factory = factory(&server);
+
+    let error = factory.request::<Node>().in_namespace("shop").informer().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"Node is cluster-scoped: it cannot be watched in namespace "shop"; leave the namespace out"#
+    );
+    let error = factory.request::<ConfigMap>().in_namespace("Not A Name").informer().unwrap_err();
+    assert!(matches!(error, RequestError::Scope(ScopeError::BadNamespace { .. })));
+    let error = factory.request::<ConfigMap>().in_namespaces(["a", "b"]).informer().unwrap_err();
+    assert_eq!(error.to_string(), "configmaps of 2 namespaces cannot be one informer; ask for a view of them");
+    let error = factory.request::<ConfigMap>().in_namespaces(["a", "B"]).view().unwrap_err();
+    assert!(matches!(error, RequestError::Scope(_)));
+    let error = factory.request::<ConfigMap>().in_namespaces([""; 0]).view().unwrap_err();
+    assert_eq!(error.to_string(), "a view needs at least one informer");
+    assert!(SharedInformerFactory::builder(client(&server)).in_namespace("").is_err());
+    assert!(factory.status().is_empty(), "nothing was made on the way");
+}

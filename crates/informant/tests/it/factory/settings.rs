@@ -1,0 +1,183 @@
+//! What holds for all kinds, and for some.
+
+use std::time::Duration;
+
+use informant::FieldPath;
+use informant::Lazy;
+use informant::SharedInformerFactory;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::DynamicObject;
+use serde_json::json;
+
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::Probe;
+use super::support::SECOND;
+use super::support::client;
+use super::support::exact;
+use super::support::server;
+use super::support::shut_down;
+use super::support::widget;
+use super::support::widget_resource;
+use super::support::widgets;
+
+/// FA-02
+#[tokio::test(start_paused = true)]
+async fn the_resync_period_is_that_of_the_kind_or_else_of_the_factory() {
+    let server = server(&["shop/a"]);
+    let factory = SharedInformerFactory::builder(client(&server))
+        .resync_every(SECOND * 60)
+        .configure::<Node>(|nodes| nodes.resync_every(SECOND * 5))
+        .configure::<Lazy<ConfigMap>>(|configs| configs.resync_every(Duration::ZERO))
+        .build();
+    let leaks = Leaks::watch();
+    let _logs = Logs::capture();
+    let probe = Probe::new();
+    let configs = factory.informer::<ConfigMap>().add_handler(probe.clone()).unwrap();
+    let nodes = factory.informer::<Node>().add_handler(Probe::new()).unwrap();
+    let lazy = factory.informer::<Lazy<ConfigMap>>().add_handler(Probe::new()).unwrap();
+
+    assert_eq!(configs.resync_period(), Some(SECOND * 60));
+    assert_eq!(nodes.resync_period(), Some(SECOND * 5));
+    assert_eq!(lazy.resync_period(), None);
+    factory.start();
+    configs.synced().await.unwrap();
+    probe.take();
+    tokio::time::sleep(SECOND * 61).await;
+    assert_eq!(probe.take(), ["R(shop/a@2)"]);
+    shut_down(&factory, &leaks).await;
+}
+
+fn paths(paths: &[&str]) -> Vec<FieldPath> {
+    paths.iter().map(|path| path.parse().unwrap()).collect()
+}
+
+/// FA-03 as we want it: what is not wanted is not decoded.
+#[tokio::test(start_paused = true)]
+async fn fields_are_cut_of_all_kinds_in_all_forms() {
+    let _logs = Logs::capture();
+    let server = server(&[]);
+    server.register(widgets());
+    let object = json!({
+        "metadata": {"namespace": "shop", "name": "a", "annotations": {"a.b/c": "long", "d": "short"}, "labels": {"x": "y"}},
+        "data": {"keep": "1", "drop": "2"},
+    });
+    server.put("configmaps", &object).unwrap();
+    server.put("widgets.example.com", &object).unwrap();
+    let factory = SharedInformerFactory::builder(client(&server))
+        .cut(paths(&[r"metadata.annotations.a\.b/c", "data.drop", "status"]))
+        .configure::<Lazy<ConfigMap>>(|configs| configs.cut(paths(&["metadata.labels"])))
+        .build();
+    let leaks = Leaks::watch();
+    let eager = factory.informer::<ConfigMap>();
+    let lazy = factory.informer::<Lazy<ConfigMap>>();
+    let dynamic = factory.dynamic(&widget_resource());
+    factory.start();
+    factory.synced().await.unwrap();
+
+    let key = "shop/a".parse().unwrap();
+    let config = eager.lister().require(&key).unwrap();
+    assert_eq!(config.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["keep"]);
+    assert_eq!(config.metadata.annotations.as_ref().unwrap().keys().collect::<Vec<_>>(), ["d"]);
+    assert_eq!(config.metadata.labels.as_ref().unwrap()["x"], "y");
+    let config = lazy.lister().require(&key).unwrap();
+    assert!(!config.json().contains("long") && !config.json().contains("labels"), "{}", config.json());
+    assert!(config.json().contains("short"));
+    assert!(config.labels().is_empty());
+    assert_eq!(dynamic.lister().require(&key).unwrap().data["data"], json!({"keep": "1"}));
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-03
+#[tokio::test(start_paused = true)]
+async fn a_transform_of_a_kind_changes_its_objects_also_lazy_ones() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    server.register(widgets());
+    server.put("widgets.example.com", widget("w")).unwrap();
+    let factory = SharedInformerFactory::builder(client(&server))
+        .configure::<ConfigMap>(|configs| {
+            configs.transform(|config| {
+                config.data = None;
+                Ok::<_, String>(())
+            })
+        })
+        .configure::<Lazy<ConfigMap>>(|configs| {
+            configs.transform(|config| {
+                config.edit(|config| {
+                    config.data.get_or_insert_default().insert("added".into(), "by us".into());
+                    config.metadata.labels.get_or_insert_default().insert("more".into(), "yes".into());
+                })
+            })
+        })
+        .configure_dynamic::<DynamicObject>(&widget_resource(), |widgets| {
+            widgets.transform(|widget| {
+                widget.data = json!({});
+                Ok::<_, String>(())
+            })
+        })
+        .build();
+    let leaks = Leaks::watch();
+    let (eager, lazy) = (factory.informer::<ConfigMap>(), factory.informer::<Lazy<ConfigMap>>());
+    let in_shop = factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    let dynamic = factory.dynamic(&widget_resource());
+    factory.start();
+    factory.synced().await.unwrap();
+
+    let key = "shop/a".parse().unwrap();
+    assert_eq!(eager.lister().require(&key).unwrap().data, None);
+    assert_eq!(in_shop.lister().require(&key).unwrap().data, None, "of every scope");
+    let config = lazy.lister().require(&key).unwrap();
+    assert_eq!(config.get().unwrap().data.as_ref().unwrap()["added"], "by us");
+    assert_eq!(config.labels()["more"], "yes");
+    assert_eq!(config.get().unwrap().metadata.name.as_deref(), Some("a"));
+    assert_eq!(dynamic.lister().require(&"shop/w".parse().unwrap()).unwrap().data, json!({}));
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-15
+#[tokio::test(start_paused = true)]
+async fn a_factory_that_does_not_stream_lists() {
+    let server = server(&["shop/a"]);
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
+    let leaks = Leaks::watch();
+    factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+
+    assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"]);
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-15, decision 14
+#[tokio::test(start_paused = true)]
+async fn that_the_server_does_not_stream_a_kind_is_remembered_for_all_its_informers() {
+    let server = server(&["shop/a"]);
+    server.inject(On::watch_list(), Fault::WatchListRefused);
+    let factory = SharedInformerFactory::builder(client(&server))
+        .configure::<ConfigMap>(|configs| configs.reflector(|reflector| reflector.backoff(exact())))
+        .build();
+    let leaks = Leaks::watch();
+    factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    assert!(server.requests_for("configmaps").contains(&r#"WL("")"#.to_owned()));
+
+    server.clear_requests();
+    factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 2).await;
+    assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"], "it is not tried again");
+
+    factory.informer::<Node>();
+    factory.start();
+    factory.synced().await.unwrap();
+    assert_eq!(server.requests_for("nodes")[0], r#"WL("")"#, "other kinds are another matter");
+    shut_down(&factory, &leaks).await;
+}

@@ -1,0 +1,164 @@
+//! Whoever asks for the same gets the same informer.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use informant::Lazy;
+use informant::SharedInformerFactory;
+use informant::store::NAMESPACE_INDEX;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::PartialObjectMeta;
+
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::client;
+use super::support::factory;
+use super::support::is_same;
+use super::support::server;
+use super::support::shut_down;
+use super::support::widget_resource;
+
+/// FA-01
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_for_the_same_kind_scope_and_form_gets_the_same_informer() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let configs = factory.informer::<ConfigMap>();
+
+    assert!(is_same(&configs, &factory.clone().informer::<ConfigMap>()));
+    assert!(is_same(&configs, &factory.request::<ConfigMap>().in_all_namespaces().informer().unwrap()));
+    let shop = || factory.request::<ConfigMap>().in_namespace("shop").with_labels("a=b").with_fields("metadata.name=x");
+    let in_shop = shop().informer().unwrap();
+    assert!(is_same(&in_shop, &shop().informer().unwrap()));
+
+    assert!(!is_same(&configs, &in_shop));
+    assert!(!is_same(&in_shop, &shop().with_labels("a=c").informer().unwrap()));
+    assert!(!is_same(&in_shop, &shop().with_fields("").informer().unwrap()));
+    assert!(!is_same(&in_shop, &shop().in_namespace("home").informer().unwrap()));
+    let widgets = factory.dynamic(&widget_resource());
+    assert!(is_same(&widgets, &factory.dynamic(&widget_resource())));
+}
+
+/// FA-01: what one follows, all see.
+#[tokio::test]
+async fn a_hundred_who_ask_at_once_share_one_list_and_one_watch() {
+    let runtime = crate::informer::support::many_threads();
+    let server = server(&["shop/a", "shop/b"]);
+    let log = server.clone();
+    runtime
+        .spawn(async move {
+            let factory = SharedInformerFactory::new(client(&server));
+            let asking = (0..100).map(|_| {
+                let factory = factory.clone();
+                tokio::spawn(async move {
+                    let configs = factory.informer::<ConfigMap>();
+                    factory.start();
+                    factory.synced().await.unwrap();
+                    configs.synced().await.unwrap();
+                    assert_eq!(configs.lister().len(), 2);
+                })
+            });
+            for asked in join_all(asking).await {
+                asked.unwrap();
+            }
+            factory.shutdown().await.unwrap();
+        })
+        .await
+        .unwrap();
+    runtime.shutdown_background();
+
+    assert_eq!(log.requests_for("configmaps"), [r#"WL("")"#], "one streamed list, which is the watch as well");
+}
+
+/// FA-01
+#[tokio::test(start_paused = true)]
+async fn informers_are_told_apart_by_their_names() {
+    let server = server(&[]);
+    let factory = SharedInformerFactory::builder(client(&server)).of_cluster("east").build();
+    let _logs = Logs::capture();
+
+    let name =
+        |request: informant::factory::InformerRequest<'_, ConfigMap>| request.informer().unwrap().name().to_string();
+    assert_eq!(name(factory.request()), "east/configmaps");
+    assert_eq!(name(factory.request().in_namespace("shop")), "east/configmaps in shop");
+    assert_eq!(name(factory.request().with_labels("a=b")), "east/configmaps with a=b");
+    assert_eq!(name(factory.request().with_fields("c=d").in_namespace("x")), "east/configmaps in x where c=d");
+    assert_eq!(&**factory.informer::<Lazy<ConfigMap>>().name(), "east/configmaps as Lazy<ConfigMap>");
+    let metadata = factory.informer::<PartialObjectMeta<ConfigMap>>();
+    assert_eq!(&**metadata.name(), "east/configmaps as PartialObjectMeta<ConfigMap>");
+    assert_eq!(&**factory.dynamic(&widget_resource()).name(), "east/widgets.example.com");
+}
+
+/// Lessons A21
+#[tokio::test(start_paused = true)]
+async fn the_same_objects_in_two_forms_are_warned_of_once() {
+    let server = server(&[]);
+    let factory = factory(&server);
+    let logs = Logs::capture();
+    factory.informer::<ConfigMap>();
+    factory.informer::<ConfigMap>();
+    factory.informer::<Node>();
+    factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    assert_eq!(logs.take(), "", "one form is no trouble");
+
+    factory.informer::<Lazy<ConfigMap>>();
+    let warning = logs.take();
+    assert!(warning.contains("WARN") && warning.contains("as ConfigMap and as Lazy<ConfigMap>"), "{warning}");
+
+    factory.informer::<PartialObjectMeta<ConfigMap>>();
+    factory.request::<Lazy<ConfigMap>>().in_namespace("shop").informer().unwrap();
+    assert_eq!(logs.take(), "", "once is enough");
+}
+
+/// Namespaces that have nothing in common are not cached twice.
+#[tokio::test(start_paused = true)]
+async fn two_forms_of_different_namespaces_are_not_warned_of() {
+    let server = server(&[]);
+    let factory = factory(&server);
+    let logs = Logs::capture();
+
+    factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    factory.request::<Lazy<ConfigMap>>().in_namespace("home").informer().unwrap();
+    assert_eq!(logs.take(), "");
+
+    factory.request::<Lazy<ConfigMap>>().in_namespace("shop").informer().unwrap();
+    assert!(logs.take().contains("cached twice"));
+}
+
+/// FA-13
+#[tokio::test(start_paused = true)]
+async fn informers_have_the_namespace_index() {
+    let server = server(&["shop/a", "home/b"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+
+    let in_shop = configs.lister().by_index(NAMESPACE_INDEX, "shop").unwrap();
+
+    assert_eq!(in_shop.len(), 1);
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 7
+#[tokio::test(start_paused = true)]
+async fn settings_may_ask_the_factory_for_other_informers() {
+    let server = server(&[]);
+    let other = Arc::new(std::sync::OnceLock::<SharedInformerFactory>::new());
+    let asked = Arc::clone(&other);
+    let factory = SharedInformerFactory::builder(client(&server))
+        .configure::<ConfigMap>(move |configs| {
+            asked.get().unwrap().informer::<Node>();
+            asked.get().unwrap().request::<Node>().with_labels("a=b").informer().unwrap();
+            configs
+        })
+        .build();
+    assert!(other.set(factory.clone()).is_ok());
+
+    factory.informer::<ConfigMap>();
+
+    let names: Vec<_> = factory.status().iter().map(|status| status.name.to_string()).collect();
+    assert_eq!(names, ["configmaps", "nodes", "nodes with a=b"]);
+}

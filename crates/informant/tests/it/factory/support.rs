@@ -1,0 +1,73 @@
+//! A server with a few objects, and a factory of informers of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant::SharedInformer;
+use informant::SharedInformerFactory;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Kind;
+use kube::core::ApiResource;
+use kube::core::GroupVersionKind;
+use serde_json::Value;
+use serde_json::json;
+
+pub(crate) use crate::informer::support::LONG;
+pub(crate) use crate::informer::support::Leaks;
+pub(crate) use crate::informer::support::Probe;
+pub(crate) use crate::informer::support::cached;
+pub(crate) use crate::informer::support::until;
+pub(crate) use crate::reflector::kube_source::client;
+pub(crate) use crate::reflector::support::exact;
+pub(crate) use crate::reflector::support::settle;
+pub(crate) use crate::support::Logs;
+
+/// A config map of a key.
+pub(crate) fn config(key: &str) -> Value {
+    let (namespace, name) = key.split_once('/').unwrap();
+    json!({"metadata": {"namespace": namespace, "name": name, "labels": {"name": name}}, "data": {"text": key}})
+}
+
+/// A server with these config maps and a node.
+pub(crate) fn server(configs: &[&str]) -> ApiServer {
+    let server = ApiServer::new();
+    configs.iter().for_each(|key| drop(server.put("configmaps", config(key)).unwrap()));
+    server.put("nodes", json!({"metadata": {"name": "n1"}})).unwrap();
+    server
+}
+
+pub(crate) fn factory(server: &ApiServer) -> SharedInformerFactory {
+    SharedInformerFactory::new(client(server))
+}
+
+pub(crate) fn widgets() -> Kind {
+    Kind::new("example.com", "v1", "Widget", "widgets")
+}
+
+pub(crate) fn widget_resource() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Widget"), "widgets")
+}
+
+pub(crate) fn widget(name: &str) -> Value {
+    json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"size": 3}})
+}
+
+/// Whether two handles are of the same informer.
+pub(crate) fn is_same<O: Send + Sync + 'static>(one: &SharedInformer<O>, other: &SharedInformer<O>) -> bool {
+    Arc::ptr_eq(one.name(), other.name())
+}
+
+/// The keys of all objects of a cache, sorted.
+pub(crate) fn keys<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Vec<String> {
+    let mut keys: Vec<_> = informer.lister().keys().iter().map(ToString::to_string).collect();
+    keys.sort();
+    keys
+}
+
+/// Stops everything; nothing may be left.
+pub(crate) async fn shut_down(factory: &SharedInformerFactory, leaks: &Leaks) {
+    factory.shutdown().await.unwrap();
+    leaks.check();
+}
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);

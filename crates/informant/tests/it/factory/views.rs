@@ -1,0 +1,391 @@
+//! Several informers as one.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use informant::Cached;
+use informant::ClusterKey;
+use informant::Event;
+use informant::Handler;
+use informant::Identity;
+use informant::Key;
+use informant::ResourceVersion;
+use informant::SharedInformerFactory;
+use informant::View;
+use informant::informer::WaitError;
+use informant::view::ViewError;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::Expression;
+
+use super::support::LONG;
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::Probe;
+use super::support::SECOND;
+use super::support::client;
+use super::support::config;
+use super::support::factory;
+use super::support::is_same;
+use super::support::server;
+use super::support::settle;
+use super::support::shut_down;
+use super::support::until;
+use crate::informer::support::many_threads;
+use crate::informer::support::without_deadlock;
+use crate::support::show_objects;
+
+type Configs<A = Key> = View<ConfigMap, A>;
+
+fn shown<A>(view: &Configs<A>) -> Vec<String> {
+    let mut keys: Vec<_> = view.list().iter().map(|object| object.key().to_string()).collect();
+    keys.sort();
+    keys
+}
+
+/// A view of two namespaces of a server that has three, synced.
+async fn two_namespaces(server: &ApiServer) -> (SharedInformerFactory, Configs, Leaks) {
+    let factory = factory(server);
+    let leaks = Leaks::watch();
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    factory.start();
+    view.synced().await.unwrap();
+    (factory, view, leaks)
+}
+
+fn three_namespaces() -> ApiServer {
+    server(&["shop/a", "shop/b", "bank/a", "home/a"])
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+
+    assert_eq!(shown(&view), ["bank/a", "shop/a", "shop/b"]);
+    assert_eq!((view.len(), view.is_empty()), (3, false));
+    let key = |text: &str| text.parse::<Key>().unwrap();
+    assert_eq!(view.get(&key("bank/a")).unwrap().key(), &key("bank/a"));
+    assert!(view.get(&key("home/a")).is_none() && view.get(&key("a")).is_none() && view.get(&key("shop/c")).is_none());
+    assert_eq!(
+        view.require(&key("shop/c")).unwrap_err().to_string(),
+        "shop/c not found in the cache of configmaps in shop"
+    );
+    let error = view.require(&key("home/a")).unwrap_err();
+    assert_eq!(error.to_string(), "home/a not found in the cache of configmaps in bank and 1 more");
+    assert_eq!(
+        (view.in_namespace("shop").len(), view.in_namespace("home").len(), view.in_namespace("").len()),
+        (2, 0, 3)
+    );
+    let labelled = view.select(&Expression::Equal("name".into(), "a".into()).into());
+    assert_eq!(labelled.len(), 2);
+    assert!(server.requests().iter().all(|request| ["shop", "bank"].contains(&&*request.namespace)));
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-01, decision 17
+#[tokio::test(start_paused = true)]
+async fn the_members_of_a_view_are_shared_with_everyone_else() {
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+
+    let in_shop = factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    let other = factory.request::<ConfigMap>().in_namespaces(["shop", "home", "shop"]).view().unwrap();
+
+    assert!(view.informers().any(|informer| is_same(informer, &in_shop)));
+    assert!(other.informers().any(|informer| is_same(informer, &in_shop)));
+    assert_eq!(other.informers().len(), 2, "a namespace that is named twice counts once");
+    assert_eq!(factory.start(), 1, "only home is new");
+    shut_down(&factory, &leaks).await;
+}
+
+/// B13, decision 17
+#[tokio::test(start_paused = true)]
+async fn a_member_that_lists_everything_anew_changes_nothing_of_the_others() {
+    let _logs = Logs::capture();
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+    let probe = Probe::new();
+    view.add_handler(probe.clone()).unwrap();
+    probe.until("synced").await;
+    probe.take();
+
+    // All of the bank's watches break, its history is gone, and when it is listed anew it is empty.
+    server.watched("configmaps", 2).await;
+    let others = server.requests_for("configmaps").len();
+    server.inject(On::watch().of("configmaps"), Fault::status(410));
+    server.delete("configmaps", "bank/a").unwrap();
+    probe
+        .until_lines(|lines| lines.iter().any(|line| line.starts_with("D(bank/a") || line.starts_with("T(bank/a")))
+        .await;
+    for _ in 0..3 {
+        server.compact();
+        server.inject(On::list().of("configmaps").once(), Fault::Drop);
+        tokio::time::sleep(SECOND * 700).await;
+    }
+    server.heal();
+    until(|| view.status().iter().all(|status| status.problem().is_none())).await;
+
+    assert!(server.requests_for("configmaps").len() > others + 2, "they listed again and again");
+    assert_eq!(shown(&view), ["shop/a", "shop/b"]);
+    assert_eq!(probe.take().len(), 1, "nobody heard of anything but the one delete");
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
+    let server = three_namespaces();
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    let probe = Probe::new();
+    let registration = view.subscribe().named("probe of all").handler(probe.clone()).unwrap();
+    server.inject(On::any().of("configmaps").times(1), Fault::Delay(SECOND * 5));
+    factory.start();
+    tokio::time::sleep(SECOND).await;
+    assert!(!view.is_synced() && !registration.is_synced(), "one of two is not all");
+    assert!(!probe.lines().contains(&"synced".to_owned()));
+
+    registration.synced().await.unwrap();
+    assert!(view.is_synced() && registration.is_synced());
+    assert_eq!(probe.lines().last().unwrap(), "synced");
+    assert_eq!(probe.take().len(), 4);
+    assert_eq!((&*registration.name(), registration.backlog()), ("probe of all", 0));
+    assert_eq!(registration.status().delivered, 3 + 2, "each member has told of its end");
+
+    server.put("configmaps", config("bank/new")).unwrap();
+    server.delete("configmaps", "shop/a").unwrap();
+    probe.until_lines(|lines| lines.len() == 2).await;
+    assert_eq!(probe.known(), show_objects(view.list()));
+
+    registration.shut_down().await.unwrap();
+    assert!(registration.is_removed());
+    server.put("configmaps", config("bank/unheard")).unwrap();
+    settle().await;
+    assert_eq!(probe.lines().len(), 2);
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 17
+#[test]
+fn a_handler_of_a_view_is_called_by_one_member_at_a_time() {
+    without_deadlock(|| {
+        let runtime = many_threads();
+        runtime.block_on(async {
+            let namespaces: Vec<_> = (0..8).map(|number| format!("n{number}")).collect();
+            let server = server(&[]);
+            for key in namespaces.iter().flat_map(|namespace| (0..50).map(move |name| format!("{namespace}/{name}"))) {
+                server.put("configmaps", config(&key)).unwrap();
+            }
+            let factory = factory(&server);
+            let view = factory.request::<ConfigMap>().in_namespaces(namespaces).view().unwrap();
+            let (inside, calls, most) =
+                (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (counted, seen) = (Arc::clone(&calls), Arc::clone(&most));
+            let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
+                seen.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::yield_now();
+                counted.fetch_add(1, Ordering::SeqCst);
+                inside.fetch_sub(1, Ordering::SeqCst);
+            });
+            let registration = view.subscribe().blocking_handler(handler).unwrap();
+            factory.start();
+            registration.synced().await.unwrap();
+
+            assert_eq!((calls.load(Ordering::SeqCst), most.load(Ordering::SeqCst)), (400, 1));
+            factory.shutdown().await.unwrap();
+        });
+    });
+}
+
+/// Decision 17: all or none.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_one_member_refuses_follows_none() {
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+    let last = view.informers().last().unwrap().clone();
+    last.stop().await.unwrap();
+
+    let probe = Probe::new();
+    view.add_handler(probe.clone()).unwrap_err();
+    view.stream().unwrap_err();
+
+    settle().await;
+    assert!(view.informers().all(|informer| informer.status().handlers.is_empty()));
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_view_has_the_events_of_all_members_and_ends_with_them() {
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+    let probe = Probe::new();
+    let mut stream = view.subscribe().filter(|config| config.key().name() == "a").stream().unwrap();
+    loop {
+        let event = stream.next().await.unwrap();
+        probe.hear(&event);
+        if let Event::Synced = event {
+            break;
+        }
+    }
+    let mut first = probe.take();
+    first.sort();
+    assert_eq!(first, ["A(bank/a@4, initial)", "A(shop/a@2, initial)", "synced"]);
+    assert!(stream.next().now_or_never().is_none());
+    assert!(stream.registration().is_synced());
+
+    server.delete("configmaps", "bank/a").unwrap();
+    probe.hear(&stream.next().await.unwrap());
+    assert!(probe.take()[0].starts_with("D(bank/a"));
+    factory.shutdown().await.unwrap();
+    assert!(stream.next().await.is_none());
+    leaks.check();
+}
+
+/// Decisions 13 and 17
+#[tokio::test(start_paused = true)]
+async fn a_view_waits_for_writes_where_they_are() {
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+
+    let written: ConfigMap = serde_json::from_value(server.put("configmaps", config("bank/new")).unwrap()).unwrap();
+    let identity = Identity::of(&written).unwrap();
+    let seen = view.wait_for(&identity.key, &identity.version, LONG).await.unwrap();
+    assert_eq!(seen.unwrap().version(), &identity.version);
+    server.delete("configmaps", "bank/new").unwrap();
+    view.wait_until_gone(&identity, LONG).await.unwrap();
+
+    // Bookmarks bring all of them there, also the one that nothing happens to.
+    let version = ResourceVersion::new(server.version().to_string());
+    view.caught_up_to(&version, LONG * 3).await.unwrap();
+    let error = view.caught_up_to(&ResourceVersion::new("100000"), SECOND).await.unwrap_err();
+    assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
+
+    let elsewhere = Identity { key: "home/a".parse().unwrap(), ..identity };
+    let error = view.wait_for(&elsewhere.key, &elsewhere.version, LONG).await.unwrap_err();
+    assert!(error.to_string().contains("it is in none of the namespaces and clusters of the view"), "{error}");
+    assert!(matches!(view.wait_until_gone(&elsewhere, LONG).await, Err(WaitError::Elsewhere { .. })));
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn an_index_of_a_view_finds_the_objects_of_all_members() {
+    let server = three_namespaces();
+    let (factory, view, leaks) = two_namespaces(&server).await;
+    let by_name = view.add_index("name", |config: &Cached<ConfigMap>| Some(config.key().name().to_owned())).unwrap();
+
+    assert_eq!((by_name.get("a").len(), by_name.count("b"), by_name.count("c")), (2, 1, 0));
+    assert_eq!(by_name.values(), ["a".into(), "b".into()] as [Arc<str>; 2]);
+    assert_eq!(by_name.name(), "name");
+    assert_eq!(view.by_index("name", "a").unwrap().len(), 2);
+    let found = view.by_indexes([by_name.is("a"), ("namespace", "shop").into()]).unwrap();
+    assert_eq!(show_objects(found), ["shop/a@2"]);
+    view.by_index("nothing", "a").unwrap_err();
+
+    let first = view.informers().last().unwrap();
+    first.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap();
+    view.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap_err();
+    let has = |index: &str| view.informers().filter(|informer| informer.lister().index(index).is_ok()).count();
+    assert_eq!(has("taken"), 1, "all members or none");
+    shut_down(&factory, &leaks).await;
+}
+
+fn cluster(name: &str, configs: &[&str]) -> (ApiServer, SharedInformerFactory) {
+    let server = server(configs);
+    let factory = SharedInformerFactory::builder(client(&server)).of_cluster(name).build();
+    (server, factory)
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn a_view_of_clusters_has_the_objects_of_all_and_each_says_where_it_is() {
+    let ((server, east), (_, west)) = (cluster("east", &["shop/a", "shop/b"]), cluster("west", &["shop/a", "bank/a"]));
+    let leaks = Leaks::watch();
+    let west_view = west.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    let view = View::of_clusters([east.informer::<ConfigMap>().into(), west_view]).unwrap();
+    let probe = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&probe);
+    let handler = Handler::<ConfigMap>::new()
+        .on_add(move |config, _| heard.lock().unwrap().push(ClusterKey::of(config).unwrap().to_string()));
+    let registration = view.add_handler(handler).unwrap();
+    assert_eq!(view.start(), 3);
+    view.synced().await.unwrap();
+    registration.synced().await.unwrap();
+
+    let in_order = |mut keys: Vec<String>| {
+        keys.sort();
+        keys
+    };
+    let all = ["east/shop/a", "east/shop/b", "west/bank/a", "west/shop/a"];
+    assert_eq!(in_order(probe.lock().unwrap().clone()), all);
+    assert_eq!(in_order(view.list().iter().map(|config| ClusterKey::of(config).unwrap().to_string()).collect()), all);
+    let at = |cluster: &str, key: &str| ClusterKey::new(cluster, key.parse().unwrap());
+    assert_eq!(view.get(&at("west", "bank/a")).unwrap().cluster().map(|name| &**name), Some("west"));
+    assert!(view.get(&at("east", "bank/a")).is_none());
+    assert!(view.get(&at("north", "shop/a")).is_none());
+    assert_eq!(view.require(&at("west", "home/a")).unwrap_err().key.as_str(), "home/a");
+    assert_eq!(view.clusters(), ["east".into(), "west".into()] as [Arc<str>; 2]);
+    assert_eq!(view.in_namespace("shop").len(), 3);
+
+    let written: ConfigMap = serde_json::from_value(server.put("configmaps", config("shop/new")).unwrap()).unwrap();
+    let Identity { key, version, .. } = Identity::of(&written).unwrap();
+    view.wait_for(&ClusterKey::new("east", key.clone()), &version, LONG).await.unwrap().unwrap();
+    let error = view.wait_for(&ClusterKey::new("north", key.clone()), &version, LONG).await.unwrap_err();
+    assert!(matches!(error, WaitError::Elsewhere { .. }));
+    let only_east = view.cluster("east").unwrap();
+    assert_eq!(only_east.get(&key).unwrap().version(), &version);
+    only_east.caught_up_to(&version, LONG).await.unwrap();
+    assert!(view.cluster("north").is_none());
+
+    east.shutdown().await.unwrap();
+    west.shutdown().await.unwrap();
+    leaks.check();
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_out_of_reach_is_named_and_harms_no_other() {
+    let _logs = Logs::capture();
+    let ((_server, east), (server, west)) = (cluster("east", &["shop/a"]), cluster("west", &["shop/a"]));
+    let leaks = Leaks::watch();
+    server.inject(On::any(), Fault::Refuse);
+    let view = View::of_clusters([east.informer::<ConfigMap>(), west.informer::<ConfigMap>()]).unwrap();
+    view.start();
+
+    let error = view.synced_within(SECOND * 5).await.unwrap_err();
+    assert_eq!((error.informers, error.errors.len()), (2, 1));
+    assert!(error.to_string().contains("west/configmaps"), "{error}");
+    assert_eq!(shown(&view), ["shop/a"]);
+
+    server.heal();
+    view.synced().await.unwrap();
+    assert_eq!(view.len(), 2);
+    east.shutdown().await.unwrap();
+    west.shutdown().await.unwrap();
+    leaks.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_that_do_not_make_a_view_are_refused() {
+    let ((server, east), (_, also_east)) = (cluster("east", &[]), cluster("east", &[]));
+    let nameless = factory(&server);
+
+    let error = View::of_clusters([east.informer::<ConfigMap>(), also_east.informer::<ConfigMap>()]).unwrap_err();
+    assert!(matches!(&error, ViewError::SameCluster { cluster, .. } if &**cluster == "east"), "{error}");
+    let error = View::of_clusters([nameless.informer::<ConfigMap>()]).unwrap_err();
+    assert!(error.to_string().contains("name it with `of_cluster`"), "{error}");
+    let (one, other) = (nameless.informer::<ConfigMap>(), east.informer::<ConfigMap>());
+    let error = View::of_namespaces([("shop", one), ("shop", other)]).unwrap_err();
+    assert!(matches!(&error, ViewError::SameNamespace { namespace, .. } if &**namespace == "shop"), "{error}");
+    assert_eq!(View::<ConfigMap>::of_namespaces([("", nameless.informer()); 0]).unwrap_err(), ViewError::Empty);
+}
