@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use informant::Cached;
+use informant::DecodeError;
 use informant::Lazy;
+use informant::Object;
 use informant::Scanner;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
@@ -159,4 +161,45 @@ fn labels_are_read_without_decoding_the_rest() {
     assert_eq!(labels.len(), 5);
     assert!(lazy::<()>(r#"{"metadata":{"name":"a"}}"#).labels().is_empty());
     assert!(lazy::<()>(r#"{"metadata":{"labels":null,"name":"a"}}"#).labels().is_empty());
+}
+
+/// One that can be changed: on its way into a cache.
+fn incoming<K: Send + Sync + 'static>(json: &[u8]) -> Lazy<K> {
+    Lazy::decode(&Scanner::new(TypeMeta::default()).scan(json).unwrap()).unwrap()
+}
+
+#[test]
+fn an_edit_changes_the_json_the_labels_and_what_get_gives() {
+    let mut pod = incoming::<Pod>(POD);
+    let held = pod.get().unwrap();
+
+    let edit = |pod: &mut Pod| {
+        pod.status = None;
+        pod.metadata.labels.get_or_insert_default().insert("added".into(), "<yes>".into());
+    };
+    pod.edit(edit).unwrap();
+
+    let mut expected: Pod = serde_json::from_slice(POD).unwrap();
+    expected.metadata.managed_fields = None;
+    edit(&mut expected);
+    assert_eq!(*pod.get().unwrap(), expected);
+    assert!(held.status.is_some(), "what somebody holds stays as it is");
+    assert_eq!(Some(pod.labels()), expected.metadata.labels);
+    assert_eq!(pod.json(), serde_json::to_string(&expected).unwrap());
+}
+
+#[test]
+fn an_edit_that_cannot_be_changes_nothing() {
+    let mut pod = incoming::<Pod>(br#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
+    let before = pod.json().to_owned();
+
+    let error = pod.edit(|pod| pod.metadata.name = Some("other".into())).unwrap_err();
+    assert!(
+        matches!(&error, DecodeError::Transform { source, .. } if source.to_string() == "it made shop/other of it")
+    );
+    assert!(matches!(pod.edit(|pod| pod.metadata.name = None), Err(DecodeError::NoName)));
+    assert_eq!(pod.json(), before);
+
+    let mut pod = incoming::<Pod>(br#"{"metadata":{"name":"web"},"spec":{"containers":7}}"#);
+    assert!(matches!(pod.edit(|_| ()), Err(DecodeError::Field { .. })));
 }

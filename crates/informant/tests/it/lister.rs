@@ -170,6 +170,39 @@ fn without_a_namespace_index_a_namespace_is_found_by_looking_at_everything() {
     assert!(logged.contains("WARN") && logged.contains("no index by namespace"), "{logged}");
 }
 
+/// Looks at everything: what several indexes must agree with.
+fn all_that<'a>(pods: &Indexer<Lazy<Pod>>, has: impl Fn(&Cached<Lazy<Pod>>) -> bool + 'a) -> Vec<String> {
+    show_objects(pods.lister().list().into_iter().filter(|pod| has(pod)))
+}
+
+#[test]
+fn several_indexes_at_once_give_what_has_all_of_the_values() {
+    let pods = pods::<Lazy<Pod>>();
+    let by_app = pods.add_index("app", |pod: &Cached<Lazy<Pod>>| pod.labels().remove("app")).unwrap();
+    let by_letter = pods
+        .add_index("letter", |pod: &Cached<Lazy<Pod>>| pod.key().name().chars().map(String::from).collect::<Vec<_>>())
+        .unwrap();
+    let lister = pods.lister();
+    let (app, letter) =
+        (|pod: &Cached<Lazy<Pod>>| pod.labels()["app"].clone(), |pod: &Cached<Lazy<Pod>>| pod.key().name().to_owned());
+
+    let web_in_shop = lister.by_indexes([("app", "web"), ("namespace", "shop")]).unwrap();
+    assert_eq!(show_objects(web_in_shop), ["shop/web-1@", "shop/web-2@"]);
+    for (wanted, number) in [("web", '1'), ("web", 'b'), ("db", 'b'), ("db", '1'), ("none", 'b')] {
+        let expected = all_that(&pods, |pod| app(pod) == wanted && letter(pod).contains(number));
+        let text = number.to_string();
+        let found = lister.by_indexes([by_app.is(wanted), by_letter.is(text.as_str())]).unwrap();
+        assert_eq!(show_objects(found), expected);
+        let found = lister.snapshot().by_indexes([by_letter.is(text.as_str()), by_app.is(wanted)]).unwrap();
+        assert_eq!(show_objects(found), expected, "in either order");
+    }
+    let twice = lister.by_indexes([by_letter.is("b"), by_letter.is("d")]).unwrap();
+    assert_eq!(show_objects(twice), ["shop/db@"], "several values of one index");
+    assert_eq!(lister.by_indexes([by_app.is("web"); 0]).unwrap().len(), 4, "whoever wants nothing gets everything");
+    let error = lister.by_indexes([("app", "web"), ("nope", "x")]).unwrap_err();
+    assert_eq!(error.name, "nope");
+}
+
 // LI-05
 #[test]
 fn what_is_not_there_is_an_error_that_names_the_resource_and_the_object() {

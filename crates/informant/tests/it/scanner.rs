@@ -3,6 +3,7 @@
 use std::fmt;
 
 use informant::DecodeError;
+use informant::FieldPath;
 use informant::Key;
 use informant::Lazy;
 use informant::Scanner;
@@ -499,6 +500,84 @@ fn the_scan_finds_what_a_full_parse_finds() {
 
         let lazy = raw.decode::<Lazy<Pod>>().unwrap();
         assert_eq!(lazy.labels(), labels.unwrap_or_default());
+    });
+}
+
+fn fields(paths: &[&str]) -> Vec<FieldPath> {
+    paths.iter().map(|path| path.parse().unwrap()).collect()
+}
+
+/// The compact form of a pod of which these fields are cut.
+fn cut(json: &str, paths: &[&str]) -> String {
+    scanner().cut(&fields(paths)).scan(json.as_bytes()).unwrap().json().to_owned()
+}
+
+#[test]
+fn fields_are_cut_wherever_they_stand_and_nothing_else_is() {
+    let pod = |metadata: &str, rest: &str| format!(r#"{{{TYPES},"metadata":{{{metadata}"name":"web"}}{rest}}}"#);
+    let json = pod(
+        r#""annotations":{"a.b/c":"1","d":"2"},"labels":{"x":"1","y":"2"},"finalizers":["f"],"#,
+        r#","spec":{"env":1,"containers":[{"env":[1],"name":"c"},{"name":"d","env":{}},{"env":0},7]},"status":{"spec":{"env":2}}"#,
+    );
+
+    let of_metadata = cut(&json, &[r"metadata.annotations.a\.b/c", "metadata.labels.y", "metadata.finalizers"]);
+    assert!(
+        of_metadata.contains(r#""metadata":{"annotations":{"d":"2"},"labels":{"x":"1"},"name":"web"}"#),
+        "{of_metadata}"
+    );
+    let within = cut(&json, &["spec.containers.env", "status.spec"]);
+    assert!(
+        within.ends_with(r#""spec":{"env":1,"containers":[{"name":"c"},{"name":"d"},{},7]},"status":{}}"#),
+        "{within}"
+    );
+    assert!(cut(&json, &["status.spec.env.deeper", "spec.nothing", "annotations"]) == compact(&json));
+    let both = cut(&json, &["status.spec", "status", "spec", "metadata.labels", "metadata.annotations"]);
+    assert_eq!(both, pod(r#""finalizers":["f"],"#, ""));
+}
+
+#[test]
+fn what_is_cut_must_be_as_it_should_be_all_the_same() {
+    let wrong = r#"{"metadata":{"name":"web","labels":{"x":1}}}"#;
+    let mut scanner = scanner().cut(&fields(&["metadata.labels", "spec"]));
+    assert!(matches!(scanner.scan(wrong.as_bytes()), Err(DecodeError::BadMetadata { .. })));
+    let broken = r#"{"metadata":{"name":"web"},"spec":{"a":}}"#;
+    assert!(matches!(scanner.scan(broken.as_bytes()), Err(DecodeError::Syntax { .. })));
+}
+
+/// Cuts a field of a tree in the simplest way.
+fn cut_tree(tree: &mut Tree, path: &[&str]) {
+    match (tree, path) {
+        (Tree::Object(members), [name]) => members.retain(|(other, _)| other.value() != *name),
+        (Tree::Object(members), [name, rest @ ..]) => {
+            let of_name = members.iter_mut().filter(|(other, _)| other.value() == *name);
+            of_name.for_each(|(_, value)| cut_tree(value, rest));
+        }
+        (Tree::Array(items), path) => items.iter_mut().for_each(|item| cut_tree(item, path)),
+        (Tree::Plain(_) | Tree::Number(_) | Tree::Text(_) | Tree::Object(_), _) => {}
+    }
+}
+
+#[test]
+fn what_is_left_after_a_cut_is_what_it_was() {
+    let names =
+        ["metadata", "labels", "annotations", "spec", "kind", "name", "ünï", "a\"b", "managedFields", "12345678"];
+    let path = proptest::collection::vec(proptest::sample::select(names.to_vec()), 1..4);
+    let values = (pod(), any::<u64>(), proptest::collection::vec(path, 1..4));
+    random::check(3000, values, |(pod, seed, paths)| {
+        let parsed: Vec<_> = paths.iter().map(|path| (path, path.join(".").parse::<FieldPath>())).collect();
+        // Those that say who it is are refused.
+        let paths: Vec<_> = parsed.into_iter().filter_map(|(path, parsed)| Some((path, parsed.ok()?))).collect();
+        let json = written(&pod, &mut spaces(seed));
+        let mut scanner = scanner().cut(paths.iter().map(|(_, parsed)| parsed));
+        let raw = scanner.scan(json.as_bytes()).unwrap();
+
+        let mut expected = Tree::Object(pod);
+        paths.iter().for_each(|(path, _)| cut_tree(&mut expected, path));
+        let Tree::Object(expected) = expected else { unreachable!() };
+        assert_eq!(raw.json(), expected_compact(&expected));
+        let lazy = raw.decode::<Lazy<Pod>>().unwrap();
+        let labels = full_parse(lazy.json())["metadata"].get("labels").cloned().unwrap_or_default();
+        assert_eq!(lazy.labels(), serde_json::from_value::<Option<_>>(labels).unwrap().unwrap_or_default());
     });
 }
 
