@@ -16,5 +16,6 @@ mod past_bugs;
 mod random;
 mod reflector;
 mod scanner;
+mod scenarios;
 mod support;
 mod tidy;

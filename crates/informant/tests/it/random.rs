@@ -1,6 +1,7 @@
 //! Random tests that can be repeated: each run has a seed, and a failure tells it.
 
 use proptest::strategy::Strategy;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::Config;
 use proptest::test_runner::RngAlgorithm;
 use proptest::test_runner::TestError;
@@ -15,15 +16,10 @@ use proptest::test_runner::TestRunner;
 ///
 /// If the test panics on a value; the message has the smallest such value that was found, and the seed.
 pub fn check<S: Strategy>(cases: u32, values: S, test: impl Fn(S::Value)) {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("INFORMANT_SEED").unwrap_or_else(rand_seed);
     let cases = cases * u32::try_from(number("INFORMANT_CASES").unwrap_or(1)).expect("a small number");
 
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let run = TestRunner::new_with_rng(config, rng).run(&values, |value| {
+    let run = runner(cases, seed).run(&values, |value| {
         test(value);
         Ok(())
     });
@@ -35,6 +31,25 @@ pub fn check<S: Strategy>(cases: u32, values: S, test: impl Fn(S::Value)) {
         }
         Err(TestError::Abort(reason)) => panic!("{reason}\nrepeat with INFORMANT_SEED={seed}"),
     }
+}
+
+/// One random value, and the seed that gives it again: for tests that cannot be run many times.
+#[allow(dead_code, reason = "not all who include this file need it")]
+pub fn one<S: Strategy>(values: &S) -> (S::Value, u64) {
+    let seed = number("INFORMANT_SEED").unwrap_or_else(rand_seed);
+    let tree = values.new_tree(&mut runner(1, seed)).expect("a value");
+    (tree.current(), seed)
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn runner(cases: u32, seed: u64) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
 fn rand_seed() -> u64 {

@@ -1,0 +1,105 @@
+//! Where scenarios happen: some server, and namespaces of one's own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use informant::Identity;
+use informant::Key;
+use informant::SharedInformerFactory;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Listening;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::Client;
+use kube::Config;
+use kube::ResourceExt;
+use kube::api::DeleteParams;
+use kube::api::ListParams;
+use kube::api::PostParams;
+use serde_json::json;
+
+use super::forms::PodForm;
+use super::forms::Seen;
+
+/// More than anything here takes.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// A server, and a client of it.
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    /// Tells the namespaces of this scenario from those of others.
+    prefix: String,
+    /// Of the embedded one, which stops when it is dropped.
+    _listening: Option<Listening>,
+}
+
+impl Cluster {
+    pub(super) async fn start() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (url, listening) = match std::env::var("INFORMANT_TEST_SERVER") {
+            Ok(url) => (url, None),
+            Err(_) => {
+                let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await.unwrap();
+                (listening.url(), Some(listening))
+            }
+        };
+        let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("scenario-{}-{number}", std::process::id());
+        Self { client, prefix, _listening: listening }
+    }
+
+    pub(super) fn factory(&self) -> SharedInformerFactory {
+        SharedInformerFactory::new(self.client.clone())
+    }
+
+    /// A namespace that nobody else uses.
+    pub(super) async fn namespace(&self, name: &str) -> Pods {
+        let name = format!("{}-{name}", self.prefix);
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        Api::<Namespace>::all(self.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        Pods { api: Api::namespaced(self.client.clone(), &name), namespace: name }
+    }
+}
+
+/// The pods of a namespace, as a client writes them.
+pub(super) struct Pods {
+    api: Api<Pod>,
+    pub(super) namespace: String,
+}
+
+impl Pods {
+    pub(super) fn key(&self, name: &str) -> Key {
+        Key::namespaced(&self.namespace, name)
+    }
+
+    pub(super) async fn create(&self, name: &str, node: &str, app: &str) -> Identity {
+        let containers = json!([{"name": "main", "image": "web:1"}]);
+        let pod = json!({
+            "metadata": {"name": name, "labels": {"app": app}},
+            "spec": {"nodeName": node, "containers": containers},
+        });
+        let created = self.api.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        Identity::of(&created).unwrap()
+    }
+
+    pub(super) async fn label(&self, name: &str, app: &str) -> Identity {
+        let mut pod = self.api.get(name).await.unwrap();
+        pod.labels_mut().insert("app".into(), app.into());
+        Identity::of(&self.api.replace(name, &PostParams::default(), &pod).await.unwrap()).unwrap()
+    }
+
+    pub(super) async fn delete(&self, name: &str) {
+        self.api.delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
+    }
+
+    /// What the server has: the version of each pod, and what is seen of it.
+    pub(super) async fn on_server(&self) -> BTreeMap<Key, (String, Seen)> {
+        let pods = self.api.list(&ListParams::default()).await.unwrap();
+        let shown = |pod: Pod| (self.key(&pod.name_any()), (pod.resource_version().unwrap(), pod.seen()));
+        pods.into_iter().map(shown).collect()
+    }
+}

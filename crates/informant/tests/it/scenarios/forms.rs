@@ -1,0 +1,89 @@
+//! Forms of pods, and what scenarios ask of them.
+
+use std::collections::BTreeMap;
+
+use informant::Lazy;
+use informant::OfKind;
+use informant::projection;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::ResourceExt;
+use serde::Deserialize;
+
+/// What a scenario reads of a pod.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seen {
+    pub(super) node: Option<String>,
+    pub(super) app: Option<String>,
+}
+
+/// A form of pods.
+pub(super) trait PodForm: OfKind<Kind = Self::Pods> {
+    /// Pods, or what inherits their kind.
+    type Pods: Resource<DynamicType = ()>;
+
+    fn seen(&self) -> Seen;
+}
+
+/// Only what is read.
+#[derive(Deserialize)]
+pub(super) struct Projected {
+    metadata: Labels,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Labels {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+}
+
+projection!(Projected of Pod);
+
+/// Metadata as it is, and of the rest what is read.
+#[derive(Resource, Deserialize, Clone, Debug)]
+#[resource(inherit = Pod)]
+pub(super) struct Inherited {
+    metadata: ObjectMeta,
+    spec: Spec,
+}
+
+impl PodForm for Pod {
+    type Pods = Pod;
+
+    fn seen(&self) -> Seen {
+        let node = self.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        Seen { node, app: self.labels().get("app").cloned() }
+    }
+}
+
+impl PodForm for Lazy<Pod> {
+    type Pods = Pod;
+
+    fn seen(&self) -> Seen {
+        self.get().unwrap().seen()
+    }
+}
+
+impl PodForm for Projected {
+    type Pods = Pod;
+
+    fn seen(&self) -> Seen {
+        Seen { node: self.spec.node_name.clone(), app: self.metadata.labels.get("app").cloned() }
+    }
+}
+
+impl PodForm for Inherited {
+    type Pods = Inherited;
+
+    fn seen(&self) -> Seen {
+        Seen { node: self.spec.node_name.clone(), app: self.labels().get("app").cloned() }
+    }
+}

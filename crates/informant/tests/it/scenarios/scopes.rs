@@ -1,0 +1,84 @@
+//! Some of the pods: of namespaces, with labels, on a node.
+
+use informant::View;
+
+use super::cluster::Cluster;
+use super::cluster::LONG;
+use super::forms::PodForm;
+use super::lives::in_cache;
+use crate::informer::support::Probe;
+
+super::for_every_form!(
+    what_enters_a_selector_is_added_and_what_leaves_it_deleted,
+    the_pods_of_a_node_are_had_by_a_field,
+    several_namespaces_are_one_view,
+);
+
+/// FA-04
+async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>() {
+    let cluster = Cluster::start().await;
+    let pods = cluster.namespace("shop").await;
+    pods.create("a", "n1", "web").await;
+    pods.create("b", "n1", "db").await;
+    let factory = cluster.factory();
+    let informer = factory.request::<F>().in_namespace(&pods.namespace).with_labels("app=web").informer().unwrap();
+    let probe = Probe::new();
+    informer.add_handler(probe.clone()).unwrap();
+    factory.start();
+    probe.until("synced").await;
+    assert_eq!(informer.lister().keys(), [pods.key("a")]);
+    probe.take();
+
+    let entered = pods.label("b", "web").await;
+    probe.until(&format!("A({}@{})", entered.key, entered.version)).await;
+    pods.label("a", "db").await;
+    probe.until_lines(|lines| lines.last().is_some_and(|line| line.starts_with(&format!("D({}", pods.key("a"))))).await;
+    assert_eq!(informer.lister().keys(), [pods.key("b")]);
+    factory.shutdown().await.unwrap();
+}
+
+/// FA-04
+async fn the_pods_of_a_node_are_had_by_a_field<F: PodForm>() {
+    let cluster = Cluster::start().await;
+    let pods = cluster.namespace("shop").await;
+    pods.create("a", "n1", "web").await;
+    let factory = cluster.factory();
+    let request = || factory.request::<F>().in_namespace(&pods.namespace);
+    let on_node = request().with_fields("spec.nodeName=n2").informer().unwrap();
+    factory.start();
+    factory.synced().await.unwrap();
+    assert!(on_node.lister().is_empty());
+
+    let created = pods.create("b", "n2", "web").await;
+    on_node.wait_for(&created.key, &created.version, LONG).await.unwrap().unwrap();
+    assert_eq!(on_node.lister().len(), 1);
+    factory.shutdown().await.unwrap();
+}
+
+/// Decision 17
+async fn several_namespaces_are_one_view<F: PodForm>() {
+    let cluster = Cluster::start().await;
+    let (shop, bank, home) =
+        (cluster.namespace("shop").await, cluster.namespace("bank").await, cluster.namespace("home").await);
+    shop.create("a", "n1", "web").await;
+    home.create("a", "n1", "web").await;
+    let factory = cluster.factory();
+    let view: View<F> = factory.request().in_namespaces([&*shop.namespace, &*bank.namespace]).view().unwrap();
+    let probe = Probe::new();
+    view.add_handler(probe.clone()).unwrap();
+    factory.start();
+    view.synced_within(LONG).await.unwrap();
+    probe.until("synced").await;
+    assert_eq!(view.len(), 1);
+
+    let created = bank.create("a", "n2", "db").await;
+    view.wait_for(&created.key, &created.version, LONG).await.unwrap().unwrap();
+    probe.until(&format!("A({}@{})", created.key, created.version)).await;
+    assert_eq!(view.get(&bank.key("a")).unwrap().seen().node.as_deref(), Some("n2"));
+    assert!(view.get(&home.key("a")).is_none());
+    for (pods, informer) in [(&bank, 0), (&shop, 1)] {
+        let informer = view.informers().nth(informer).unwrap();
+        assert_eq!(in_cache(&informer.lister()), pods.on_server().await);
+    }
+    factory.shutdown().await.unwrap();
+}
