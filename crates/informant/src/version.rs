@@ -72,6 +72,12 @@ impl ResourceVersion {
     }
 }
 
+impl From<String> for ResourceVersion {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
 impl From<&str> for ResourceVersion {
     fn from(text: &str) -> Self {
         Self::new(text)

@@ -1,0 +1,52 @@
+//! Indexes of one's own: pods by node, by what they run, and by both at once, without looking at all of them.
+//!
+//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
+#![allow(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::error::Error;
+
+use informant::Cached;
+use informant::SharedInformerFactory;
+use informant_apiserver::ApiServer;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::new();
+    for number in 0..1000 {
+        let (node, image) = (format!("node-{}", number % 10), format!("app-{}:1", number % 7));
+        server.put(
+            "pods",
+            json!({
+                "metadata": {"namespace": "shop", "name": format!("pod-{number}")},
+                "spec": {"nodeName": node, "containers": [{"name": "main", "image": image}, {"name": "proxy", "image": "proxy:3"}]},
+            }),
+        )?;
+    }
+    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+    let pods = factory.informer::<Pod>();
+
+    // A value or none.
+    let by_node = pods.add_index("node", |pod: &Cached<Pod>| pod.spec.as_ref()?.node_name.clone())?;
+    factory.start();
+    factory.synced().await?;
+    // Any number of values; and while it runs, too.
+    let by_image = pods.add_index("image", |pod: &Cached<Pod>| {
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        containers.filter_map(|container| container.image.clone()).collect::<Vec<_>>()
+    })?;
+
+    println!("on node-3: {} pods", by_node.count("node-3"));
+    println!("with proxy:3: {} pods", by_image.count("proxy:3"));
+    let both = pods.lister().by_indexes([by_node.is("node-3"), by_image.is("app-2:1")])?;
+    let mut names: Vec<_> = both.iter().map(|pod| pod.name_any()).collect();
+    names.sort();
+    println!("app-2:1 on node-3: {names:?}");
+
+    let expected = (0..1000).filter(|number| number % 10 == 3 && number % 7 == 2).count();
+    assert_eq!(names.len(), expected);
+    factory.shutdown().await?;
+    Ok(())
+}

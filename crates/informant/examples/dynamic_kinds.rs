@@ -1,0 +1,55 @@
+//! Kinds that the program does not know: found by discovery, followed as dynamic objects, and back when they come back.
+//!
+//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
+#![allow(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use informant::Handler;
+use informant::SharedInformerFactory;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Kind;
+use kube::core::DynamicObject;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::new();
+    let widgets = || Kind::new("example.com", "v1", "Widget", "widgets");
+    server.register(widgets());
+    server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w1"}, "spec": {"size": 3}}))?;
+    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+
+    // What is not there is said at once.
+    let unknown = factory.discover::<DynamicObject>("example.com", "Gadget").await;
+    println!("{}", unknown.err().ok_or("there are no gadgets")?);
+
+    let informer = factory.discover::<DynamicObject>("example.com", "Widget").await?.informer()?;
+    informer.add_handler(
+        Handler::<DynamicObject>::new()
+            .on_add(|widget, _| println!("+ {} of size {}", widget.key(), widget.data["spec"]["size"]))
+            .on_delete(|widget| println!("- {widget:?}")),
+    )?;
+    factory.start();
+    factory.synced().await?;
+
+    // The kind is deleted: its objects are gone, and somebody can see why.
+    server.remove_kind("widgets.example.com");
+    until(|| informer.lister().is_empty()).await;
+    factory.problems().iter().for_each(|problem| println!("{problem}"));
+
+    // And when it is there again, so are they.
+    server.register(widgets());
+    server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w2"}, "spec": {"size": 5}}))?;
+    until(|| informer.lister().len() == 1 && factory.problems().is_empty()).await;
+    println!("{:?}", informer.lister().keys());
+    factory.shutdown().await?;
+    Ok(())
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,53 @@
+//! The first informer: ask a factory for a kind, add a handler, start, wait, read, stop.
+//!
+//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
+#![allow(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use informant::Handler;
+use informant::Identity;
+use informant::SharedInformerFactory;
+use informant_apiserver::ApiServer;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::new();
+    server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}, "data": {"open": "9-17"}}))?;
+    let client = kube::Client::new(server.service(), "default");
+
+    let factory = SharedInformerFactory::new(client.clone());
+    let configs = factory.informer::<ConfigMap>();
+    let printer = configs.add_handler(
+        Handler::<ConfigMap>::new()
+            .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
+            .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+            .on_delete(|config| println!("- {}", config.key())),
+    )?;
+
+    // Nothing was asked of the server so far.
+    factory.start();
+    factory.synced().await?;
+    printer.synced().await?;
+    println!("{} config maps are cached", configs.lister().len());
+
+    // Somebody changes something; the cache can be waited for.
+    let api = Api::<ConfigMap>::namespaced(client, "shop");
+    let mut hours = api.get("hours").await?;
+    hours.data.get_or_insert_default().insert("open".into(), "7-15".into());
+    let Identity { key, version, .. } = Identity::of(&api.replace("hours", &Default::default(), &hours).await?)?;
+    let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
+    println!("the cache says {:?}", cached.as_ref().and_then(|config| config.data.as_ref()));
+
+    // What was changed is told before that is asked for; then nothing is left running.
+    api.delete("hours", &Default::default()).await?;
+    while !configs.lister().is_empty() || printer.backlog() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    factory.shutdown().await?;
+    Ok(())
+}

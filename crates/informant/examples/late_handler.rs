@@ -1,0 +1,74 @@
+//! A handler that comes late: it hears of everything that is there then, and of everything after that, exactly once.
+//!
+//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
+#![allow(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Deleted;
+use informant::EventHandler;
+use informant::Key;
+use informant::Lazy;
+use informant::Origin;
+use informant::SharedInformerFactory;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Load;
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+
+/// Knows which pods there are, by what it was told.
+#[derive(Default)]
+struct Census {
+    pods: Mutex<BTreeSet<Key>>,
+}
+
+impl EventHandler<Lazy<Pod>> for Census {
+    fn on_add(&self, pod: &Arc<Cached<Lazy<Pod>>>, _: Origin) {
+        assert!(self.pods.lock().insert(pod.key().clone()), "nothing is added twice");
+    }
+
+    fn on_delete(&self, pod: &Deleted<Lazy<Pod>>) {
+        assert!(self.pods.lock().remove(pod.key()), "what is deleted was there");
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::builder().seed(1).build();
+    let mut load = Load::of("pods", 500).seed(1).fill(&server).await?;
+    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+    let pods = factory.informer::<Lazy<Pod>>();
+    factory.start();
+    factory.synced().await?;
+
+    // While pods come and go, one handler after the other joins.
+    let churn = tokio::spawn(async move { load.churn(2000.0, 2000).await.map(drop) });
+    let mut handlers = Vec::new();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let census = Arc::new(Census::default());
+        let registration = pods.add_handler(Arc::clone(&census))?;
+        registration.synced().await?;
+        println!("joined with {} pods", census.pods.lock().len());
+        handlers.push(census);
+    }
+    churn.await??;
+
+    let expected: BTreeSet<Key> = server.list("pods")?.iter().map(key).collect();
+    let agree = || handlers.iter().all(|census| *census.pods.lock() == expected);
+    while !agree() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!("all of them know the {} pods of the server", expected.len());
+    factory.shutdown().await?;
+    Ok(())
+}
+
+fn key(pod: &serde_json::Value) -> Key {
+    let text = |name: &str| pod["metadata"][name].as_str().unwrap_or_default();
+    Key::namespaced(text("namespace"), text("name"))
+}

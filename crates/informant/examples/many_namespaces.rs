@@ -1,0 +1,52 @@
+//! Some namespaces of some clusters: each has an informer of its own, and a view shows them as one.
+//!
+//! The servers are embedded ones; with clusters, each client would have a configuration of its own.
+#![allow(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::error::Error;
+
+use informant::ClusterKey;
+use informant::Handler;
+use informant::SharedInformerFactory;
+use informant::View;
+use informant_apiserver::ApiServer;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (east, west) = (cluster("east")?, cluster("west")?);
+    // Of each cluster two namespaces of three: two lists, two watches; nothing else is asked for.
+    let of_cluster =
+        |factory: &SharedInformerFactory| factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view();
+    let configs = View::of_clusters([of_cluster(&east)?, of_cluster(&west)?])?;
+    let handler = Handler::<ConfigMap>::new()
+        .on_add(|config, _| println!("+ {} of {}", config.key(), config.cluster().map_or("nowhere", |name| name)))
+        .on_synced(|| println!("that was all"));
+    let registration = configs.add_handler(handler)?;
+
+    east.start();
+    west.start();
+    configs.synced().await?;
+    registration.synced().await?;
+
+    let hours = configs.require(&ClusterKey::new("west", "shop/hours".parse()?))?;
+    println!("west opens at {:?}", hours.data.as_ref().and_then(|data| data.get("open")));
+    println!("{} config maps, of which {} in shops", configs.len(), configs.in_namespace("shop").len());
+    assert_eq!((configs.len(), configs.in_namespace("shop").len(), configs.in_namespace("home").len()), (4, 2, 0));
+    assert_eq!(configs.cluster("east").map(|east| east.len()), Some(2));
+    east.shutdown().await?;
+    west.shutdown().await?;
+    Ok(())
+}
+
+/// A cluster with a config map in each of three namespaces.
+fn cluster(name: &str) -> Result<SharedInformerFactory, Box<dyn Error>> {
+    let server = ApiServer::new();
+    for namespace in ["shop", "bank", "home"] {
+        let data = json!({"open": if name == "east" { "9-17" } else { "7-15" }});
+        server.put("configmaps", json!({"metadata": {"namespace": namespace, "name": "hours"}, "data": data}))?;
+    }
+    let client = kube::Client::new(server.service(), "default");
+    Ok(SharedInformerFactory::builder(client).of_cluster(name).build())
+}
