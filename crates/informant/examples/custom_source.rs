@@ -32,10 +32,13 @@ struct Stock {
     shelf: &'static str,
 }
 
-/// All that ever happened in the shop, in order: after the n-th entry it is at version n. `None` is sold out.
+/// What there is of something now; `None` is sold out.
+type Entry = (&'static str, Option<Stock>);
+
+/// All that ever happened in the shop, in order: after the n-th entry it is at version n.
 #[derive(Clone, Default)]
 struct Shop {
-    ledger: Arc<Mutex<Vec<(&'static str, Option<Stock>)>>>,
+    ledger: Arc<Mutex<Vec<Entry>>>,
     length: watch::Sender<usize>,
 }
 

@@ -257,22 +257,22 @@ impl SharedInformerFactory {
     }
 
     /// Finds the informer that somebody asks for, or makes it.
-    fn ask<O: Object>(&self, key: InformerKey, source: KubeSource) -> SharedInformer<O> {
+    fn ask<O: Object>(&self, key: &InformerKey, source: KubeSource) -> SharedInformer<O> {
         let Shared { settings, registry, .. } = &*self.shared;
         let (found, ended) = {
             let mut registry = registry.lock();
             let ended = registry.sweep();
-            (registry.find(&key), ended)
+            (registry.find(key), ended)
         };
         // Caches of those that have stopped.
         drop(ended);
         if let Some(found) = found {
             return found;
         }
-        let streaming = registry.lock().streaming(&key);
+        let streaming = registry.lock().streaming(key);
         // Users' code may be in this, so nothing is locked; somebody else may be faster.
-        let builder = settings.builder::<O>(source, &key, streaming);
-        let asked = registry.lock().find_or_insert(&key, builder);
+        let builder = settings.builder::<O>(source, key, streaming);
+        let asked = registry.lock().find_or_insert(key, builder);
         match asked {
             Asked::Found { informer, unused } => {
                 drop(unused);

@@ -55,7 +55,7 @@ pub(super) struct Registry {
 /// What came of a request. What is not used is given back, to be dropped without the lock.
 pub(super) enum Asked<O: Send + Sync + 'static> {
     /// Somebody else was faster.
-    Found { informer: SharedInformer<O>, unused: InformerBuilder<O, KubeSource> },
+    Found { informer: SharedInformer<O>, unused: Box<InformerBuilder<O, KubeSource>> },
     Made {
         informer: SharedInformer<O>,
         /// Another form in which the same objects are cached, if that is to be told.
@@ -128,7 +128,7 @@ impl Registry {
         builder: InformerBuilder<O, KubeSource>,
     ) -> Asked<O> {
         if let Some(informer) = self.find(key) {
-            return Asked::Found { informer, unused: builder };
+            return Asked::Found { informer, unused: Box::new(builder) };
         }
         let informer = builder.name_if_unnamed(|name| self.unique(name, key)).build();
         if self.is_shut_down {

@@ -206,7 +206,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
             scope: Scope { namespace, ..self.scope.clone() },
             form: Form::of::<O>(self.is_metadata_only),
         };
-        self.factory.ask(key, source)
+        self.factory.ask(&key, source)
     }
 }
 

@@ -142,7 +142,7 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
         Ok(EventStream::new(joined, registration))
     }
 
-    fn add_as(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
+    pub(crate) fn add_as(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
         let name = handler.name().into();
         let (_, registration) = self.join(name, |listener| Some(Work::new(listener, handler, place)))?;
         Ok(registration)

@@ -13,8 +13,10 @@ use crate::EventHandler;
 use crate::EventStream;
 use crate::Origin;
 use crate::Registration;
+use crate::SharedInformer;
 use crate::informer::AddHandlerError;
 use crate::informer::Subscribe;
+use crate::subscribers::Place;
 
 impl<O: Send + Sync + 'static, A> View<O, A> {
     /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
@@ -51,7 +53,7 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then it follows none.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.handler_by(handler, |member, handler| member.handler(handler))
+        self.add_to_all(handler, Place::Task)
     }
 
     /// Has a handler follow all members, which may block: each member calls it in a thread of its own, one at a time.
@@ -60,7 +62,7 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then it follows none.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.handler_by(handler, |member, handler| member.blocking_handler(handler))
+        self.add_to_all(handler, Place::Thread)
     }
 
     /// Events of all members for whoever asks for them.
@@ -70,21 +72,17 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     /// When a member has stopped, or inside one of its index functions.
     pub fn stream(self) -> Result<ViewStream<O>, AddHandlerError> {
         // If one refuses, the streams of the others are dropped, and hear no more.
-        let streams = self.members().map(|member| member.stream()).collect::<Result<Vec<_>, _>>()?;
+        let streams = self.members().map(Subscribe::<O, SharedInformer<O>>::stream).collect::<Result<Vec<_>, _>>()?;
         let parts = streams.iter().map(EventStream::registration).cloned().collect();
         Ok(ViewStream::new(streams, Registration::together(Arc::clone(&self.target.name), parts)))
     }
 
-    fn handler_by<H: EventHandler<O>>(
-        self,
-        handler: H,
-        follow: impl Fn(Subscribe<'_, O>, Arc<OneAtATime<H>>) -> Result<Registration, AddHandlerError>,
-    ) -> Result<Registration, AddHandlerError> {
+    fn add_to_all(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
         let unsynced = self.target.informers().len();
         let shared = Arc::new(OneAtATime { handler, turn: Mutex::new(Unsynced { members: unsynced }) });
         let mut parts = Vec::with_capacity(unsynced);
         for member in self.members() {
-            match follow(member, Arc::clone(&shared)) {
+            match member.add_as(Arc::clone(&shared), place) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
                     parts.iter().for_each(Registration::remove);

@@ -10,6 +10,7 @@ use super::Address;
 use super::View;
 use crate::Cached;
 use crate::Labelled;
+use crate::SharedInformer;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexValue;
@@ -39,7 +40,7 @@ impl<O: Send + Sync + 'static, A: Address> View<O, A> {
 
 impl<O: Send + Sync + 'static, A> View<O, A> {
     fn listers(&self) -> impl Iterator<Item = Lister<O>> {
-        self.informers().map(|informer| informer.lister())
+        self.informers().map(SharedInformer::lister)
     }
 
     /// All objects.
@@ -120,7 +121,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
             return Err(DuplicateIndex { name: name.into() });
         }
         let values = Arc::new(values);
-        let add = |informer: &crate::SharedInformer<O>| {
+        let add = |informer: &SharedInformer<O>| {
             let values = Arc::clone(&values);
             informer.add_index(name, move |object: &Cached<O>| values(object))
         };

@@ -11,6 +11,7 @@ use crate::Cached;
 use crate::Identity;
 use crate::Key;
 use crate::ResourceVersion;
+use crate::SharedInformer;
 use crate::informer;
 use crate::informer::AnyInformer;
 use crate::informer::Awaited;
@@ -25,7 +26,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
 
     /// Whether all members are synced. Once true, it stays.
     pub fn is_synced(&self) -> bool {
-        self.informers().all(|informer| informer.is_synced())
+        self.informers().all(SharedInformer::is_synced)
     }
 
     /// Waits until [`is_synced`](Self::is_synced).
@@ -50,7 +51,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
 
     /// How each member is doing.
     pub fn status(&self) -> Vec<InformerStatus> {
-        self.informers().map(|informer| informer.status()).collect()
+        self.informers().map(SharedInformer::status).collect()
     }
 }
 
