@@ -387,5 +387,5 @@ async fn informers_that_do_not_make_a_view_are_refused() {
     let (one, other) = (nameless.informer::<ConfigMap>(), east.informer::<ConfigMap>());
     let error = View::of_namespaces([("shop", one), ("shop", other)]).unwrap_err();
     assert!(matches!(&error, ViewError::SameNamespace { namespace, .. } if &**namespace == "shop"), "{error}");
-    assert_eq!(View::<ConfigMap>::of_namespaces([("", nameless.informer()); 0]).unwrap_err(), ViewError::Empty);
+    assert_eq!(View::<ConfigMap>::of_namespaces(Vec::<(&str, _)>::new()).unwrap_err(), ViewError::Empty);
 }

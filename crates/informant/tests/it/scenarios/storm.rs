@@ -20,6 +20,7 @@ const APPS: [&str; 4] = ["web", "db", "api", "cache"];
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
 /// P1, P2, P4, P6
+#[expect(clippy::print_stderr, reason = "shown if it fails")]
 async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server<F: PodForm>() {
     let steps = proptest::collection::vec((0..12_usize, 0..APPS.len(), 0..NODES.len(), 0..4_u32), 150);
     let (steps, seed) = random::one(&steps);
