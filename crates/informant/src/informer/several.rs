@@ -80,14 +80,22 @@ impl<O: Send + Sync + 'static> AnyInformer for SharedInformer<O> {
     }
 }
 
+/// How long others may take to fail as well, so that somebody who mends one thing after the other need not try each time.
+const TOGETHER: Duration = Duration::from_millis(250);
+
 /// Waits until all are synced, or one of them will not be.
 pub(crate) async fn synced(informers: &[&dyn AnyInformer]) -> Result<(), SyncErrors> {
     let mut waiting: FuturesUnordered<_> = informers.iter().map(|informer| informer.synced()).collect();
     while let Some(outcome) = waiting.next().await {
         let Err(error) = outcome else { continue };
-        // Those that have failed by now are told together.
-        let others = std::iter::from_fn(|| waiting.next().now_or_never().flatten()).filter_map(Result::err);
-        let mut errors: Vec<_> = std::iter::once(error).chain(others).collect();
+        let mut errors = vec![error];
+        let others = async {
+            while let Some(outcome) = waiting.next().await {
+                errors.extend(outcome.err());
+            }
+        };
+        // If it takes longer, some go on.
+        let _ = timeout(TOGETHER, others).await;
         errors.sort_by(|one, other| one.informer().cmp(other.informer()));
         return Err(SyncErrors { informers: informers.len(), errors });
     }

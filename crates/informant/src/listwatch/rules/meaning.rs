@@ -58,13 +58,13 @@ impl ListWatchError {
     /// Whether the server is there and may well answer a little later, although nobody does anything about it.
     pub fn may_pass(&self) -> bool {
         match self.source.meaning() {
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::WentBack
-            | Meaning::Overloaded
-            | Meaning::Trouble
-            | Meaning::Unsupported => true,
-            Meaning::Refused | Meaning::Lost | Meaning::Garbled | Meaning::NotFound | Meaning::Other => false,
+            Meaning::Expired | Meaning::TooLarge | Meaning::WentBack | Meaning::Overloaded | Meaning::Trouble => true,
+            Meaning::Refused
+            | Meaning::Lost
+            | Meaning::Garbled
+            | Meaning::NotFound
+            | Meaning::Unsupported
+            | Meaning::Other => false,
         }
     }
 
@@ -74,7 +74,9 @@ impl ListWatchError {
             (_, Some(401)) => Some("are the client's credentials valid?"),
             (_, Some(403)) => Some("grant the client's user `list` and `watch` on it"),
             (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version?"),
+            (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
             (Meaning::Refused, _) => Some("is the server running, and is its address right?"),
+            (Meaning::Lost, _) => Some("can the server be reached?"),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::Config;
 use tokio::time::Instant;
@@ -99,6 +100,37 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
     server.heal();
     waiting.await.unwrap();
     assert!(configs.is_synced() && factory.problems().is_empty());
+    shut_down(&factory, &leaks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_fail_are_named_at_once_each_with_its_reason() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = fails_fast(client(&server));
+    let leaks = Leaks::watch();
+    server.inject(On::any().of("nodes"), Fault::status(401));
+    server.inject(On::any().of("secrets"), Fault::status(403));
+    factory.informer::<ConfigMap>();
+    factory.informer::<Node>();
+    factory.informer::<Secret>();
+    factory.request::<ConfigMap>().with_labels("not a selector").informer().unwrap();
+    factory.dynamic(&widget_resource());
+    factory.start();
+
+    let error = factory.synced().await.unwrap_err();
+    let failed: Vec<_> = error.errors.iter().map(|error| error.informer().to_string()).collect();
+    assert_eq!(failed, ["configmaps with not a selector", "nodes", "secrets", "widgets.example.com"]);
+    let message = error.to_string();
+    assert!(message.starts_with("4 of 5 informers are not synced: "), "{message}");
+    for advice in [
+        "are its label and field selectors right?",
+        "are the client's credentials valid?",
+        "grant the client's user `list` and `watch` on it",
+        "is this kind installed in the cluster, in this version?",
+    ] {
+        assert!(message.contains(advice), "{message}");
+    }
     shut_down(&factory, &leaks).await;
 }
 
