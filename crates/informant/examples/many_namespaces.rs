@@ -32,8 +32,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let hours = configs.require(&ClusterKey::new("west", "shop/hours".parse()?))?;
     println!("west opens at {:?}", hours.data.as_ref().and_then(|data| data.get("open")));
-    println!("{} config maps, of which {} in shops", configs.len(), configs.in_namespace("shop").len());
-    assert_eq!((configs.len(), configs.in_namespace("shop").len(), configs.in_namespace("home").len()), (4, 2, 0));
+    println!("{} config maps, of which {} in shops", configs.len(), configs.list_in("shop").len());
+    assert_eq!((configs.len(), configs.list_in("shop").len(), configs.list_in("home").len()), (4, 2, 0));
     assert_eq!(configs.cluster("east").map(|east| east.len()), Some(2));
     east.shutdown().await?;
     west.shutdown().await?;

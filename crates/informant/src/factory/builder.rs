@@ -20,6 +20,9 @@ use crate::OfKind;
 use crate::SharedInformer;
 use crate::informer::InformerBuilder;
 use crate::listwatch::KubeSource;
+use crate::listwatch::ListWatch;
+use crate::listwatch::ListWatchError;
+use crate::listwatch::Quarantined;
 use crate::listwatch::ScopeError;
 use crate::listwatch::StreamingSupport;
 
@@ -27,19 +30,20 @@ use crate::listwatch::StreamingSupport;
 ///
 /// ```
 /// use std::time::Duration;
-/// use informant::{Lazy, SharedInformerFactory};
+/// use informant::{FieldPath, Lazy, SharedInformerFactory};
 /// use k8s_openapi::api::core::v1::{Node, Pod};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = informant_apiserver::ApiServer::new();
 /// # let client = kube::Client::new(server.service(), "default");
+/// let images: FieldPath = "status.images".parse()?;
 /// let factory = SharedInformerFactory::builder(client)
 ///     // For all kinds:
 ///     .resync_every(Duration::from_secs(600))
 ///     .cut([r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?])
 ///     // And for some of them:
-///     .configure::<Node>(|nodes| nodes.resync_every(Duration::ZERO).cut(["status.images".parse().expect("a field")]))
+///     .configure::<Node>(move |nodes| nodes.resync_every(Duration::ZERO).cut([images.clone()]))
 ///     .configure::<Lazy<Pod>>(|pods| pods.in_order().transform(|pod| pod.edit(|pod| pod.status = None)))
 ///     .build();
 /// # Ok(())
@@ -61,6 +65,8 @@ pub(super) struct Settings {
     cut: Vec<FieldPath>,
     never_streams: bool,
     fails_fast: bool,
+    on_error: Option<Arc<dyn Fn(&ListWatchError) + Send + Sync>>,
+    on_quarantine: Option<Arc<dyn Fn(&str, &Quarantined) + Send + Sync>>,
     /// What holds for one kind in one form: a [`Configure`] of that form.
     by_kind: HashMap<(KindId, TypeId), Box<dyn Any + Send + Sync>>,
 }
@@ -124,14 +130,32 @@ impl FactoryBuilder {
     }
 
     /// Has [`synced`](SharedInformerFactory::synced) err as soon as a list fails so that waiting will not help: no permission, no
-    /// such kind, nobody there. The informers go on trying all the same. Default: it waits until all succeed.
+    /// such kind, nobody there; see [`ListWatchError::may_pass`]. The informers go on trying all the same. Default: it waits until all
+    /// succeed.
+    ///
+    /// It is not for handlers: [`Registration::synced`](crate::Registration::synced) waits until the handler is told, or the informer
+    /// stopped. So wait for the factory first.
     pub fn fail_fast(mut self) -> Self {
         self.settings.fails_fast = true;
         self
     }
 
+    /// Hears of lists and watches that fail, of every kind that is not configured otherwise; see
+    /// [`InformerBuilder::on_error`]. Default: they are logged.
+    pub fn on_error(mut self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
+        self.settings.on_error = Some(Arc::new(hear));
+        self
+    }
+
+    /// Hears of objects that cannot be read, of every kind that is not configured otherwise, and what the kind is called; see
+    /// [`InformerBuilder::on_quarantine`]. Default: they are logged.
+    pub fn on_quarantine(mut self, hear: impl Fn(&str, &Quarantined) + Send + Sync + 'static) -> Self {
+        self.settings.on_quarantine = Some(Arc::new(hear));
+        self
+    }
+
     /// Settings of the informers of one kind in one form, of every scope: a transform, a resync period, a queue. They come after
-    /// those of the factory. The last ones that are given count.
+    /// those of the factory, and after those that were given before.
     ///
     /// `settings` is called once for each informer that is made, and perhaps once more if several ask for it at the same time.
     pub fn configure<O: OfKind>(
@@ -147,8 +171,13 @@ impl FactoryBuilder {
         resource: &ApiResource,
         settings: impl Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync + 'static,
     ) -> Self {
-        let settings: Configure<O> = Box::new(settings);
-        self.settings.by_kind.insert((KindId::of(resource), TypeId::of::<O>()), Box::new(settings));
+        let key = (KindId::of(resource), TypeId::of::<O>());
+        let before = self.settings.by_kind.remove(&key).and_then(|before| before.downcast::<Configure<O>>().ok());
+        let settings: Configure<O> = match before {
+            Some(before) => Box::new(move |builder| settings(before(builder))),
+            None => Box::new(settings),
+        };
+        self.settings.by_kind.insert(key, Box::new(settings));
         self
     }
 
@@ -166,6 +195,7 @@ impl Settings {
         key: &InformerKey,
         streaming: StreamingSupport,
     ) -> InformerBuilder<O, KubeSource> {
+        let kind = ListWatch::<O>::name(&source);
         let mut builder = SharedInformer::<O>::builder(source).cut(self.cut.iter().cloned());
         builder = builder.reflector(|reflector| match self.never_streams {
             true => reflector.without_streaming(),
@@ -177,17 +207,17 @@ impl Settings {
         if self.fails_fast {
             builder = builder.fail_fast();
         }
+        if let Some(hear) = self.on_error.clone() {
+            builder = builder.on_error(move |error| hear(error));
+        }
+        if let Some(hear) = self.on_quarantine.clone() {
+            builder = builder.on_quarantine(move |object| hear(&kind, object));
+        }
         let configure = self.by_kind.get(&(key.kind.clone(), TypeId::of::<O>()));
         match configure.and_then(|configure| configure.downcast_ref::<Configure<O>>()) {
             Some(configure) => configure(builder),
             None => builder,
         }
-    }
-}
-
-impl KindId {
-    pub(super) fn of(resource: &ApiResource) -> Self {
-        Self { api_version: resource.api_version.clone(), plural: resource.plural.clone() }
     }
 }
 

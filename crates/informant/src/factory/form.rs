@@ -1,19 +1,29 @@
-//! The form of an object, as it is told to people.
+//! The type in which objects are held: a part of what makes two requests the same; and what it is called.
 
 use std::any::TypeId;
 use std::any::type_name;
 
-/// How objects are held: their type, and whether all of it is asked for.
+use kube::core::DynamicObject;
+use kube::core::PartialObjectMeta;
+
+use crate::Lazy;
+
+/// In which type objects are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
     type_id: TypeId,
     type_name: &'static str,
-    is_metadata_only: bool,
 }
 
 impl Form {
-    pub(super) fn of<O: 'static>(is_metadata_only: bool) -> Self {
-        Self { type_id: TypeId::of::<O>(), type_name: type_name::<O>(), is_metadata_only }
+    pub(super) fn of<O: 'static>() -> Self {
+        Self { type_id: TypeId::of::<O>(), type_name: type_name::<O>() }
+    }
+
+    /// Whether it has nothing but metadata, of kinds that are known at run time: then nothing else is asked for.
+    pub(super) fn is_of_metadata(&self) -> bool {
+        let metadata = TypeId::of::<PartialObjectMeta<DynamicObject>>();
+        [metadata, TypeId::of::<Lazy<PartialObjectMeta<DynamicObject>>>()].contains(&self.type_id)
     }
 
     /// The name of its type, without paths: `Lazy<Pod>`.
@@ -37,11 +47,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::Lazy;
 
     #[test]
     fn the_name_of_a_form_has_no_paths() {
-        assert_eq!(Form::of::<Lazy<String>>(false).name(), "Lazy<String>");
-        assert_eq!(Form::of::<BTreeMap<u8, (Form, &'static str)>>(false).name(), "BTreeMap<u8, (Form, &str)>");
+        assert_eq!(Form::of::<Lazy<String>>().name(), "Lazy<String>");
+        assert_eq!(Form::of::<BTreeMap<u8, (Form, &'static str)>>().name(), "BTreeMap<u8, (Form, &str)>");
     }
 }

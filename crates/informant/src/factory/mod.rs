@@ -25,6 +25,7 @@ use tracing::warn;
 use self::builder::Settings;
 use self::registry::Asked;
 use self::registry::InformerKey;
+use self::registry::Looked;
 use self::registry::Registry;
 use crate::Object;
 use crate::OfKind;
@@ -93,7 +94,7 @@ pub struct SharedInformerFactory {
 struct Shared {
     client: Client,
     settings: Settings,
-    /// Never held while anything of the user's runs, or is dropped.
+    /// Never held while anything of the user's runs, or is dropped; but for a recorder of figures, who is asked for new ones.
     registry: Mutex<Registry>,
 }
 
@@ -124,8 +125,10 @@ impl SharedInformerFactory {
         self.request::<O>().of_default_scope()
     }
 
-    /// The informer of a kind that is known at run time, whether the server has it or not, as
-    /// [`informer`](Self::informer).
+    /// The informer of a kind that is known at run time, whether the server has it or not, as [`informer`](Self::informer).
+    ///
+    /// Nothing says whether such objects live in namespaces: if the factory is [set to one](FactoryBuilder::in_namespace), they are
+    /// taken to. [`discover`](Self::discover) knows.
     pub fn dynamic(&self, resource: &ApiResource) -> SharedInformer<DynamicObject> {
         self.request_dynamic(resource).of_default_scope()
     }
@@ -135,7 +138,8 @@ impl SharedInformerFactory {
         InformerRequest::of_kind(self)
     }
 
-    /// An informer of a kind that is known at run time, in any form: `DynamicObject`, [`Lazy`](crate::Lazy) of it, a projection.
+    /// An informer of a kind that is known at run time, in any form: `DynamicObject`, [`Lazy`](crate::Lazy) of it, a projection. Of
+    /// `PartialObjectMeta<DynamicObject>`, and `Lazy` of that, only the metadata is asked for.
     pub fn request_dynamic<O: Object>(&self, resource: &ApiResource) -> InformerRequest<'_, O> {
         InformerRequest::dynamic(self, resource)
     }
@@ -166,38 +170,54 @@ impl SharedInformerFactory {
         informers.iter().filter(|informer| informer.start_if_new()).count()
     }
 
-    /// Those that were started, and are not stopped.
+    /// Those that were started, and that nobody has stopped.
     fn started(&self) -> Vec<Arc<dyn AnyInformer>> {
         let mut informers = self.informers();
-        informers.retain(|informer| match informer.state() {
-            InformerState::Running => true,
-            InformerState::New => {
-                warn!(kind = &**informer.name(), "has not been started, so it is not waited for");
-                false
-            }
-            InformerState::Stopping | InformerState::Stopped => false,
-        });
+        informers.retain(|informer| informer.state() != InformerState::New);
         informers
+    }
+
+    /// As [`started`](Self::started), for those who wait; which is in vain after the end.
+    fn to_be_awaited(&self) -> Result<Vec<Arc<dyn AnyInformer>>, SyncErrors> {
+        if self.is_shut_down() {
+            return Err(SyncErrors::shut_down());
+        }
+        for informer in self.informers().iter().filter(|informer| informer.state() == InformerState::New) {
+            warn!(kind = &**informer.name(), "has not been started, so it is not waited for");
+        }
+        Ok(self.started())
     }
 
     fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
         self.shared.registry.lock().informers()
     }
 
-    /// Waits until all informers are synced that run when this is called; if none does, it returns at once. While it waits,
-    /// [`problems`](Self::problems) says what is wrong, if something is.
+    /// The client, for requests of your own.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// Whether all informers are synced that were started.
+    pub fn is_synced(&self) -> bool {
+        self.started().iter().all(|informer| informer.is_synced())
+    }
+
+    /// Waits until all informers are synced that run when this is called. While it waits, [`problems`](Self::problems) says what is
+    /// wrong, if something is, and so does the log.
     ///
-    /// Handlers may still have to be told: [`Registration::synced`](crate::Registration::synced) waits for those.
+    /// It does not wait for informers that were not [started](Self::start), but warns of them; if none was, it returns at once. (Asked
+    /// for itself, [an informer](SharedInformer::synced) that was not started waits until it is.) Handlers may still have to be told:
+    /// [`Registration::synced`](crate::Registration::synced) waits for those.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// If one is stopped before that; or, if the factory is to [fail fast](FactoryBuilder::fail_fast), as soon as a list fails so
-    /// that waiting will not help. The error says which, and why.
+    /// If one is stopped before that, or the factory was shut down. If the factory is to [fail fast](FactoryBuilder::fail_fast), also
+    /// as soon as lists fail so that waiting will not help: the error says of which informers, and why.
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
-        let informers = self.started();
-        async move { informer::synced(&borrowed(&informers)).await }
+        let informers = self.to_be_awaited();
+        async move { informer::synced(&borrowed(&informers?)).await }
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -206,11 +226,11 @@ impl SharedInformerFactory {
     ///
     /// As for `synced`; or with what failed last of each informer that is not synced by then.
     pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
-        let informers = self.started();
-        async move { informer::synced_within(&borrowed(&informers), within).await }
+        let informers = self.to_be_awaited();
+        async move { informer::synced_within(&borrowed(&informers?), within).await }
     }
 
-    /// How each informer is doing, in the order of their names.
+    /// How each informer is doing that nobody has stopped, in the order of their names.
     pub fn status(&self) -> Vec<InformerStatus> {
         let mut status: Vec<_> = self.informers().iter().map(|informer| informer.status()).collect();
         status.sort_by(|one, other| one.name.cmp(&other.name));
@@ -228,7 +248,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// From inside a callback of one of the informers, which would wait for itself. They stop all the same.
+    /// From inside a callback of one of the informers, which would wait for itself: then nobody is waited for. They stop all the same.
     pub async fn shutdown(&self) -> Result<(), StopErrors> {
         self.stop_all(None).await
     }
@@ -259,17 +279,11 @@ impl SharedInformerFactory {
     /// Finds the informer that somebody asks for, or makes it.
     fn ask<O: Object>(&self, key: &InformerKey, source: KubeSource) -> SharedInformer<O> {
         let Shared { settings, registry, .. } = &*self.shared;
-        let (found, ended) = {
-            let mut registry = registry.lock();
-            let ended = registry.sweep();
-            (registry.find(key), ended)
-        };
-        // Caches of those that have stopped.
+        let Looked { found, streaming, ended } = registry.lock().look(key);
         drop(ended);
         if let Some(found) = found {
             return found;
         }
-        let streaming = registry.lock().streaming(key);
         // Users' code may be in this, so nothing is locked; somebody else may be faster.
         let builder = settings.builder::<O>(source, key, streaming);
         let asked = registry.lock().find_or_insert(key, builder);
@@ -280,10 +294,12 @@ impl SharedInformerFactory {
             }
             Asked::Made { informer, overlap } => {
                 if let Some(overlap) = overlap {
+                    let (kind, form) = (&**informer.name(), key.form());
                     warn!(
-                        kind = &**informer.name(),
-                        "the same objects are cached twice, as {overlap} and as {}; asking for one form everywhere saves that",
-                        key.form()
+                        kind,
+                        form,
+                        other_form = overlap,
+                        "some objects are cached in two forms; one form for all saves memory"
                     );
                 }
                 informer

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use hashbrown::HashSet;
+use kube::core::ApiResource;
 
 use super::form::Form;
 use crate::Object;
@@ -65,6 +66,21 @@ pub(super) enum Asked<O: Send + Sync + 'static> {
     TooLate { informer: SharedInformer<O> },
 }
 
+/// What is there for a request.
+pub(super) struct Looked<O: Send + Sync + 'static> {
+    pub(super) found: Option<SharedInformer<O>>,
+    /// What all informers of the kind know of the server's ability to stream its list.
+    pub(super) streaming: StreamingSupport,
+    /// What was forgotten on the way, to be dropped without the lock.
+    pub(super) ended: Vec<Arc<dyn AnyInformer>>,
+}
+
+impl KindId {
+    pub(super) fn of(resource: &ApiResource) -> Self {
+        Self { api_version: resource.api_version.clone(), plural: resource.plural.clone() }
+    }
+}
+
 impl InformerKey {
     pub(super) fn form(&self) -> String {
         self.form.name()
@@ -79,14 +95,34 @@ impl InformerKey {
     }
 }
 
+/// As it is written behind a name.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let parts = [(" in ", namespace), (" with ", &self.labels), (" where ", &self.fields)];
+        parts
+            .into_iter()
+            .filter(|(_, part)| !part.is_empty())
+            .try_for_each(|(before, part)| write!(f, "{before}{part}"))
+    }
+}
+
+/// Whether it was stopped because somebody wanted that: then nobody misses it.
+fn is_dismissed(informer: &dyn AnyInformer) -> bool {
+    match informer.state() {
+        InformerState::New | InformerState::Running => false,
+        InformerState::Stopping | InformerState::Stopped => !informer.has_crashed(),
+    }
+}
+
 impl Registry {
     pub(super) fn is_shut_down(&self) -> bool {
         self.is_shut_down
     }
 
-    /// All that are to be started, waited for and looked at.
+    /// All that are to be started, waited for and looked at: those that nobody has stopped.
     pub(super) fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.informers.values().cloned().collect()
+        self.informers.values().filter(|informer| !is_dismissed(&***informer)).cloned().collect()
     }
 
     /// No more are made; gives all that are to be stopped.
@@ -95,23 +131,27 @@ impl Registry {
         self.informers.values().chain(&self.leaving).cloned().collect()
     }
 
-    /// Forgets those that have stopped; gives them, because dropping their caches is not to be done under a lock.
+    /// Forgets those that have stopped; gives them, because dropping their caches is not to be done under a lock. One that crashed is
+    /// remembered until somebody asks for another one: it is to be seen.
     #[must_use]
     pub(super) fn sweep(&mut self) -> Vec<Arc<dyn AnyInformer>> {
         let has_stopped = |informer: &Arc<dyn AnyInformer>| informer.state() == InformerState::Stopped;
+        let is_over =
+            |informer: &Arc<dyn AnyInformer>| has_stopped(informer) && (is_dismissed(&**informer) || self.is_shut_down);
         let mut ended: Vec<_> =
-            self.informers.extract_if(|_, informer| has_stopped(informer)).map(|(_, one)| one).collect();
+            self.informers.extract_if(|_, informer| is_over(informer)).map(|(_, one)| one).collect();
         ended.extend(self.leaving.extract_if(.., |informer| has_stopped(informer)));
         ended
     }
 
-    /// What all informers of a kind know of the server's ability to stream its list.
-    pub(super) fn streaming(&mut self, key: &InformerKey) -> StreamingSupport {
-        self.streaming.entry(key.kind.clone()).or_default().clone()
+    /// What is there for a request.
+    pub(super) fn look<O: Object>(&mut self, key: &InformerKey) -> Looked<O> {
+        let ended = self.sweep();
+        Looked { found: self.find(key), streaming: self.streaming.entry(key.kind.clone()).or_default().clone(), ended }
     }
 
     /// The informer of a key, unless it is stopping.
-    pub(super) fn find<O: Object>(&self, key: &InformerKey) -> Option<SharedInformer<O>> {
+    fn find<O: Object>(&self, key: &InformerKey) -> Option<SharedInformer<O>> {
         let informer = self.informers.get(key)?;
         match informer.state() {
             // INV-F1: an informer's form is that of its key.
@@ -130,37 +170,107 @@ impl Registry {
         if let Some(informer) = self.find(key) {
             return Asked::Found { informer, unused: Box::new(builder) };
         }
-        let informer = builder.name_if_unnamed(|name| self.unique(name, key)).build();
+        let informer = builder.rename(|given, source| self.name(given, source, key)).build();
         if self.is_shut_down {
             return Asked::TooLate { informer };
         }
-        let overlap = self.informers.keys().find(|other| key.overlaps(other)).map(InformerKey::form);
+        let mut others = self.informers.iter().filter(|(_, informer)| !is_dismissed(&***informer));
+        let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.form());
         let overlap = overlap.filter(|_| self.warned.insert(key.kind.clone()));
         let before = self.informers.insert(key.clone(), Arc::new(informer.clone()));
         self.leaving.extend(before);
         Asked::Made { informer, overlap }
     }
 
-    /// A name that no other informer has: with the form, or a number, if need be.
-    fn unique(&self, name: String, key: &InformerKey) -> String {
-        let is_taken = |name: &str| {
+    /// A name that no other informer has: the given one, or else what the source is called; and behind it what tells it from the one
+    /// that has this name.
+    fn name(&self, given: Option<&str>, source: String, key: &InformerKey) -> String {
+        let holder = |name: &str| {
             let mut others = self.informers.iter().filter(|(other, _)| *other != key);
-            others.any(|(_, informer)| **informer.name() == *name)
+            others.find(|(_, informer)| **informer.name() == *name).map(|(other, _)| other)
         };
-        if !is_taken(&name) {
+        let mut name = given.map_or(source, str::to_owned);
+        if let Some(other) = holder(&name) {
+            name = match (given, other) {
+                (Some(given), other) if other.scope != key.scope => format!("{given}{}", key.scope),
+                (_, other) if other.kind != key.kind => format!("{name} of {}", key.kind.api_version),
+                (_, _) => format!("{name} as {}", key.form()),
+            };
+        }
+        if holder(&name).is_none() {
             return name;
         }
-        let with_form = format!("{name} as {}", key.form());
-        if !is_taken(&with_form) {
-            return with_form;
-        }
-        let mut numbered = (2..).map(|number| format!("{with_form} ({number})"));
-        numbered.find(|name| !is_taken(name)).unwrap_or(with_form)
+        let mut numbered = (2..).map(|number| format!("{name} ({number})"));
+        numbered.find(|name| holder(name).is_none()).unwrap_or(name)
     }
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.informers.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use crate::listwatch::ListRequest;
+    use crate::listwatch::ListStream;
+    use crate::listwatch::ListWatch;
+    use crate::listwatch::SourceError;
+    use crate::listwatch::WatchRequest;
+    use crate::listwatch::WatchStream;
+
+    /// A source that panics.
+    struct Bomb;
+
+    impl ListWatch<()> for Bomb {
+        async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
+            std::panic::resume_unwind(Box::new("boom"))
+        }
+
+        async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
+            std::panic::resume_unwind(Box::new("boom"))
+        }
+    }
+
+    fn key(plural: &str) -> InformerKey {
+        let kind = KindId { api_version: "v1".into(), plural: plural.into() };
+        InformerKey { kind, scope: Scope::default(), form: Form::of::<Key>() }
+    }
+
+    fn add(registry: &mut Registry, plural: &str) -> SharedInformer<()> {
+        let informer = SharedInformer::of_ready_objects(Bomb).name(plural).build();
+        registry.informers.insert(key(plural), Arc::new(informer.clone()));
+        informer
+    }
+
+    #[tokio::test]
+    async fn one_that_crashed_is_to_be_seen_and_one_that_was_stopped_is_not() {
+        let mut registry = Registry::default();
+        let (crashed, stopped) = (add(&mut registry, "crashed"), add(&mut registry, "stopped"));
+        let _unstarted = add(&mut registry, "unstarted");
+        crashed.start();
+        crashed.synced().await.unwrap_err();
+        crashed.stop().await.unwrap();
+        stopped.stop().await.unwrap();
+
+        let shown = |registry: &Registry| {
+            let mut names: Vec<_> = registry.informers().iter().map(|informer| informer.name().to_string()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(shown(&registry), ["crashed", "unstarted"]);
+        assert_eq!(registry.sweep().len(), 1, "what was stopped is forgotten");
+        assert_eq!(shown(&registry), ["crashed", "unstarted"]);
+        let problem = registry
+            .informers()
+            .iter()
+            .find_map(|informer| informer.status().problem().filter(|_| informer.has_crashed()));
+        assert_eq!(problem.unwrap().to_string(), "informer crashed has stopped: panicked: boom");
+
+        assert_eq!(registry.shut_down().len(), 2);
+        assert_eq!(registry.sweep().len(), 1, "at the end all that has stopped is forgotten");
     }
 }

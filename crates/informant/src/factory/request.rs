@@ -49,7 +49,6 @@ pub struct InformerRequest<'a, O> {
     namespaces: Namespaces,
     /// Without namespace.
     scope: Scope,
-    is_metadata_only: bool,
     form: PhantomData<fn() -> O>,
 }
 
@@ -86,14 +85,14 @@ impl<'a, O: OfKind> InformerRequest<'a, O> {
     pub(super) fn of_kind(factory: &'a SharedInformerFactory) -> Self {
         let source = KubeSource::of_kind::<O::Kind>(factory.shared.client.clone());
         let resource = ApiResource::erase::<O::Kind>(&());
-        let is_metadata_only = <O::Kind as kube::Resource>::metadata_api();
-        Self { is_metadata_only, ..Self::new(factory, source, resource) }
+        Self::new(factory, source, resource)
     }
 }
 
 impl<'a, O: Object> InformerRequest<'a, O> {
     pub(super) fn dynamic(factory: &'a SharedInformerFactory, resource: &ApiResource) -> Self {
         let source = KubeSource::dynamic(factory.shared.client.clone(), resource.clone());
+        let source = if Form::of::<O>().is_of_metadata() { source.metadata_only() } else { source };
         Self::new(factory, source, resource.clone())
     }
 
@@ -104,21 +103,13 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         }
         let scope = Scope { namespace: None, ..settings.scope.clone() };
         let namespaces = Namespaces::Default;
-        Self { factory, source, resource, namespaces, scope, is_metadata_only: false, form: PhantomData }
+        Self { factory, source, resource, namespaces, scope, form: PhantomData }
     }
 
-    /// Whether objects of the kind live in namespaces: discovery knows. Default: known for kinds of compile time, and for
-    /// others not checked.
+    /// Whether objects of the kind live in namespaces: [discovery](SharedInformerFactory::discover) knows. Default: known for kinds
+    /// of compile time; others are taken for kinds that do.
     pub fn scoped(mut self, scope: &discovery::Scope) -> Self {
         self.source = self.source.scoped(scope);
-        self
-    }
-
-    /// Only the metadata is asked for: for [`PartialObjectMeta`](kube::core::PartialObjectMeta) of a kind of run time; of compile
-    /// time its type says so. Default: all of an object.
-    pub fn metadata_only(mut self) -> Self {
-        self.source = self.source.metadata_only();
-        self.is_metadata_only = true;
         self
     }
 
@@ -180,8 +171,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         let Namespaces::These(namespaces) = &self.namespaces else { return Ok(self.informer()?.into()) };
         // All are looked at before any informer is made.
         namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
-        let members = namespaces.iter().map(|namespace| Ok((namespace.as_str(), self.ask_in(namespace)?)));
-        Ok(View::of_namespaces(members.collect::<Result<Vec<_>, RequestError>>()?)?)
+        let members = namespaces.iter().map(|namespace| self.ask_in(namespace));
+        Ok(View::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
     }
 
     /// The informer in the factory's namespace, if objects of the kind live in namespaces.
@@ -204,7 +195,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         let key = InformerKey {
             kind: KindId::of(&self.resource),
             scope: Scope { namespace, ..self.scope.clone() },
-            form: Form::of::<O>(self.is_metadata_only),
+            form: Form::of::<O>(),
         };
         self.factory.ask(&key, source)
     }

@@ -72,7 +72,8 @@ where
     }
 
     /// Has [`synced`](SharedInformer::synced) err as soon as a list fails so that waiting will not help: no permission, no such
-    /// kind, nobody there. It goes on trying all the same. Default: `synced` waits until it succeeds.
+    /// kind, nobody there; see [`ListWatchError::may_pass`]. It goes on trying all the same. Default: `synced` waits until it
+    /// succeeds.
     pub fn fail_fast(mut self) -> Self {
         self.fails_fast = true;
         self
@@ -129,9 +130,9 @@ where
         self
     }
 
-    /// Makes its name of what the source is called, unless it has one of its own.
-    pub(crate) fn name_if_unnamed(mut self, name: impl FnOnce(String) -> String) -> Self {
-        self.name.get_or_insert_with(|| name(self.reflector.resource()).into());
+    /// Gives it another name, made of the one that it was given, if it was, and of what its source is called.
+    pub(crate) fn rename(mut self, name: impl FnOnce(Option<&str>, String) -> String) -> Self {
+        self.name = Some(name(self.name.as_deref(), self.reflector.resource()).into());
         self
     }
 
@@ -140,7 +141,7 @@ where
         let Self { reflector, name, resync, queue, rules, fails_fast } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
         let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
-        let plan = Plan { name, cluster: reflector.cluster(), fails_fast };
+        let plan = Plan { name, cluster: reflector.cluster(), namespace: reflector.namespace(), fails_fast };
         let core = Core::new(plan, indexer, SharedProcessor::new(resync));
         SharedInformer::unstarted(core, Box::new(Unstarted { reflector, queue, rules }))
     }

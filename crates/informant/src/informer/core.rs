@@ -35,6 +35,8 @@ pub(super) struct Core<O> {
     pub(super) name: Arc<str>,
     /// The cluster of its objects.
     pub(super) cluster: Option<Arc<str>>,
+    /// The namespace of its objects, if it has only one.
+    pub(super) namespace: Option<Arc<str>>,
     pub(super) indexer: Indexer<O>,
     pub(super) lister: Lister<O>,
     /// Writing the cache, telling of it and joining take turns: so whoever joins hears of everything exactly once.
@@ -54,7 +56,7 @@ pub(super) struct Core<O> {
     pub(super) source: OnceLock<Source>,
     /// Whether the first list is in the cache; an error if it will never be.
     pub(super) sync: SetOnce<Result<(), Unsynced>>,
-    /// Before it is synced: what failed so that waiting will not help. Nobody looks if it is to keep trying.
+    /// While it waits before it tries again: what failed, if waiting will not help. Nobody looks if it is to keep trying.
     pub(super) hopeless: watch::Sender<Option<Arc<ListWatchError>>>,
     pub(super) fails_fast: bool,
     /// The cache was written, or will not be any more.
@@ -73,6 +75,7 @@ pub(super) struct Core<O> {
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
     pub(super) cluster: Option<Arc<str>>,
+    pub(super) namespace: Option<Arc<str>>,
     pub(super) fails_fast: bool,
 }
 
@@ -92,11 +95,12 @@ pub(super) struct InsideTurn;
 
 impl<O: Send + Sync + 'static> Core<O> {
     pub(super) fn new(plan: Plan, indexer: Indexer<O>, processor: SharedProcessor<O>) -> Self {
-        let Plan { name, cluster, fails_fast } = plan;
+        let Plan { name, cluster, namespace, fails_fast } = plan;
         Self {
             metrics: InformerMetrics::new(&name),
             name,
             cluster,
+            namespace,
             fails_fast,
             hopeless: watch::Sender::new(None),
             lister: indexer.lister(),
@@ -205,10 +209,13 @@ impl<O: Send + Sync + 'static> Core<O> {
         let followers = self.in_turn(SharedProcessor::close).unwrap_or_default();
         followers.iter().for_each(|listener| listener.close(Ended::Stopped));
         let _ = self.sync.set(Err(Unsynced));
-        self.is_closed.store(true, Ordering::Release);
+        let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
         self.indexer.stop();
         self.moved.notify_waiters();
-        self.metrics.stopped();
+        // Once: by the second time, another one of the same name may be at work.
+        if !was_closed {
+            self.metrics.stopped();
+        }
     }
 
     /// The informer's own work has ended.

@@ -93,13 +93,26 @@ impl SyncError {
 
 /// Which of several informers are not synced, and why: all of it in one line.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{} of {informers} informers {} not synced: {}", errors.len(), if errors.len() == 1 { "is" } else { "are" }, List(errors))]
+#[error("{}", Said { errors: self })]
 #[non_exhaustive]
 pub struct SyncErrors {
     /// How many were waited for.
     pub informers: usize,
     /// Those that are not synced.
     pub errors: Vec<SyncError>,
+    /// Whether their factory was shut down before they were waited for.
+    pub is_shut_down: bool,
+}
+
+impl SyncErrors {
+    pub(super) fn new(informers: usize, mut errors: Vec<SyncError>) -> Self {
+        errors.sort_by(|one, other| one.informer().cmp(other.informer()));
+        Self { informers, errors, is_shut_down: false }
+    }
+
+    pub(crate) fn shut_down() -> Self {
+        Self { informers: 0, errors: Vec::new(), is_shut_down: true }
+    }
 }
 
 /// What was waited for did not come.
@@ -153,12 +166,12 @@ pub enum WaitError {
         source: NotComparable,
     },
     /// The object is in a namespace or cluster that is not part of the view.
-    #[error("the view of {view} will not see {awaited}: it is in none of the namespaces and clusters of the view")]
+    #[error("the view of {view} will not see {address}: that is in none of the namespaces and clusters of the view")]
     Elsewhere {
         /// Which view.
         view: Arc<str>,
-        /// What was waited for.
-        awaited: Awaited,
+        /// Which object, with its cluster if the view has several.
+        address: String,
     },
     /// The informer has stopped.
     #[error("informer {informer} has stopped and will not see {awaited}; its cache stays at {}", At(cache))]
@@ -222,6 +235,9 @@ struct Got(usize, bool);
 /// Several errors, each with what stands behind it.
 struct List<'a, E>(&'a [E]);
 struct Running<'a>(&'a [Arc<str>]);
+struct Said<'a> {
+    errors: &'a SyncErrors,
+}
 
 impl fmt::Display for Advice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -276,6 +292,17 @@ impl fmt::Display for Running<'_> {
             [] => f.write_str("an index function or a callback of the reflector is still at work"),
             handlers => write!(f, "callbacks of {} have not returned", handlers.join(", ")),
         }
+    }
+}
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SyncErrors { informers, errors, is_shut_down } = self.errors;
+        if *is_shut_down {
+            return f.write_str("the factory was shut down, so nothing will be synced");
+        }
+        let are = if errors.len() == 1 { "is" } else { "are" };
+        write!(f, "{} of {informers} informers {are} not synced: {}", errors.len(), List(errors))
     }
 }
 

@@ -180,11 +180,18 @@ async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core
             is_failing: status.failing_since.is_some(),
             quarantined: handle.quarantined_count(),
         });
-        if let Activity::BackingOff { because, .. } = &status.activity
-            && !because.may_pass()
-        {
-            core.hopeless.send_replace(Some(Arc::clone(because)));
-        }
+        let verdict = match &status.activity {
+            Activity::BackingOff { because, .. } if !because.may_pass() => Some(Arc::clone(because)),
+            // It tries anew: what was true before need not be now.
+            Activity::Idle
+            | Activity::Listing { .. }
+            | Activity::Streaming { .. }
+            | Activity::Opening
+            | Activity::Watching
+            | Activity::BackingOff { .. }
+            | Activity::Stopped => None,
+        };
+        core.hopeless.send_replace(verdict);
         if let Activity::Stopped = status.activity {
             return std::future::pending().await;
         }

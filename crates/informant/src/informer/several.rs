@@ -29,7 +29,9 @@ pub(crate) trait AnyInformer: Send + Sync {
     fn is_synced(&self) -> bool;
     fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
     fn not_synced_within(&self, within: Duration) -> SyncError;
+    fn has_crashed(&self) -> bool;
     fn ask_to_stop(&self);
+    fn inside_callback(&self) -> Option<StopError>;
     fn stop(&self) -> BoxFuture<'_, Result<(), StopError>>;
     fn stop_within(&self, within: Duration) -> BoxFuture<'_, Result<(), StopError>>;
 }
@@ -67,8 +69,16 @@ impl<O: Send + Sync + 'static> AnyInformer for SharedInformer<O> {
         self.not_synced_within(within)
     }
 
+    fn has_crashed(&self) -> bool {
+        self.has_crashed()
+    }
+
     fn ask_to_stop(&self) {
         self.ask_to_stop();
+    }
+
+    fn inside_callback(&self) -> Option<StopError> {
+        self.inside_callback()
     }
 
     fn stop(&self) -> BoxFuture<'_, Result<(), StopError>> {
@@ -96,8 +106,7 @@ pub(crate) async fn synced(informers: &[&dyn AnyInformer]) -> Result<(), SyncErr
         };
         // If it takes longer, some go on.
         let _ = timeout(TOGETHER, others).await;
-        errors.sort_by(|one, other| one.informer().cmp(other.informer()));
-        return Err(SyncErrors { informers: informers.len(), errors });
+        return Err(SyncErrors::new(informers.len(), errors));
     }
     Ok(())
 }
@@ -110,7 +119,7 @@ pub(crate) async fn synced_within(informers: &[&dyn AnyInformer], within: Durati
         match errors.is_empty() {
             // The last one was just in time.
             true => Ok(()),
-            false => Err(SyncErrors { informers: informers.len(), errors }),
+            false => Err(SyncErrors::new(informers.len(), errors)),
         }
     })
 }
@@ -119,6 +128,11 @@ pub(crate) async fn synced_within(informers: &[&dyn AnyInformer], within: Durati
 pub(crate) async fn stop(informers: &[&dyn AnyInformer], within: Option<Duration>) -> Result<(), StopErrors> {
     // All of them before any is waited for: so that one that takes long does not keep others at work.
     informers.iter().for_each(|informer| informer.ask_to_stop());
+    // Whoever waits inside a callback of one may keep others from ending, too.
+    let errors: Vec<_> = informers.iter().filter_map(|informer| informer.inside_callback()).collect();
+    if !errors.is_empty() {
+        return Err(StopErrors { errors });
+    }
     let stopping = informers.iter().map(|informer| match within {
         None => informer.stop(),
         Some(within) => informer.stop_within(within),

@@ -150,6 +150,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self.core().name
     }
 
+    /// The namespace that its objects are of, if its source has [only one](crate::listwatch::KubeSource::in_namespace).
+    pub fn namespace(&self) -> Option<&Arc<str>> {
+        self.core().namespace.as_ref()
+    }
+
     /// The cluster that its objects are of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
     pub fn cluster(&self) -> Option<&Arc<str>> {
         self.core().cluster.as_ref()
@@ -210,10 +215,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// From inside one of its own callbacks, index functions among them, which would wait for itself. It stops all the same.
     pub async fn stop(&self) -> Result<(), StopError> {
         self.owner.ask_to_stop();
-        let core = self.core();
-        if is_inside_informer(core.id) {
-            return Err(StopError::InsideCallback { informer: Arc::clone(&core.name) });
+        if let Some(error) = self.inside_callback() {
+            return Err(error);
         }
+        let core = self.core();
         core.stopped.wait().await;
         // If its runtime is gone, threads may still be at work.
         for listener in core.roster() {
@@ -224,6 +229,17 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             task.await;
         }
         Ok(())
+    }
+
+    /// The error of whoever waits for the informer from inside one of its callbacks.
+    pub(crate) fn inside_callback(&self) -> Option<StopError> {
+        let core = self.core();
+        is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
+    }
+
+    /// Whether it stopped although nobody asked it to.
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.core().crash.get().is_some()
     }
 
     /// Stops it without waiting.

@@ -20,6 +20,7 @@ use crate::subscribers::Place;
 use crate::subscribers::Policy;
 use crate::subscribers::Registration;
 use crate::subscribers::ResyncWish;
+use crate::subscribers::Turn;
 use crate::subscribers::Work;
 
 /// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
@@ -120,7 +121,7 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_as(handler, Place::Task)
+        self.add_as(handler, Place::Task, None)
     }
 
     /// Has a handler follow, which is called by a thread of its own and may block.
@@ -129,7 +130,7 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_as(handler, Place::Thread)
+        self.add_as(handler, Place::Thread, None)
     }
 
     /// Events for whoever asks for them.
@@ -142,9 +143,15 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
         Ok(EventStream::new(joined, registration))
     }
 
-    pub(crate) fn add_as(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
+    /// Has a handler follow; by turns, if it follows others too.
+    pub(crate) fn add_as(
+        self,
+        handler: impl EventHandler<O>,
+        place: Place,
+        turn: Option<Turn>,
+    ) -> Result<Registration, AddHandlerError> {
         let name = handler.name().into();
-        let (_, registration) = self.join(name, |listener| Some(Work::new(listener, handler, place)))?;
+        let (_, registration) = self.join(name, |listener| Some(Work::new(listener, handler, place, turn)))?;
         Ok(registration)
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::Either;
 use futures_util::future::select;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::SharedInformer;
@@ -45,7 +46,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
                 crash: core.crash.get().cloned(),
                 reason: core.source_status().last_error,
             }),
-            Either::Right((reason, _)) => Err(SyncError::Failed { informer: Arc::clone(&core.name), reason }),
+            Either::Right((reason, _)) => {
+                // Whoever asks again and again must not keep the informer from working.
+                yield_now().await;
+                Err(SyncError::Failed { informer: Arc::clone(&core.name), reason })
+            }
         }
     }
 

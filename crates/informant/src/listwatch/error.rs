@@ -39,7 +39,7 @@ pub enum Attempt {
 
 /// Why a source could not do what was asked.
 ///
-/// It decides what the reflector does next. After [`Refused`](Self::Refused), [`Connection`](Self::Connection) and errors of
+/// It decides what the reflector does next. After [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable), [`Connection`](Self::Connection) and errors of
 /// the server (5xx, 429) a watch is opened again from where it was; after [`expired`](Self::expired), most other answers of a
 /// server and [`Other`](Self::Other) everything is listed anew. All of that happens after a delay.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,13 @@ pub enum SourceError {
     /// Nobody listens there.
     #[error("the connection was refused")]
     Refused {
+        /// What the client says.
+        source: Box<dyn Error + Send + Sync>,
+    },
+
+    /// No connection came about: no such host, no way there, or it is not to be trusted.
+    #[error("the server cannot be reached")]
+    Unreachable {
         /// What the client says.
         source: Box<dyn Error + Send + Sync>,
     },
@@ -194,6 +201,7 @@ impl SourceError {
         match self {
             Self::Status { status, .. } => Some(status.code),
             Self::Refused { .. }
+            | Self::Unreachable { .. }
             | Self::Connection { .. }
             | Self::Silent { .. }
             | Self::Redirected { .. }

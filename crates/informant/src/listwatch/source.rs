@@ -84,6 +84,11 @@ pub trait ListWatch<O>: Send + Sync + 'static {
         None
     }
 
+    /// The namespace that all objects are of, if there is only one. Default: any, or none.
+    fn namespace(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// What the objects are called in logs and errors, such as `pods`. Default: `objects`.
     fn name(&self) -> String {
         "objects".into()

@@ -138,12 +138,14 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         let failed = |source| DecodeError::Transform { key: self.key.clone(), source };
         let json = serde_json::to_string(&object).map_err(|error| failed(error.into()))?;
         let everything = Omissions { keeps_managed_fields: true, ..Omissions::default() };
-        let found = scan::scan(json.as_bytes(), Rest::Nothing, &everything, &mut Runs::default())?;
+        let mut kept = Runs::default();
+        let found = scan::scan(json.as_bytes(), Rest::Nothing, &everything, &mut kept)?;
         if found.identity.key != self.key {
             return Err(failed(format!("it made {} of it", found.identity.key).into()));
         }
         self.labels = found.labels;
-        self.json = json.into();
+        // Where the labels stand is said of what the scan keeps: a type that is empty is none.
+        self.json = kept.of(&json).collect::<String>().into();
         *self.decoded.get_mut() = Weak::new();
         Ok(())
     }

@@ -55,21 +55,34 @@ pub struct NamespaceLister<O> {
 
 /// The cache does not have the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key} not found in the cache of {resource}{}", if *.has_stopped { ", which is not kept up to date any more" } else { "" })]
+#[error("{}{key} not found in the cache of {resource}{}", Of(cluster), if *.has_stopped { ", which is not kept up to date any more" } else { "" })]
 #[non_exhaustive]
 pub struct NotFound {
     /// What the objects are called.
     pub resource: Arc<str>,
+    /// The cluster that was asked for, if that is not part of what the objects are called.
+    pub cluster: Option<Arc<str>>,
     /// Which one was asked for.
     pub key: Key,
     /// Whether the cache [is not kept up to date any more](Lister::has_stopped).
     pub has_stopped: bool,
 }
 
+struct Of<'a>(&'a Option<Arc<str>>);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(cluster) => write!(f, "{cluster}/"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl NotFound {
     /// It can be in no cache that was asked.
-    pub(crate) fn elsewhere(resource: Arc<str>, key: Key) -> Self {
-        Self { resource, key, has_stopped: false }
+    pub(crate) fn elsewhere(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
+        Self { resource, cluster: cluster.cloned(), key: key.clone(), has_stopped: false }
     }
 }
 
@@ -183,7 +196,7 @@ impl<O> Lister<O> {
     }
 
     fn not_found(&self, key: Key) -> NotFound {
-        NotFound { resource: Arc::clone(&self.shared.resource), key, has_stopped: self.has_stopped() }
+        NotFound { resource: Arc::clone(&self.shared.resource), cluster: None, key, has_stopped: self.has_stopped() }
     }
 
     fn read<R>(&self, read: impl FnOnce(&Table<O>) -> R) -> R {

@@ -5,11 +5,16 @@
 //! - **Knows nothing of:** who else is told.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
+use futures_util::future::Either;
+use futures_util::future::select;
+use tokio::sync::Mutex;
+use tokio::sync::MutexGuard;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::warn;
@@ -37,8 +42,15 @@ const SLOW: Duration = Duration::from_millis(100);
 const LONG_BACKLOG: usize = 1024;
 const SLOW_AGAIN: Duration = Duration::from_secs(10);
 
+/// Whoever holds it calls the handler: for one that several informers call, one at a time.
+pub(crate) type Turn = Arc<Mutex<()>>;
+
 /// What calls the handler until the listener is closed. However that ends, also if it never begins, the listener ends with it.
-pub(super) fn deliver<O, H>(listener: Arc<Listener<O>>, handler: H) -> impl Future<Output = ()> + Send
+pub(super) fn deliver<O, H>(
+    listener: Arc<Listener<O>>,
+    handler: H,
+    turn: Option<Turn>,
+) -> impl Future<Output = ()> + Send
 where
     O: Send + Sync + 'static,
     H: EventHandler<O>,
@@ -46,7 +58,7 @@ where
     let served = Served { handler, ending: Ending(Arc::clone(&listener)) };
     async move {
         let Served { handler, ending: _ending } = served;
-        let mut delivery = Delivery { listener: &listener, handler, group: 1, said_slow: None };
+        let mut delivery = Delivery { listener: &listener, handler, turn, group: 1, said_slow: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk).await;
             listener.let_go(chunk);
@@ -75,10 +87,14 @@ impl<O> Drop for Ending<O> {
 struct Delivery<'a, O, H> {
     listener: &'a Listener<O>,
     handler: H,
+    turn: Option<Turn>,
     /// How many calls the next group has: the faster they are, the more.
     group: usize,
     said_slow: Option<Instant>,
 }
+
+/// The listener was closed.
+struct Closed;
 
 /// What became of a group of calls.
 struct Group<'a, O> {
@@ -100,11 +116,13 @@ where
     async fn deliver(&mut self, chunk: &Batch<O>) -> Duration {
         let mut spent = Duration::ZERO;
         loop {
+            let Ok(turn) = self.take_turn().await else { return spent };
             let mut group = Group { last: None, claimed: 0, given: 0, is_more: true };
             let begun = Instant::now();
             self.listener.is_busy.store(true, Ordering::Relaxed);
             let called = panics::catch(|| self.call_group(chunk, &mut group, begun));
             self.listener.is_busy.store(false, Ordering::Relaxed);
+            drop(turn);
             let took = begun.elapsed();
             spent += took;
             self.listener.delivered.fetch_add(group.given, Ordering::Relaxed);
@@ -116,6 +134,16 @@ where
                 return spent;
             }
             yield_now().await;
+        }
+    }
+
+    /// Waits until nobody else calls the handler. If the listener is closed meanwhile, there is nothing more to call it for, whoever
+    /// has the turn.
+    async fn take_turn(&self) -> Result<Option<MutexGuard<'_, ()>>, Closed> {
+        let Some(turn) = &self.turn else { return Ok(None) };
+        match select(pin!(turn.lock()), pin!(self.listener.closed())).await {
+            Either::Left((turn, _)) => Ok(Some(turn)),
+            Either::Right(_) => Err(Closed),
         }
     }
 

@@ -35,6 +35,7 @@ pub(crate) use calling::Caller;
 pub(crate) use calling::as_work_of;
 pub(crate) use calling::do_as;
 pub(crate) use calling::is_inside_informer;
+pub(crate) use delivery::Turn;
 pub(crate) use filter::Filter;
 pub(crate) use listener::Ended;
 pub(crate) use listener::Listener;

@@ -20,6 +20,7 @@ use tracing::error;
 use super::EventHandler;
 use super::Listener;
 use super::calling::as_work_of;
+use super::delivery::Turn;
 use super::delivery::deliver;
 use crate::panics;
 
@@ -51,15 +52,15 @@ pub(crate) enum Place {
 }
 
 impl Work {
-    /// Calls a handler until its listener is closed.
-    pub(crate) fn new<O, H>(listener: Arc<Listener<O>>, handler: H, place: Place) -> Self
+    /// Calls a handler until its listener is closed; by turns, if others call it too.
+    pub(crate) fn new<O, H>(listener: Arc<Listener<O>>, handler: H, place: Place, turn: Option<Turn>) -> Self
     where
         O: Send + Sync + 'static,
         H: EventHandler<O>,
     {
         let (name, caller) = (Arc::clone(listener.name()), listener.caller);
         let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
-        let future = as_work_of(caller, deliver(listener, handler)).instrument(span);
+        let future = as_work_of(caller, deliver(listener, handler, turn)).instrument(span);
         Self { name, place, future: Box::pin(future) }
     }
 }

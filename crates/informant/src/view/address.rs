@@ -36,12 +36,16 @@ impl fmt::Display for ClusterKey {
 }
 
 /// How an object is found in a view: a [`Key`] or a [`ClusterKey`].
-pub trait Address: fmt::Display + sealed::Sealed {
+pub trait Address: fmt::Display + sealed::Sealed + Sized {
     /// Namespace and name.
     fn key(&self) -> &Key;
 
     /// The cluster, if there are several.
-    fn cluster(&self) -> Option<&str>;
+    fn cluster(&self) -> Option<&Arc<str>>;
+
+    /// What has this key in a cluster.
+    #[doc(hidden)]
+    fn new(cluster: Option<&Arc<str>>, key: Key) -> Self;
 }
 
 impl Address for Key {
@@ -49,8 +53,12 @@ impl Address for Key {
         self
     }
 
-    fn cluster(&self) -> Option<&str> {
+    fn cluster(&self) -> Option<&Arc<str>> {
         None
+    }
+
+    fn new(_: Option<&Arc<str>>, key: Key) -> Self {
+        key
     }
 }
 
@@ -59,8 +67,12 @@ impl Address for ClusterKey {
         &self.key
     }
 
-    fn cluster(&self) -> Option<&str> {
+    fn cluster(&self) -> Option<&Arc<str>> {
         Some(&self.cluster)
+    }
+
+    fn new(cluster: Option<&Arc<str>>, key: Key) -> Self {
+        Self { cluster: cluster.cloned().unwrap_or_default(), key }
     }
 }
 
@@ -74,7 +86,7 @@ impl<O: Send + Sync + 'static, A: Address> View<O, A> {
     /// The member that has an object, if it exists.
     pub(super) fn member_of(&self, address: &A) -> Option<&Member<O>> {
         let at = |namespace| {
-            let place = (address.cluster(), namespace);
+            let place = (address.cluster().map(|cluster| &**cluster), namespace);
             self.members.binary_search_by(|member| member.place().cmp(&place)).ok()
         };
         let position = address.key().namespace().and_then(|namespace| at(Some(namespace))).or_else(|| at(None))?;

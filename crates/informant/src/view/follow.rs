@@ -1,9 +1,8 @@
 //! Following a view: one handler for all members.
 
-use std::fmt;
 use std::sync::Arc;
-
-use parking_lot::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 
 use super::View;
 use super::ViewStream;
@@ -17,12 +16,13 @@ use crate::SharedInformer;
 use crate::informer::AddHandlerError;
 use crate::informer::Subscribe;
 use crate::subscribers::Place;
+use crate::subscribers::Turn;
 
 impl<O: Send + Sync + 'static, A> View<O, A> {
     /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
     ///
-    /// It is called by one member at a time, and told once that all of them are synced. The order between objects of
-    /// different members is open.
+    /// It is called by one member at a time, and told once that all of them are synced; never, if one stops before. The order between
+    /// objects of different members is open.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
         self.add_to_all(handler, Place::Task)
     }
 
-    /// Has a handler follow all members, which may block: each member calls it in a thread of its own, one at a time.
+    /// Has a handler follow all members, which may block: each member has a thread of its own for it, and they take turns.
     ///
     /// # Errors
     ///
@@ -78,11 +78,14 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     }
 
     fn add_to_all(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
-        let unsynced = self.target.informers().len();
-        let shared = Arc::new(OneAtATime { handler, turn: Mutex::new(Unsynced { members: unsynced }) });
-        let mut parts = Vec::with_capacity(unsynced);
+        let members = self.target.informers().len();
+        let shared = Arc::new(ForAll { handler, unsynced: AtomicUsize::new(members) });
+        let turn = Turn::default();
+        // Nobody is told before all have accepted: so whoever is refused has heard nothing.
+        let held = turn.try_lock();
+        let mut parts = Vec::with_capacity(members);
         for member in self.members() {
-            match member.add_as(Arc::clone(&shared), place) {
+            match member.add_as(Arc::clone(&shared), place, Some(Arc::clone(&turn))) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
                     parts.iter().for_each(Registration::remove);
@@ -90,6 +93,7 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
                 }
             }
         }
+        drop(held);
         Ok(Registration::together(Arc::clone(&self.target.name), parts))
     }
 
@@ -98,53 +102,37 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     }
 }
 
-/// A handler that several informers call: by turns, as if they were one.
-struct OneAtATime<H> {
+/// A handler that several informers call, as if they were one. They take turns, so calls never meet.
+struct ForAll<H> {
     handler: H,
-    turn: Mutex<Unsynced>,
+    /// How many members have not told all of what was there at first.
+    unsynced: AtomicUsize,
 }
 
-/// How many members have not told all of what was there at first.
-struct Unsynced {
-    members: usize,
-}
-
-impl<O, H: EventHandler<O>> EventHandler<O> for OneAtATime<H> {
+impl<O, H: EventHandler<O>> EventHandler<O> for ForAll<H> {
     fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
-        let _turn = self.turn.lock();
         self.handler.on_add(object, origin);
     }
 
     fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
-        let _turn = self.turn.lock();
         self.handler.on_update(old, new);
     }
 
     fn on_delete(&self, deleted: &Deleted<O>) {
-        let _turn = self.turn.lock();
         self.handler.on_delete(deleted);
     }
 
     fn on_resync(&self, object: &Arc<Cached<O>>) {
-        let _turn = self.turn.lock();
         self.handler.on_resync(object);
     }
 
     fn on_synced(&self) {
-        let mut turn = self.turn.lock();
-        turn.members -= 1;
-        if turn.members == 0 {
+        if self.unsynced.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.handler.on_synced();
         }
     }
 
     fn name(&self) -> String {
         self.handler.name()
-    }
-}
-
-impl<H> fmt::Debug for OneAtATime<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneAtATime").finish_non_exhaustive()
     }
 }

@@ -8,6 +8,8 @@
 //! anew, changes nothing of what the others have.
 
 mod address;
+mod clusters;
+mod error;
 mod follow;
 mod reads;
 mod stream;
@@ -22,6 +24,7 @@ use crate::SharedInformer;
 
 pub use self::address::Address;
 pub use self::address::ClusterKey;
+pub use self::error::ViewError;
 pub use self::reads::ViewIndex;
 pub use self::stream::ViewStream;
 
@@ -73,164 +76,37 @@ struct Member<O: Send + Sync + 'static> {
     informer: SharedInformer<O>,
 }
 
-/// Why informers do not make a view.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ViewError {
-    /// There is none.
-    #[error("a view needs at least one informer")]
-    Empty,
-    /// Two of the same namespace.
-    #[error("informers {first} and {second} are both of namespace {namespace:?}; name each namespace once")]
-    SameNamespace {
-        /// The namespace.
-        namespace: Arc<str>,
-        /// One of them.
-        first: Arc<str>,
-        /// The other one.
-        second: Arc<str>,
-    },
-    /// Two of the same cluster.
-    #[error("informers {first} and {second} are both of cluster {cluster:?}; name each cluster differently")]
-    SameCluster {
-        /// The cluster.
-        cluster: Arc<str>,
-        /// One of them.
-        first: Arc<str>,
-        /// The other one.
-        second: Arc<str>,
-    },
-    /// One that does not say of which cluster it is, or a view whose members say different things.
-    #[error(
-        "informer {informer} does not say of which cluster its objects are; name it with `of_cluster` of its factory or source"
-    )]
-    NoCluster {
-        /// Which one.
-        informer: Arc<str>,
-    },
-}
-
 impl<O: Send + Sync + 'static> View<O> {
-    /// Informers of different namespaces of one cluster. Each must be of the namespace that it is given with, and of no other:
-    /// what else it has cannot be found by key. [`InformerRequest::view`](crate::factory::InformerRequest::view) makes them, too.
+    /// Informers of different namespaces of one cluster; each says [which](SharedInformer::namespace).
+    /// [`InformerRequest::view`](crate::factory::InformerRequest::view) makes them, too.
     ///
     /// # Errors
     ///
-    /// If there is none, or two of the same namespace.
-    pub fn of_namespaces<N: Into<Arc<str>>>(
-        members: impl IntoIterator<Item = (N, SharedInformer<O>)>,
-    ) -> Result<Self, ViewError> {
-        let members = members.into_iter().map(|(namespace, informer)| Member {
-            cluster: None,
-            namespace: Some(namespace.into()),
-            informer,
-        });
-        Self::new(members.collect())
-    }
-}
-
-impl<O: Send + Sync + 'static> View<O, ClusterKey> {
-    /// Informers, or views, of different clusters. Each says [which](SharedInformer::cluster), and so does each of their objects.
-    ///
-    /// ```
-    /// use informant::{ClusterKey, SharedInformerFactory, View};
-    /// use informant_apiserver::ApiServer;
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use serde_json::json;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let hours = |hours: &str| json!({"metadata": {"namespace": "shop", "name": "opening-hours"}, "data": {"open": hours}});
-    /// # let (server, other_server) = (ApiServer::new(), ApiServer::new());
-    /// # server.put("configmaps", hours("9-17"))?;
-    /// # other_server.put("configmaps", hours("7-15"))?;
-    /// # let client = kube::Client::new(server.service(), "default");
-    /// # let other_client = kube::Client::new(other_server.service(), "default");
-    /// let east = SharedInformerFactory::builder(client).of_cluster("east").build();
-    /// let west = SharedInformerFactory::builder(other_client).of_cluster("west").build();
-    /// let configs = View::of_clusters([east.informer::<ConfigMap>(), west.informer::<ConfigMap>()])?;
-    /// east.start();
-    /// west.start();
-    /// configs.synced().await?;
-    ///
-    /// let hours = configs.require(&ClusterKey::new("west", "shop/opening-hours".parse()?))?;
-    /// assert_eq!(hours.cluster().map(|cluster| &**cluster), Some("west"));
-    /// assert_eq!(configs.len(), 2);
-    /// # east.shutdown().await?;
-    /// # west.shutdown().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there is none, one that does not say of which cluster it is, or two of the same.
-    pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, ViewError> {
-        let mut members = Vec::new();
-        for view in views {
-            let view: View<O> = view.into();
-            let mut cluster = None;
-            for Member { namespace, informer, .. } in view.members.iter() {
-                let name = || Arc::clone(informer.name());
-                let Some(own) = informer.cluster() else { return Err(ViewError::NoCluster { informer: name() }) };
-                if cluster.get_or_insert(own) != &own {
-                    return Err(ViewError::NoCluster { informer: Arc::clone(&view.name) });
-                }
-                let (cluster, namespace) = (Some(Arc::clone(own)), namespace.clone());
-                members.push(Member { cluster, namespace, informer: informer.clone() });
+    /// If there is none, one that is of all namespaces, or two of the same namespace or of different clusters.
+    pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
+        let mut members: Vec<Member<O>> = Vec::new();
+        for informer in informers {
+            let name = || Arc::clone(informer.name());
+            let Some(namespace) = informer.namespace().cloned() else {
+                return Err(ViewError::NoNamespace { informer: name() });
+            };
+            if let Some(other) = members.iter().find(|member| member.informer.cluster() != informer.cluster()) {
+                let first = Arc::clone(other.informer.name());
+                return Err(ViewError::MixedClusters { first, second: name() });
             }
-            if let Some((first, second)) = same_cluster_in_two_views(&members, view.members.len()) {
-                let cluster = first.cluster.clone().unwrap_or_default();
-                let name = |member: &Member<O>| Arc::clone(member.informer.name());
-                return Err(ViewError::SameCluster { cluster, first: name(first), second: name(second) });
+            if let Some(other) = members.iter().find(|member| member.namespace.as_ref() == Some(&namespace)) {
+                let first = Arc::clone(other.informer.name());
+                return Err(ViewError::SameNamespace { namespace, first, second: name() });
             }
+            members.push(Member { cluster: None, namespace: Some(namespace), informer });
         }
         Self::new(members)
     }
-
-    /// The clusters, in the order of their names.
-    pub fn clusters(&self) -> Vec<Arc<str>> {
-        let mut clusters: Vec<_> = self.members.iter().filter_map(|member| member.cluster.clone()).collect();
-        clusters.dedup();
-        clusters
-    }
-
-    /// What of it is of one cluster.
-    pub fn cluster(&self, name: &str) -> Option<View<O>> {
-        let of_cluster = self.members.iter().filter(|member| member.cluster.as_deref() == Some(name));
-        let members = of_cluster.map(|Member { namespace, informer, .. }| Member {
-            cluster: None,
-            namespace: namespace.clone(),
-            informer: informer.clone(),
-        });
-        View::new(members.collect()).ok()
-    }
-}
-
-/// Finds a member of the view that came last, with so many members, that is of the same cluster as one of a view before.
-fn same_cluster_in_two_views<O: Send + Sync + 'static>(
-    members: &[Member<O>],
-    last: usize,
-) -> Option<(&Member<O>, &Member<O>)> {
-    let (before, last) = members.split_at(members.len() - last);
-    let second = last.first()?;
-    before.iter().find(|member| member.cluster == second.cluster).map(|first| (first, second))
 }
 
 impl<O: Send + Sync + 'static, A> View<O, A> {
     fn new(mut members: Vec<Member<O>>) -> Result<Self, ViewError> {
         members.sort_by(|one, other| one.place().cmp(&other.place()));
-        for pair in members.windows(2) {
-            if let [one, other] = pair
-                && one.place() == other.place()
-            {
-                return Err(ViewError::SameNamespace {
-                    namespace: one.namespace.clone().unwrap_or_default(),
-                    first: Arc::clone(one.informer.name()),
-                    second: Arc::clone(other.informer.name()),
-                });
-            }
-        }
         let name = match &members[..] {
             [] => return Err(ViewError::Empty),
             [only] => Arc::clone(only.informer.name()),
@@ -249,7 +125,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
         self.members.iter().map(|member| &member.informer)
     }
 
-    /// Starts those that are not running; says how many it did.
+    /// Starts those that were not started; says how many it did. A member that was stopped stays so: then ask for another view.
     ///
     /// # Panics
     ///
@@ -268,9 +144,15 @@ impl<O: Send + Sync + 'static> Member<O> {
 
 impl<O: Send + Sync + 'static> From<SharedInformer<O>> for View<O> {
     fn from(informer: SharedInformer<O>) -> Self {
-        let name = Arc::clone(informer.name());
-        let members = Arc::new([Member { cluster: None, namespace: None, informer }]);
-        Self { members, name, address: PhantomData }
+        let (name, namespace) = (Arc::clone(informer.name()), informer.namespace().cloned());
+        Self { members: Arc::new([Member { cluster: None, namespace, informer }]), name, address: PhantomData }
+    }
+}
+
+impl<O: Send + Sync + 'static> Clone for Member<O> {
+    fn clone(&self) -> Self {
+        let Self { cluster, namespace, informer } = self;
+        Self { cluster: cluster.clone(), namespace: namespace.clone(), informer: informer.clone() }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kube::core::Selector;
 
 use super::Address;
+use super::Member;
 use super::View;
 use crate::Cached;
 use crate::Labelled;
@@ -16,6 +17,7 @@ use crate::store::Index;
 use crate::store::IndexValue;
 use crate::store::Lister;
 use crate::store::Lookup;
+use crate::store::NamespaceLister;
 use crate::store::NotFound;
 use crate::store::UnknownIndex;
 
@@ -33,8 +35,17 @@ impl<O: Send + Sync + 'static, A: Address> View<O, A> {
     pub fn require(&self, address: &A) -> Result<Arc<Cached<O>>, NotFound> {
         match self.member_of(address) {
             Some(member) => member.informer.lister().require(address.key()),
-            None => Err(NotFound::elsewhere(Arc::clone(&self.name), address.key().clone())),
+            None => Err(NotFound::elsewhere(Arc::clone(&self.name), address.cluster(), address.key())),
         }
+    }
+
+    /// Where all objects are.
+    pub fn keys(&self) -> Vec<A> {
+        let of_member = |member: &Member<O>| {
+            let cluster = member.cluster.clone();
+            member.informer.lister().keys().into_iter().map(move |key| A::new(cluster.as_ref(), key))
+        };
+        self.members.iter().flat_map(of_member).collect()
     }
 }
 
@@ -59,10 +70,23 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     }
 
     /// The objects of one namespace, of all clusters. An empty name means all of them.
-    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
-        let may_have = |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
-        let members = self.members.iter().filter(|member| may_have(member.namespace.as_deref()));
-        members.flat_map(|member| member.informer.lister().namespace(namespace).list()).collect()
+    pub fn list_in(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
+        self.namespaces(namespace).flat_map(|lister| lister.list()).collect()
+    }
+
+    /// The objects of one namespace, of all clusters, whose labels match. An empty name means all of them.
+    pub fn select_in(&self, namespace: &str, selector: &Selector) -> Vec<Arc<Cached<O>>>
+    where
+        O: Labelled,
+    {
+        self.namespaces(namespace).flat_map(|lister| lister.select(selector)).collect()
+    }
+
+    /// A namespace, of the members that may have it.
+    fn namespaces(&self, namespace: &str) -> impl Iterator<Item = NamespaceLister<O>> {
+        let may_have = move |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
+        let members = self.members.iter().filter(move |member| may_have(member.namespace.as_deref()));
+        members.map(move |member| member.informer.lister().namespace(namespace))
     }
 
     /// The objects whose labels match.
@@ -80,6 +104,11 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     /// When one of them has no such index.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
         self.by_indexes([(index, value)])
+    }
+
+    /// All values that some object has in an index, each once, sorted; none if no member has such an index.
+    pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
+        each_once(self.listers().flat_map(|lister| lister.index_values(index)))
     }
 
     /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`].
@@ -156,10 +185,7 @@ impl<O, V> ViewIndex<O, V> {
 
     /// All values that some object has, each once, as texts, sorted.
     pub fn values(&self) -> Vec<Arc<str>> {
-        let mut values: Vec<_> = self.indexes.iter().flat_map(Index::values).collect();
-        values.sort_unstable();
-        values.dedup();
-        values
+        each_once(self.indexes.iter().flat_map(Index::values))
     }
 
     /// A value to be looked up together with those of other indexes; see [`View::by_indexes`].
@@ -175,6 +201,13 @@ impl<O, V> ViewIndex<O, V> {
     pub fn name(&self) -> &str {
         self.indexes.first().map_or("", Index::name)
     }
+}
+
+fn each_once(values: impl Iterator<Item = Arc<str>>) -> Vec<Arc<str>> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
 }
 
 impl<O, V> Clone for ViewIndex<O, V> {

@@ -15,7 +15,7 @@ use crate::EventStream;
 use crate::Registration;
 
 /// Events of all members of a view, those of each member in order. [`Event::Synced`] comes once, when all members have told what
-/// was there at first. It ends when all members have stopped; dropping it unregisters.
+/// was there at first; never, if one stops before. It ends when all members have stopped; dropping it unregisters.
 #[must_use = "a stream that is dropped hears of nothing"]
 pub struct ViewStream<O: Send + Sync + 'static> {
     streams: SelectAll<EventStream<O>>,

@@ -1,4 +1,4 @@
-//! Waiting for a view: until all members are synced, until one of them has seen a write.
+//! Waiting for a view: until all members are synced or stopped, until one of them has seen a write; and how they are doing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +9,18 @@ use super::Address;
 use super::View;
 use crate::Cached;
 use crate::Identity;
-use crate::Key;
 use crate::ResourceVersion;
 use crate::SharedInformer;
 use crate::informer;
 use crate::informer::AnyInformer;
-use crate::informer::Awaited;
 use crate::informer::InformerStatus;
+use crate::informer::Problem;
+use crate::informer::StopErrors;
 use crate::informer::SyncErrors;
 use crate::informer::WaitError;
+use crate::listwatch::Quarantined;
 
 impl<O: Send + Sync + 'static, A> View<O, A> {
-    fn any_informers(&self) -> Vec<&dyn AnyInformer> {
-        self.informers().map(|informer| informer as &dyn AnyInformer).collect()
-    }
-
     /// Whether all members are synced. Once true, it stays.
     pub fn is_synced(&self) -> bool {
         self.informers().all(SharedInformer::is_synced)
@@ -53,6 +50,34 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     pub fn status(&self) -> Vec<InformerStatus> {
         self.informers().map(SharedInformer::status).collect()
     }
+
+    /// The members whose caches may lag behind their servers, and why; none if all is well.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.status().iter().filter_map(InformerStatus::problem).collect()
+    }
+
+    /// The objects of all members that exist but cannot be read.
+    pub fn quarantined(&self) -> Vec<Quarantined> {
+        self.informers().flat_map(SharedInformer::quarantined).collect()
+    }
+
+    /// Stops all members, and waits until no callback runs and no task is left; also for others who have them.
+    ///
+    /// # Errors
+    ///
+    /// From inside a callback of one of them, which would wait for itself. They stop all the same.
+    pub async fn stop(&self) -> Result<(), StopErrors> {
+        informer::stop(&self.any_informers(), None).await
+    }
+
+    /// As [`stop`](Self::stop), but waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers.
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopErrors> {
+        informer::stop(&self.any_informers(), Some(within)).await
+    }
 }
 
 impl<O: Send + Sync + 'static, A: Address> View<O, A> {
@@ -68,8 +93,7 @@ impl<O: Send + Sync + 'static, A: Address> View<O, A> {
         version: &ResourceVersion,
         within: Duration,
     ) -> Result<Option<Arc<Cached<O>>>, WaitError> {
-        let awaited = || Awaited::Object(address.key().clone(), version.clone());
-        let member = self.member_of(address).ok_or_else(|| self.elsewhere(awaited()))?;
+        let member = self.member_of(address).ok_or_else(|| self.elsewhere(address))?;
         member.informer.wait_for(address.key(), version, within).await
     }
 }
@@ -88,20 +112,23 @@ impl<O: Send + Sync + 'static> View<O> {
     }
 
     /// Waits until the member that had an object has seen that this life of it is over; see
-    /// [`SharedInformer::wait_until_gone`](crate::SharedInformer::wait_until_gone).
+    /// [`SharedInformer::wait_until_gone`]. Of several clusters, ask the one that it was in: [`cluster`](View::cluster).
     ///
     /// # Errors
     ///
     /// As there; and if the object is in a namespace that is not part of the view.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
-        let awaited = || Awaited::Deletion(Key::clone(&deleted.key));
-        let member = self.member_of(&deleted.key).ok_or_else(|| self.elsewhere(awaited()))?;
+        let member = self.member_of(&deleted.key).ok_or_else(|| self.elsewhere(&deleted.key))?;
         member.informer.wait_until_gone(deleted, within).await
     }
 }
 
 impl<O: Send + Sync + 'static, A> View<O, A> {
-    fn elsewhere(&self, awaited: Awaited) -> WaitError {
-        WaitError::Elsewhere { view: Arc::clone(&self.name), awaited }
+    fn any_informers(&self) -> Vec<&dyn AnyInformer> {
+        self.informers().map(|informer| informer as &dyn AnyInformer).collect()
+    }
+
+    fn elsewhere(&self, address: &impl Address) -> WaitError {
+        WaitError::Elsewhere { view: Arc::clone(&self.name), address: address.to_string() }
     }
 }

@@ -12,6 +12,7 @@ use informant::Lazy;
 use informant::Object;
 use informant::Scanner;
 use k8s_openapi::api::core::v1::Pod;
+use kube::core::DynamicObject;
 use kube::core::TypeMeta;
 use serde::Deserialize;
 use serde::Deserializer;
@@ -186,6 +187,18 @@ fn an_edit_changes_the_json_the_labels_and_what_get_gives() {
     assert!(held.status.is_some(), "what somebody holds stays as it is");
     assert_eq!(Some(pod.labels()), expected.metadata.labels);
     assert_eq!(pod.json(), serde_json::to_string(&expected).unwrap());
+}
+
+/// An empty type is none, so the scan leaves it out; what is kept is what counts.
+#[test]
+fn an_edit_that_empties_the_type_leaves_the_labels_where_they_are() {
+    let json = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{"a":"ünï"},"labels":{"app":"web"}}}"#;
+    let mut pod = incoming::<DynamicObject>(json.as_bytes());
+
+    pod.edit(|pod| pod.types = Some(TypeMeta::default())).unwrap();
+
+    assert_eq!(pod.labels()["app"], "web");
+    assert!(!pod.json().contains("kind"), "{}", pod.json());
 }
 
 #[test]

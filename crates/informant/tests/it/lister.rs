@@ -197,6 +197,11 @@ fn several_indexes_at_once_give_what_has_all_of_the_values() {
         let found = lister.snapshot().by_indexes([by_letter.is(text.as_str()), by_app.is(wanted)]).unwrap();
         assert_eq!(show_objects(found), expected, "in either order");
     }
+    // The rarest is the last, and the first one alone would give more.
+    let last = lister.by_indexes([by_app.is("web"), by_letter.is("w"), by_letter.is("3")]).unwrap();
+    assert_eq!(show_objects(last), ["ops/web-3@"]);
+    let none = lister.by_indexes([by_app.is("web"), by_letter.is("d")]).unwrap();
+    assert_eq!(none.len(), 0, "that which has the rarest value is no web");
     let twice = lister.by_indexes([by_letter.is("b"), by_letter.is("d")]).unwrap();
     assert_eq!(show_objects(twice), ["shop/db@"], "several values of one index");
     assert_eq!(lister.by_indexes(Vec::<Lookup>::new()).unwrap().len(), 4, "whoever wants nothing gets everything");

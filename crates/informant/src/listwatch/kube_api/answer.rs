@@ -13,6 +13,7 @@ use http::header::HeaderName;
 use http::header::LOCATION;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
+use hyper_util::client::legacy::Error as ClientError;
 use kube::client::Body;
 use kube::core::Status;
 
@@ -50,23 +51,22 @@ pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError>
 /// A request that got no answer, or an answer that broke off.
 pub(super) fn failed(error: kube::Error) -> SourceError {
     let source = Box::new(error);
-    match is_refused(&*source) {
-        true => SourceError::Refused { source },
-        false => SourceError::Connection { source },
+    let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    match () {
+        () if stack(&*source).any(|error| error.downcast_ref().is_some_and(is_refused)) => {
+            SourceError::Refused { source }
+        }
+        // Before anything was asked: no such host, no way there, another certificate.
+        () if stack(&*source).any(|error| error.downcast_ref().is_some_and(ClientError::is_connect)) => {
+            SourceError::Unreachable { source }
+        }
+        () => SourceError::Connection { source },
     }
 }
 
-fn is_refused(error: &(dyn Error + 'static)) -> bool {
-    let mut error = Some(error);
-    // Stacks nest a handful of errors; one that is its own source must not hold us up.
-    for _ in 0..16 {
-        let Some(current) = error else { return false };
-        if current.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            return true;
-        }
-        error = current.source();
-    }
-    false
+/// An error and what stands behind it. Stacks nest a handful of errors; one that is its own source must not hold us up.
+fn stack<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source()).take(16)
 }
 
 /// What the server says, or what can be said for it if its words make no sense.

@@ -50,7 +50,7 @@ pub struct KubeSource {
     /// Whether objects of the kind live in namespaces, if that is known.
     is_namespaced: Option<bool>,
     is_metadata_only: bool,
-    namespace: Option<String>,
+    namespace: Option<Arc<str>>,
     labels: String,
     fields: String,
 }
@@ -145,7 +145,7 @@ impl KubeSource {
         if self.is_namespaced == Some(false) {
             return Err(ScopeError::ClusterScoped { kind: self.resource.kind, namespace });
         }
-        self.namespace = Some(Self::check_namespace(namespace)?);
+        self.namespace = Some(Self::check_namespace(namespace)?.into());
         Ok(self)
     }
 
@@ -283,6 +283,10 @@ impl<O> ListWatch<O> for KubeSource {
 
     fn cluster(&self) -> Option<Arc<str>> {
         self.cluster.clone()
+    }
+
+    fn namespace(&self) -> Option<Arc<str>> {
+        self.namespace.clone()
     }
 
     /// As in `kubectl`: `pods`, `deployments.apps`; with the scope, if it is not everything: `east/pods in shop with app=web where

@@ -342,6 +342,14 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         self.source.cluster()
     }
 
+    /// The namespace of the source, if it has only one.
+    pub(crate) fn namespace(&self) -> Option<Arc<str>>
+    where
+        L: ListWatch<O>,
+    {
+        self.source.namespace()
+    }
+
     /// What the source calls its objects.
     pub(crate) fn resource(&self) -> String
     where

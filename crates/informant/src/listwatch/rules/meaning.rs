@@ -18,7 +18,7 @@ pub(crate) enum Meaning {
     WentBack,
     /// The server has too much to do.
     Overloaded,
-    /// Nobody listens.
+    /// Nobody listens, or can be reached.
     Refused,
     /// The connection is lost or silent.
     Lost,
@@ -55,16 +55,40 @@ impl Meaning {
 }
 
 impl ListWatchError {
-    /// Whether the server is there and may well answer a little later, although nobody does anything about it.
+    /// Whether the server is there and may well answer a little later, although nobody does anything about it: it is busy, or in
+    /// trouble, or a connection broke. Not so if it says no, or nobody is there.
     pub fn may_pass(&self) -> bool {
-        match self.source.meaning() {
-            Meaning::Expired | Meaning::TooLarge | Meaning::WentBack | Meaning::Overloaded | Meaning::Trouble => true,
-            Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => false,
+        match &self.source {
+            SourceError::Status { .. } => match self.source.meaning() {
+                Meaning::Expired | Meaning::TooLarge | Meaning::Overloaded | Meaning::Trouble => true,
+                Meaning::WentBack
+                | Meaning::Refused
+                | Meaning::Lost
+                | Meaning::Garbled
+                | Meaning::NotFound
+                | Meaning::Unsupported
+                | Meaning::Other => false,
+            },
+            SourceError::Connection { .. }
+            | SourceError::Silent { .. }
+            | SourceError::Body(CutError::Truncated { .. })
+            | SourceError::Damaged { .. }
+            | SourceError::UnreadableError
+            | SourceError::ShortWatch { .. }
+            | SourceError::Ended
+            | SourceError::Endless { .. }
+            | SourceError::EndedEarly
+            | SourceError::WentBack { .. }
+            | SourceError::Inconsistent { .. } => true,
+            SourceError::Refused { .. }
+            | SourceError::Unreachable { .. }
+            | SourceError::Redirected { .. }
+            | SourceError::ContentType { .. }
+            | SourceError::Compressed { .. }
+            | SourceError::Body(_)
+            | SourceError::WrongList { .. }
+            | SourceError::NoVersion
+            | SourceError::Other { .. } => false,
         }
     }
 
@@ -75,8 +99,7 @@ impl ListWatchError {
             (_, Some(403)) => Some("grant the client's user `list` and `watch` on it"),
             (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version?"),
             (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
-            (Meaning::Refused, _) => Some("is the server running, and is its address right?"),
-            (Meaning::Lost, _) => Some("can the server be reached?"),
+            (Meaning::Refused, _) => Some("is the server running, and are its address and certificate right?"),
             _ => None,
         }
     }
@@ -87,7 +110,7 @@ impl SourceError {
     pub(crate) fn meaning(&self) -> Meaning {
         match self {
             Self::Status { status, .. } => meaning_of(status),
-            Self::Refused { .. } => Meaning::Refused,
+            Self::Refused { .. } | Self::Unreachable { .. } => Meaning::Refused,
             Self::Connection { .. } | Self::Silent { .. } | Self::Body(CutError::Truncated { .. }) => Meaning::Lost,
             Self::Body(_)
             | Self::ContentType { .. }
@@ -148,6 +171,7 @@ mod tests {
     use kube::core::response::StatusDetails;
 
     use super::*;
+    use crate::listwatch::Attempt;
 
     fn status(code: u16, reason: &str, message: &str) -> Status {
         Status::failure(message, reason).with_code(code)
@@ -164,6 +188,40 @@ mod tests {
             retry_after_seconds: 0,
         };
         status.with_details(details)
+    }
+
+    fn failure(source: SourceError) -> ListWatchError {
+        ListWatchError { attempt: Attempt::List, resource: "pods".into(), source }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_told_from_what_somebody_must_mend() {
+        let broken = || Box::new(std::io::Error::other("broken"));
+        for (code, may_pass) in [(401, false), (403, false), (404, false), (400, false), (405, false), (422, false)]
+            .into_iter()
+            .chain([(410, true), (429, true), (500, true), (503, true)])
+        {
+            assert_eq!(failure(status(code, "", "no").into()).may_pass(), may_pass, "{code}");
+        }
+        for (source, may_pass) in [
+            (SourceError::Refused { source: broken() }, false),
+            (SourceError::Unreachable { source: broken() }, false),
+            (SourceError::Redirected { code: 302, location: "elsewhere".into() }, false),
+            (SourceError::ContentType { found: "text/html".into(), beginning: String::new() }, false),
+            (SourceError::Other { source: broken() }, false),
+            (SourceError::Connection { source: broken() }, true),
+            (SourceError::EndedEarly, true),
+            (SourceError::Ended, true),
+        ] {
+            assert_eq!(failure(source).may_pass(), may_pass);
+        }
+    }
+
+    #[test]
+    fn there_is_advice_for_what_somebody_can_mend() {
+        let advice = |code| failure(status(code, "", "no").into()).advice();
+        assert!([400, 401, 403, 404, 422].into_iter().all(|code| advice(code).is_some()));
+        assert!([410, 429, 500].into_iter().all(|code| advice(code).is_none()));
     }
 
     /// RE-16, RE-17, HC-21

@@ -1,11 +1,14 @@
 //! Kinds that are known at run time.
 
 use informant::Lazy;
+use informant::SharedInformerFactory;
 use informant::factory::DiscoveryError;
 use informant_apiserver::Fault;
 use informant_apiserver::Kind;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::ApiResource;
 use kube::core::DynamicObject;
 use kube::core::PartialObjectMeta;
 use serde::Deserialize;
@@ -13,6 +16,7 @@ use serde_json::json;
 
 use super::support::Leaks;
 use super::support::Logs;
+use super::support::client;
 use super::support::factory;
 use super::support::is_same;
 use super::support::keys;
@@ -51,8 +55,9 @@ async fn a_kind_of_run_time_is_had_in_every_form() {
     let whole = factory.dynamic(&resource);
     let lazy = factory.request_dynamic::<Lazy<DynamicObject>>(&resource).informer().unwrap();
     let projected = factory.request_dynamic::<Size>(&resource).informer().unwrap();
-    let metadata =
-        factory.request_dynamic::<PartialObjectMeta<DynamicObject>>(&resource).metadata_only().informer().unwrap();
+    let metadata = factory.request_dynamic::<PartialObjectMeta<DynamicObject>>(&resource).informer().unwrap();
+    let lazy_metadata =
+        factory.request_dynamic::<Lazy<PartialObjectMeta<DynamicObject>>>(&resource).informer().unwrap();
     factory.start();
     factory.synced().await.unwrap();
 
@@ -61,8 +66,9 @@ async fn a_kind_of_run_time_is_had_in_every_form() {
     assert_eq!(lazy.lister().require(&key).unwrap().get().unwrap().data["spec"]["size"], 3);
     assert_eq!(projected.lister().require(&key).unwrap().spec.size, 3);
     assert_eq!(metadata.lister().require(&key).unwrap().metadata.name.as_deref(), Some("w"));
+    assert!(!lazy_metadata.lister().require(&key).unwrap().json().contains("spec"));
     let for_metadata = |accept: &str| accept.contains("PartialObjectMetadata");
-    assert_eq!(server.requests().iter().filter(|request| for_metadata(&request.accept)).count(), 1);
+    assert_eq!(server.requests().iter().filter(|request| for_metadata(&request.accept)).count(), 2);
     shut_down(&factory, &leaks).await;
 }
 
@@ -91,6 +97,32 @@ async fn discovery_finds_the_version_that_the_server_prefers_and_the_scope() {
         (vec!["shop/w".into()], vec!["mars".into()], vec!["n1".into()])
     );
     shut_down(&factory, &leaks).await;
+}
+
+/// A kind that the preferred version does not have is found in another one.
+#[tokio::test(start_paused = true)]
+async fn discovery_looks_in_all_versions_of_a_group() {
+    let server = server(&[]);
+    server.register(Kind::new("example.com", "v2", "Gadget", "gadgets"));
+    server.register(widgets());
+    let factory = factory(&server);
+
+    for (kind, expected) in [("Gadget", "gadgets.example.com"), ("Widget", "widgets.example.com")] {
+        let request = factory.discover::<DynamicObject>("example.com", kind).await.unwrap();
+        assert_eq!(&**request.informer().unwrap().name(), expected);
+    }
+}
+
+/// Nothing says that nodes live in no namespace but discovery.
+#[tokio::test(start_paused = true)]
+async fn of_a_kind_of_run_time_discovery_knows_whether_the_factorys_namespace_is_meant() {
+    let server = server(&[]);
+    let factory = SharedInformerFactory::builder(client(&server)).in_namespace("shop").unwrap().build();
+    let nodes = ApiResource::erase::<Node>(&());
+
+    assert_eq!(factory.dynamic(&nodes).namespace().map(|name| &**name), Some("shop"));
+    let discovered = factory.discover::<DynamicObject>("", "Node").await.unwrap().informer().unwrap();
+    assert_eq!(discovered.namespace(), None);
 }
 
 /// FA-14

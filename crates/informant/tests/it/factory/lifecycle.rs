@@ -19,6 +19,8 @@ use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::core::v1::Secret;
+use metrics_util::debugging::DebugValue;
+use metrics_util::debugging::DebuggingRecorder;
 
 use super::support::LONG;
 use super::support::Leaks;
@@ -34,7 +36,10 @@ use super::support::keys;
 use super::support::server;
 use super::support::settle;
 use super::support::shut_down;
+use super::support::until;
+use crate::informer::support::many_threads;
 use crate::informer::support::stuck;
+use crate::informer::support::without_deadlock;
 
 /// FA-05
 #[tokio::test(start_paused = true)]
@@ -122,6 +127,9 @@ async fn shutdown_cancels_waits_and_refuses_restarts() {
     assert!(matches!(late.synced().await, Err(SyncError::Stopped { .. })));
     assert_eq!(cached(&configs).len(), 1, "what was read can still be read");
     assert!(factory.status().is_empty());
+    let error = factory.synced().await.unwrap_err();
+    assert!(error.is_shut_down && factory.synced_within(SECOND).await.unwrap_err().is_shut_down);
+    assert_eq!(error.to_string(), "the factory was shut down, so nothing will be synced");
 }
 
 /// FA-07
@@ -152,7 +160,7 @@ async fn shutdown_waits_for_running_callbacks_and_names_those_that_do_not_return
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let (_, gate, running) = stuck(&configs);
     factory.start();
-    super::support::until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
 
     let error = factory.shutdown_within(SECOND / 10).await.unwrap_err();
     assert_eq!(nodes.state(), InformerState::Stopped, "others do not wait for it");
@@ -181,14 +189,9 @@ async fn shutting_down_from_inside_a_callback_is_an_error_not_a_deadlock() {
     configs.add_handler(handler).unwrap();
     factory.start();
 
-    super::support::until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped)
-        .await;
-    let outcome = outcome.lock().unwrap().take();
-    // The other one may or may not have ended when it was asked.
-    if let Some(outcome) = outcome {
-        let errors = outcome.unwrap_err().errors;
-        assert_eq!(errors, [StopError::InsideCallback { informer: "configmaps".into() }]);
-    }
+    until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped).await;
+    let outcome = outcome.lock().unwrap().take().expect("at once");
+    assert_eq!(outcome.unwrap_err().errors, [StopError::InsideCallback { informer: "configmaps".into() }]);
     factory.shutdown().await.unwrap();
     leaks.check();
 }
@@ -200,7 +203,7 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
-    let (probe, unsynced) = (Probe::new(), Probe::new());
+    let probe = Probe::new();
     let registration = configs.add_handler(probe.clone()).unwrap();
     let mut stream = configs.stream().unwrap();
     factory.start();
@@ -209,11 +212,9 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
     let lister = configs.lister();
     assert!(!lister.has_stopped());
 
-    let late = configs.add_handler(unsynced).unwrap();
     configs.stop().await.unwrap();
 
     assert!(registration.is_removed());
-    assert!(matches!(late.synced().await, Ok(()) | Err(NotSynced::Stopped { .. })));
     assert!(stream.next().await.is_none(), "streams end");
     assert_eq!(keys(&configs), ["shop/a"], "the last state stays");
     assert!(lister.has_stopped() && format!("{lister:?}").contains("stopped"));
@@ -237,6 +238,115 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
     shut_down(&factory, &leaks).await;
 }
 
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_informer_is_stopped_before_it_was_told_is_not_synced() {
+    let server = server(&[]);
+    server.inject(On::any(), Fault::Hang);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let nodes = factory.informer::<Node>();
+    let registration = nodes.add_handler(Probe::new()).unwrap();
+    factory.start();
+    settle().await;
+
+    nodes.stop().await.unwrap();
+
+    assert!(matches!(registration.synced().await, Err(NotSynced::Stopped { .. })));
+    factory.synced().await.expect("one that was stopped on purpose is not waited for");
+    shut_down(&factory, &leaks).await;
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let ask = |factory: &SharedInformerFactory| {
+        let configs = factory.informer::<ConfigMap>();
+        factory.start();
+        configs
+    };
+    let configs = ask(&factory);
+    configs.synced().await.unwrap();
+    let first = Arc::downgrade(&configs.lister().list()[0]);
+    configs.stop().await.unwrap();
+    drop(configs);
+    factory.informer::<Node>();
+    assert!(first.upgrade().is_none(), "whoever asks for anything makes the factory forget it");
+
+    let configs = ask(&factory);
+    configs.synced().await.unwrap();
+    let second = Arc::downgrade(&configs.lister().list()[0]);
+    drop(configs);
+    factory.shutdown().await.unwrap();
+    assert!(second.upgrade().is_none());
+}
+
+/// Decision 16: each would wait for the other.
+#[test]
+fn callbacks_of_two_informers_that_shut_down_at_once_both_get_an_error() {
+    without_deadlock(|| {
+        let runtime = many_threads();
+        runtime.block_on(async {
+            let server = server(&["shop/a"]);
+            let factory = factory(&server);
+            let (handle, outcomes) = (tokio::runtime::Handle::current(), Arc::new(Mutex::new(Vec::new())));
+            let both = Arc::new(std::sync::Barrier::new(2));
+            let shut_down = || {
+                let (factory, handle, both) = (factory.clone(), handle.clone(), Arc::clone(&both));
+                let outcomes = Arc::clone(&outcomes);
+                move || {
+                    both.wait();
+                    let outcome = handle.block_on(factory.shutdown());
+                    outcomes.lock().unwrap().push(outcome.unwrap_err().errors.len());
+                }
+            };
+            let (of_configs, of_nodes) = (shut_down(), shut_down());
+            let configs = Handler::<ConfigMap>::new().on_add(move |_, _| of_configs());
+            factory.informer::<ConfigMap>().subscribe().blocking_handler(configs).unwrap();
+            let nodes = Handler::<Node>::new().on_add(move |_, _| of_nodes());
+            factory.informer::<Node>().subscribe().blocking_handler(nodes).unwrap();
+            factory.start();
+
+            until(|| outcomes.lock().unwrap().len() == 2).await;
+            assert_eq!(*outcomes.lock().unwrap(), [1, 1]);
+            factory.shutdown().await.unwrap();
+        });
+    });
+}
+
+/// The figures of one that takes its time to stop are not those of the one in its place.
+#[tokio::test]
+async fn an_informer_that_stops_late_does_not_spoil_the_figures_of_the_next() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let objects = || {
+        let figures = snapshotter.snapshot().into_vec();
+        let mut of_cache = figures.into_iter().filter(|(key, ..)| key.key().name() == "informant_cache_objects");
+        of_cache.next().map(|(_, _, _, value)| value)
+    };
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let ask = || metrics::with_local_recorder(&recorder, || factory.informer::<ConfigMap>());
+    let configs = ask();
+    let (_, gate, running) = stuck(&configs);
+    factory.start();
+    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    configs.stop_within(SECOND / 100).await.unwrap_err();
+
+    let fresh = ask();
+    factory.start();
+    fresh.synced().await.unwrap();
+    drop(gate);
+    configs.stop().await.unwrap();
+    drop(configs);
+
+    // Looking at them sets them back, so this is the only look.
+    assert_eq!(objects(), Some(DebugValue::Gauge(1.0.into())));
+    factory.shutdown().await.unwrap();
+}
+
 /// Decision 16: also of one that is still about to stop.
 #[tokio::test]
 async fn shutdown_also_waits_for_one_whose_place_was_taken() {
@@ -245,7 +355,7 @@ async fn shutdown_also_waits_for_one_whose_place_was_taken() {
     let configs = factory.informer::<ConfigMap>();
     let (_, gate, running) = stuck(&configs);
     factory.start();
-    super::support::until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     configs.stop_within(SECOND / 100).await.unwrap_err();
 
     let fresh = factory.informer::<ConfigMap>();
@@ -276,7 +386,7 @@ async fn dropping_the_factory_stops_its_informers_and_dropping_handles_does_not(
     assert!(configs.is_synced());
 
     drop(clone);
-    configs.stop().await.unwrap();
+    until(|| configs.state() == InformerState::Stopped).await;
     leaks.check();
 }
 
@@ -329,7 +439,7 @@ async fn a_shutdown_that_is_given_up_stops_all_the_same() {
 
     assert!(factory.shutdown().now_or_never().is_none());
 
-    super::support::until(|| configs.state() == InformerState::Stopped).await;
+    until(|| configs.state() == InformerState::Stopped).await;
     assert!(factory.is_shut_down());
     tokio::time::timeout(LONG, factory.shutdown()).await.unwrap().unwrap();
     leaks.check();

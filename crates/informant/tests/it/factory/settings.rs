@@ -1,5 +1,7 @@
 //! What holds for all kinds, and for some.
 
+use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use informant::FieldPath;
@@ -48,6 +50,57 @@ async fn the_resync_period_is_that_of_the_kind_or_else_of_the_factory() {
     probe.take();
     tokio::time::sleep(SECOND * 61).await;
     assert_eq!(probe.take(), ["R(shop/a@2)"]);
+    shut_down(&factory, &leaks).await;
+}
+
+/// Two places that know nothing of each other.
+#[tokio::test(start_paused = true)]
+async fn settings_of_one_kind_that_are_given_twice_both_hold() {
+    let server = server(&["shop/a"]);
+    let factory = SharedInformerFactory::builder(client(&server))
+        .configure::<ConfigMap>(|configs| configs.name("first").resync_every(SECOND * 5))
+        .configure::<ConfigMap>(|configs| configs.name("second"))
+        .build();
+
+    let configs = factory.informer::<ConfigMap>();
+
+    assert_eq!((&**configs.name(), configs.resync_check_period()), ("second", Some(SECOND * 5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_and_unreadable_objects_of_all_kinds_are_told_in_one_place() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "bad"}, "data": 7})).unwrap();
+    server.inject(On::any().of("nodes").times(3), Fault::status(403));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (errors, objects, own) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&heard));
+    let factory = SharedInformerFactory::builder(client(&server))
+        .on_error(move |error| errors.lock().unwrap().push(error.to_string()))
+        .on_quarantine(move |kind, object| {
+            objects.lock().unwrap().push(format!("{kind}: {}", object.key.clone().unwrap()))
+        })
+        .configure::<Lazy<Node>>(move |nodes| {
+            let own = Arc::clone(&own);
+            nodes.on_error(move |_| own.lock().unwrap().push("lazy nodes".into()))
+        })
+        .build();
+    let leaks = Leaks::watch();
+    factory.informer::<ConfigMap>();
+    factory.informer::<Node>();
+    factory.start();
+    factory.synced().await.unwrap();
+    let mut said = std::mem::take(&mut *heard.lock().unwrap());
+    said.sort();
+    said.dedup();
+    assert_eq!(said, ["configmaps: shop/bad", "listing nodes failed"]);
+
+    server.inject(On::any().of("nodes").times(3), Fault::status(403));
+    factory.informer::<Lazy<Node>>();
+    factory.start();
+    factory.synced().await.unwrap();
+    assert!(heard.lock().unwrap().contains(&"lazy nodes".to_owned()));
+    assert!(!heard.lock().unwrap().contains(&"listing nodes failed".to_owned()), "a kind may hear of its own");
     shut_down(&factory, &leaks).await;
 }
 

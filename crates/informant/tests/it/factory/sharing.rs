@@ -8,6 +8,7 @@ use informant::SharedInformerFactory;
 use informant::store::NAMESPACE_INDEX;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Node;
+use kube::core::ApiResource;
 use kube::core::PartialObjectMeta;
 
 use super::support::Leaks;
@@ -90,6 +91,41 @@ async fn informers_are_told_apart_by_their_names() {
     assert_eq!(&**factory.dynamic(&widget_resource()).name(), "east/widgets.example.com");
 }
 
+/// FA-01: also those that were given.
+#[tokio::test(start_paused = true)]
+async fn names_that_are_given_are_made_unique_as_well() {
+    let server = server(&[]);
+    let _logs = Logs::capture();
+    let factory = SharedInformerFactory::builder(client(&server))
+        .configure::<ConfigMap>(|configs| configs.name("mine"))
+        .configure::<Lazy<ConfigMap>>(|configs| configs.name("mine"))
+        .configure::<Node>(|nodes| nodes.name("mine as Lazy<ConfigMap>"))
+        .configure::<PartialObjectMeta<Node>>(|nodes| nodes.name("mine"))
+        .build();
+    let v2 = ApiResource { api_version: "example.com/v2".into(), version: "v2".into(), ..widget_resource() };
+
+    let names = [
+        factory.informer::<ConfigMap>().name().to_string(),
+        factory.request::<ConfigMap>().in_namespace("a").with_labels("x=y").informer().unwrap().name().to_string(),
+        factory.informer::<Node>().name().to_string(),
+        factory.informer::<Lazy<ConfigMap>>().name().to_string(),
+        factory.informer::<PartialObjectMeta<Node>>().name().to_string(),
+        factory.dynamic(&widget_resource()).name().to_string(),
+        factory.dynamic(&v2).name().to_string(),
+    ];
+
+    let expected = [
+        "mine",
+        "mine in a with x=y",
+        "mine as Lazy<ConfigMap>",
+        "mine as Lazy<ConfigMap> (2)",
+        "mine of v1",
+        "widgets.example.com",
+        "widgets.example.com of example.com/v2",
+    ];
+    assert_eq!(names, expected);
+}
+
 /// Lessons A21
 #[tokio::test(start_paused = true)]
 async fn the_same_objects_in_two_forms_are_warned_of_once() {
@@ -104,11 +140,34 @@ async fn the_same_objects_in_two_forms_are_warned_of_once() {
 
     factory.informer::<Lazy<ConfigMap>>();
     let warning = logs.take();
-    assert!(warning.contains("WARN") && warning.contains("as ConfigMap and as Lazy<ConfigMap>"), "{warning}");
+    assert!(
+        warning.contains("WARN") && warning.contains(r#"form="Lazy<ConfigMap>" other_form="ConfigMap""#),
+        "{warning}"
+    );
 
     factory.informer::<PartialObjectMeta<ConfigMap>>();
     factory.request::<Lazy<ConfigMap>>().in_namespace("shop").informer().unwrap();
     assert_eq!(logs.take(), "", "once is enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn everywhere_is_also_in_each_namespace_whichever_comes_first() {
+    let server = server(&[]);
+    let logs = Logs::capture();
+    let one = factory(&server);
+    one.informer::<Lazy<ConfigMap>>();
+    one.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    assert!(logs.take().contains("cached in two forms"));
+
+    let other = factory(&server);
+    other.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
+    other.informer::<Lazy<ConfigMap>>();
+    assert!(logs.take().contains("cached in two forms"));
+
+    let third = factory(&server);
+    third.informer::<ConfigMap>().stop().await.unwrap();
+    third.informer::<Lazy<ConfigMap>>();
+    assert_eq!(logs.take(), "", "one that has stopped caches nothing new");
 }
 
 /// Namespaces that have nothing in common are not cached twice.
@@ -123,7 +182,7 @@ async fn two_forms_of_different_namespaces_are_not_warned_of() {
     assert_eq!(logs.take(), "");
 
     factory.request::<Lazy<ConfigMap>>().in_namespace("shop").informer().unwrap();
-    assert!(logs.take().contains("cached twice"));
+    assert!(logs.take().contains("cached in two forms"));
 }
 
 /// FA-13

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
@@ -13,6 +14,7 @@ use informant::Event;
 use informant::Handler;
 use informant::Identity;
 use informant::Key;
+use informant::Registration;
 use informant::ResourceVersion;
 use informant::SharedInformerFactory;
 use informant::View;
@@ -21,6 +23,8 @@ use informant::view::ViewError;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
+use informant_apiserver::Requested;
+use informant_apiserver::Verb;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
 
@@ -80,12 +84,12 @@ async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
     );
     let error = view.require(&key("home/a")).unwrap_err();
     assert_eq!(error.to_string(), "home/a not found in the cache of configmaps in bank and 1 more");
-    assert_eq!(
-        (view.in_namespace("shop").len(), view.in_namespace("home").len(), view.in_namespace("").len()),
-        (2, 0, 3)
-    );
-    let labelled = view.select(&Expression::Equal("name".into(), "a".into()).into());
-    assert_eq!(labelled.len(), 2);
+    assert_eq!((view.list_in("shop").len(), view.list_in("home").len(), view.list_in("").len()), (2, 0, 3));
+    let named_a = Expression::Equal("name".into(), "a".into()).into();
+    assert_eq!((view.select(&named_a).len(), view.select_in("shop", &named_a).len()), (2, 1));
+    let mut keys = view.keys();
+    keys.sort();
+    assert_eq!(keys, [key("bank/a"), key("shop/a"), key("shop/b")]);
     assert!(server.requests().iter().all(|request| ["shop", "bank"].contains(&&*request.namespace)));
     shut_down(&factory, &leaks).await;
 }
@@ -108,34 +112,31 @@ async fn the_members_of_a_view_are_shared_with_everyone_else() {
 
 /// B13, decision 17
 #[tokio::test(start_paused = true)]
-async fn a_member_that_lists_everything_anew_changes_nothing_of_the_others() {
+async fn members_that_list_everything_anew_change_nothing_of_each_other() {
     let _logs = Logs::capture();
     let server = three_namespaces();
-    let (factory, view, leaks) = two_namespaces(&server).await;
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
+    let leaks = Leaks::watch();
+    // No watch ever works, so each member lists everything again and again.
+    server.inject(On::watch().of("configmaps"), Fault::status(410));
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
     view.add_handler(probe.clone()).unwrap();
+    factory.start();
     probe.until("synced").await;
     probe.take();
+    let lists_of = |namespace: &str| {
+        let is_list = |request: &&Requested| request.verb == Verb::List && request.namespace == namespace;
+        server.requests().iter().filter(is_list).count()
+    };
 
-    // All of the bank's watches break, its history is gone, and when it is listed anew it is empty.
-    server.watched("configmaps", 2).await;
-    let others = server.requests_for("configmaps").len();
-    server.inject(On::watch().of("configmaps"), Fault::status(410));
     server.delete("configmaps", "bank/a").unwrap();
-    probe
-        .until_lines(|lines| lines.iter().any(|line| line.starts_with("D(bank/a") || line.starts_with("T(bank/a")))
-        .await;
-    for _ in 0..3 {
-        server.compact();
-        server.inject(On::list().of("configmaps").once(), Fault::Drop);
-        tokio::time::sleep(SECOND * 700).await;
-    }
-    server.heal();
-    until(|| view.status().iter().all(|status| status.problem().is_none())).await;
+    let before = (lists_of("bank"), lists_of("shop"));
+    until(|| lists_of("bank") >= before.0 + 3 && lists_of("shop") >= before.1 + 3).await;
 
-    assert!(server.requests_for("configmaps").len() > others + 2, "they listed again and again");
     assert_eq!(shown(&view), ["shop/a", "shop/b"]);
-    assert_eq!(probe.take().len(), 1, "nobody heard of anything but the one delete");
+    probe.until_lines(|lines| !lines.is_empty()).await;
+    assert_eq!(probe.take(), ["T(bank/a, last@4)"], "nobody heard of anything else");
     shut_down(&factory, &leaks).await;
 }
 
@@ -206,6 +207,105 @@ fn a_handler_of_a_view_is_called_by_one_member_at_a_time() {
     });
 }
 
+/// Decision 17: while one member calls a handler that takes its time, the others wait in a way that keeps no thread.
+#[test]
+fn a_slow_handler_of_a_view_keeps_no_other_task_from_running() {
+    without_deadlock(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let namespaces: Vec<_> = (0..8).map(|number| format!("n{number}")).collect();
+            let server = server(&[]);
+            namespaces.iter().for_each(|name| drop(server.put("configmaps", config(&format!("{name}/a"))).unwrap()));
+            let factory = factory(&server);
+            let view = factory.request::<ConfigMap>().in_namespaces(namespaces).view().unwrap();
+            let (open, gate) = mpsc::channel::<()>();
+            let (gate, calls) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
+            let counted = Arc::clone(&calls);
+            let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let _ = gate.lock().unwrap().recv();
+            });
+            view.add_handler(handler).unwrap();
+            factory.start();
+            until(|| calls.load(Ordering::SeqCst) == 1 && view.is_synced()).await;
+
+            // One of the two threads is taken by the handler. The other one must be free.
+            for _ in 0..100 {
+                tokio::spawn(async { tokio::task::yield_now().await }).await.unwrap();
+            }
+            assert_eq!(calls.load(Ordering::SeqCst), 1);
+            drop(open);
+            until(|| calls.load(Ordering::SeqCst) == 8).await;
+            factory.shutdown().await.unwrap();
+        });
+    });
+}
+
+/// Decision 16
+#[test]
+fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
+    without_deadlock(|| {
+        let runtime = many_threads();
+        runtime.block_on(async {
+            let server = three_namespaces();
+            let factory = factory(&server);
+            let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+            let registration = Arc::new(Mutex::new(None::<Registration>));
+            let (runtime, asked) = (tokio::runtime::Handle::current(), Arc::clone(&registration));
+            let (stopping, outcomes) = (view.clone(), Arc::new(Mutex::new(Vec::new())));
+            let heard = Arc::clone(&outcomes);
+            let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
+                // As long as the other one has its own to tell.
+                if config.key().as_str() != "bank/a" {
+                    return;
+                }
+                let registration = asked.lock().unwrap().clone().unwrap();
+                let in_shop = stopping.informers().nth(1).unwrap();
+                let outcome = runtime.block_on(async {
+                    (
+                        in_shop.stop().await.is_ok(),
+                        registration.shut_down().await.is_err(),
+                        stopping.stop().await.is_err(),
+                    )
+                });
+                heard.lock().unwrap().push(outcome);
+            });
+            *registration.lock().unwrap() = Some(view.subscribe().blocking_handler(handler).unwrap());
+            factory.start();
+
+            until(|| !outcomes.lock().unwrap().is_empty()).await;
+            assert_eq!(*outcomes.lock().unwrap(), [(true, true, true)]);
+            registration.lock().unwrap().take().unwrap().shut_down().await.unwrap();
+            factory.shutdown().await.unwrap();
+        });
+    });
+}
+
+/// Decision 17
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_a_view_is_resynced_by_all_members_and_there_until_all_have_stopped() {
+    let server = three_namespaces();
+    let factory = SharedInformerFactory::builder(client(&server)).resync_every(SECOND * 60).build();
+    let leaks = Leaks::watch();
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    let probe = Probe::new();
+    let registration = view.subscribe().resync_every(SECOND * 30).handler(probe.clone()).unwrap();
+    assert_eq!(registration.resync_period(), Some(SECOND * 30));
+    factory.start();
+    registration.synced().await.unwrap();
+    probe.take();
+    tokio::time::sleep(SECOND * 31).await;
+    let mut resynced = probe.take();
+    resynced.sort();
+    assert_eq!(resynced, ["R(bank/a@4)", "R(shop/a@2)", "R(shop/b@3)"]);
+
+    view.informers().next().unwrap().stop().await.unwrap();
+    assert!(!registration.is_removed(), "one of them goes on");
+    view.stop().await.unwrap();
+    assert!(registration.is_removed());
+    shut_down(&factory, &leaks).await;
+}
+
 /// Decision 17: all or none.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_one_member_refuses_follows_none() {
@@ -220,6 +320,8 @@ async fn a_handler_that_one_member_refuses_follows_none() {
 
     settle().await;
     assert!(view.informers().all(|informer| informer.status().handlers.is_empty()));
+    assert!(probe.lines().is_empty(), "and has heard nothing");
+    assert_eq!(view.problems().len(), 1);
     shut_down(&factory, &leaks).await;
 }
 
@@ -272,7 +374,7 @@ async fn a_view_waits_for_writes_where_they_are() {
 
     let elsewhere = Identity { key: "home/a".parse().unwrap(), ..identity };
     let error = view.wait_for(&elsewhere.key, &elsewhere.version, LONG).await.unwrap_err();
-    assert!(error.to_string().contains("it is in none of the namespaces and clusters of the view"), "{error}");
+    assert!(error.to_string().contains("that is in none of the namespaces and clusters of the view"), "{error}");
     assert!(matches!(view.wait_until_gone(&elsewhere, LONG).await, Err(WaitError::Elsewhere { .. })));
     shut_down(&factory, &leaks).await;
 }
@@ -287,13 +389,14 @@ async fn an_index_of_a_view_finds_the_objects_of_all_members() {
     assert_eq!((by_name.get("a").len(), by_name.count("b"), by_name.count("c")), (2, 1, 0));
     assert_eq!(by_name.values(), ["a".into(), "b".into()] as [Arc<str>; 2]);
     assert_eq!(by_name.name(), "name");
+    assert_eq!(view.index_values("name"), by_name.values());
     assert_eq!(view.by_index("name", "a").unwrap().len(), 2);
     let found = view.by_indexes([by_name.is("a"), ("namespace", "shop").into()]).unwrap();
     assert_eq!(show_objects(found), ["shop/a@2"]);
     view.by_index("nothing", "a").unwrap_err();
 
-    let first = view.informers().last().unwrap();
-    first.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap();
+    let last = view.informers().last().unwrap();
+    last.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap();
     view.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap_err();
     let has = |index: &str| view.informers().filter(|informer| informer.lister().index(index).is_ok()).count();
     assert_eq!(has("taken"), 1, "all members or none");
@@ -333,15 +436,20 @@ async fn a_view_of_clusters_has_the_objects_of_all_and_each_says_where_it_is() {
     assert_eq!(view.get(&at("west", "bank/a")).unwrap().cluster().map(|name| &**name), Some("west"));
     assert!(view.get(&at("east", "bank/a")).is_none());
     assert!(view.get(&at("north", "shop/a")).is_none());
-    assert_eq!(view.require(&at("west", "home/a")).unwrap_err().key.as_str(), "home/a");
+    let missing = |address: &ClusterKey| view.require(address).unwrap_err().to_string();
+    assert_eq!(missing(&at("east", "home/a")), "home/a not found in the cache of east/configmaps");
+    assert_eq!(missing(&at("north", "shop/a")), "north/shop/a not found in the cache of east/configmaps and 2 more");
+    let mut keys = view.keys();
+    keys.sort();
+    assert_eq!(keys[2], at("west", "bank/a"));
     assert_eq!(view.clusters(), ["east".into(), "west".into()] as [Arc<str>; 2]);
-    assert_eq!(view.in_namespace("shop").len(), 3);
+    assert_eq!(view.list_in("shop").len(), 3);
 
     let written: ConfigMap = serde_json::from_value(server.put("configmaps", config("shop/new")).unwrap()).unwrap();
     let Identity { key, version, .. } = Identity::of(&written).unwrap();
     view.wait_for(&ClusterKey::new("east", key.clone()), &version, LONG).await.unwrap().unwrap();
     let error = view.wait_for(&ClusterKey::new("north", key.clone()), &version, LONG).await.unwrap_err();
-    assert!(matches!(error, WaitError::Elsewhere { .. }));
+    assert!(error.to_string().contains("will not see north/shop/new"), "{error}");
     let only_east = view.cluster("east").unwrap();
     assert_eq!(only_east.get(&key).unwrap().version(), &version);
     only_east.caught_up_to(&version, LONG).await.unwrap();
@@ -384,8 +492,15 @@ async fn informers_that_do_not_make_a_view_are_refused() {
     assert!(matches!(&error, ViewError::SameCluster { cluster, .. } if &**cluster == "east"), "{error}");
     let error = View::of_clusters([nameless.informer::<ConfigMap>()]).unwrap_err();
     assert!(error.to_string().contains("name it with `of_cluster`"), "{error}");
-    let (one, other) = (nameless.informer::<ConfigMap>(), east.informer::<ConfigMap>());
-    let error = View::of_namespaces([("shop", one), ("shop", other)]).unwrap_err();
+    let of = |factory: &SharedInformerFactory, namespace: &str| {
+        factory.request::<ConfigMap>().in_namespace(namespace).informer().unwrap()
+    };
+    let error = View::of_namespaces([of(&nameless, "shop"), of(&factory(&server), "shop")]).unwrap_err();
     assert!(matches!(&error, ViewError::SameNamespace { namespace, .. } if &**namespace == "shop"), "{error}");
-    assert_eq!(View::<ConfigMap>::of_namespaces(Vec::<(&str, _)>::new()).unwrap_err(), ViewError::Empty);
+    let error = View::of_namespaces([of(&nameless, "shop"), of(&east, "bank")]).unwrap_err();
+    assert!(matches!(&error, ViewError::MixedClusters { .. }), "{error}");
+    let error = View::of_namespaces([nameless.informer::<ConfigMap>()]).unwrap_err();
+    assert_eq!(error.to_string(), "informer configmaps is not of one namespace; ask for it with `in_namespace`");
+    assert_eq!(View::<ConfigMap>::of_namespaces([]).unwrap_err(), ViewError::Empty);
+    assert_eq!(View::<ConfigMap, ClusterKey>::of_clusters(Vec::<Configs>::new()).unwrap_err(), ViewError::Empty);
 }

@@ -1,17 +1,29 @@
 //! Everything can be seen: figures, spans, health.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
 use informant::Cached;
 use informant::Handler;
+use informant::Identity;
+use informant::Key;
+use informant::Provenance;
 use informant::SharedInformer;
 use informant::informer::InformerState;
+use informant::listwatch::ListPiece;
+use informant::listwatch::ListRequest;
+use informant::listwatch::ListStream;
+use informant::listwatch::ListWatch;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::listwatch::SourceError;
+use informant::listwatch::WatchRequest;
+use informant::listwatch::WatchStream;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::TypeMeta;
 use metrics_util::debugging::DebugValue;
 use metrics_util::debugging::DebuggingRecorder;
 use metrics_util::debugging::Snapshotter;
@@ -250,4 +262,46 @@ async fn what_is_being_applied_counts_as_queued() {
 
     assert_eq!(seen.recv().unwrap(), 2.0);
     informer.stop().await.unwrap();
+}
+
+/// Objects that come ready get the name of their source's cluster, unless they have one.
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
+    struct East;
+
+    impl ListWatch<()> for East {
+        async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
+            let object = |name: &str, provenance: Provenance| {
+                Cached::with_provenance(Identity::of_key(Key::cluster(name)), Arc::new(provenance), ())
+            };
+            let types = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
+            Ok(ListPiece::page(
+                "1",
+                [
+                    Cached::new(Identity::of_key(Key::cluster("a")), ()),
+                    Cached::new(Identity::of_key(Key::cluster("b")), ()),
+                    object("c", Provenance::new(types)),
+                    object("d", Provenance::default().of_cluster("west")),
+                ],
+            ))
+        }
+
+        async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
+            Ok(futures_util::stream::pending().boxed())
+        }
+
+        fn cluster(&self) -> Option<Arc<str>> {
+            Some("east".into())
+        }
+    }
+    let leaks = Leaks::watch();
+    let informer = SharedInformer::of_ready_objects(East).build();
+    informer.start();
+    informer.synced().await.unwrap();
+
+    let cluster = |name: &str| informer.lister().require(&Key::cluster(name)).unwrap().cluster().unwrap().to_string();
+    assert_eq!(["a", "b", "c", "d"].map(cluster), ["east", "east", "east", "west"]);
+    assert_eq!(informer.lister().require(&Key::cluster("c")).unwrap().types().kind, "Thing");
+    assert_eq!(informer.cluster().map(|name| &**name), Some("east"));
+    leaks.stop(&informer).await;
 }

@@ -122,7 +122,7 @@ async fn a_failure_of_tls_is_told_of() {
     while handle.changed().await.last_error.is_none() {}
 
     let error = running.last_error();
-    assert!(error.starts_with("listing configmaps failed: the connection failed: "), "{error}");
+    assert!(error.starts_with("listing configmaps failed: the server cannot be reached: "), "{error}");
     assert!(error.to_lowercase().contains("tls") || error.contains("InvalidContentType"), "{error}");
     running.stop().await;
     listening.stop().await;
