@@ -14,6 +14,8 @@ use informant::Object;
 use informant::Scanner;
 use informant::store::Indexer;
 use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector;
+use kube::runtime::watcher;
 
 use self::support::Content;
 use self::support::KEYS;
@@ -93,6 +95,35 @@ fn pods() {
     print_row("Pod as serde_json decodes it", whole, raw, None);
 }
 
+/// A thousand pods in a cache, beside the same in kube-runtime's store.
+fn caches() {
+    const PODS: usize = 1000;
+    let named = |number: usize| {
+        let text = std::str::from_utf8(POD).unwrap();
+        let name = decode::<Lazy<Pod>>().key().name().to_owned();
+        text.replacen(&format!("{name:?}"), &format!("\"pod-{number}\""), 1)
+    };
+    let texts: Vec<_> = (0..PODS).map(named).collect();
+    let theirs = held(PODS, 0, || {
+        let (reader, mut writer) = reflector::store::<Pod>();
+        for text in &texts {
+            writer.apply_watcher_event(&watcher::Event::Apply(serde_json::from_str(text).unwrap()));
+        }
+        assert_eq!(reader.state().len(), PODS);
+        (reader, writer)
+    });
+    let lazy = held(PODS, 0, || filled_with::<Lazy<Pod>>(&texts));
+    print_row("Lazy<Pod> in the cache", lazy, theirs, None);
+    print_row("Pod in the cache", held(PODS, 0, || filled_with::<Pod>(&texts)), theirs, None);
+}
+
+fn filled_with<O: Object>(texts: &[String]) -> Indexer<O> {
+    let (cache, mut scanner) = (Indexer::new(), Scanner::of_kind::<Pod>());
+    texts.iter().for_each(|text| drop(cache.upsert(scanner.scan(text.as_bytes()).unwrap().decode().unwrap())));
+    assert_eq!(cache.lister().len(), texts.len());
+    cache
+}
+
 /// Bytes for each pod: the most that was held while they came through a socket, and what stays.
 fn listing<O: Object>(name: &str, server: &StaticServer) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -116,6 +147,9 @@ fn main() {
     println!("\nMemory in bytes for a pod of {} bytes.", POD.len());
     print_head("held", "JSON");
     pods();
+    println!("\nMemory in bytes for each of 1000 such pods in a cache.");
+    print_head("informant", "kube-runtime");
+    caches();
 
     let server = StaticServer::start(20_000);
     println!("\nMemory in bytes for each of {} pods while their first list comes, beside what stays.", server.pods);

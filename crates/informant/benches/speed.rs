@@ -216,6 +216,11 @@ fn decoding() {
     row("Lazy<Pod>: decode in", Some(0.2), &mut |scanner| {
         drop(black_box(scanner.scan(black_box(POD)).unwrap().decode::<Lazy<Pod>>().unwrap()));
     });
+    let cut = ["status".parse().unwrap(), "spec.containers.env".parse().unwrap()];
+    let mut cutting = Scanner::of_kind::<Pod>().cut(&cut);
+    row("Lazy<Pod>, status and environments cut: decode in", None, &mut |_| {
+        drop(black_box(cutting.scan(black_box(POD)).unwrap().decode::<Lazy<Pod>>().unwrap()));
+    });
     row("the scan alone", None, &mut |scanner| drop(black_box(scanner.scan(black_box(POD)).unwrap())));
     row("Pod without managedFields: decode in", None, &mut |scanner| {
         drop(black_box(scanner.scan(black_box(POD)).unwrap().decode::<Pod>().unwrap()));

@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     informer.add_handler(
         Handler::<DynamicObject>::new()
             .on_add(|widget, _| println!("+ {} of size {}", widget.key(), widget.data["spec"]["size"]))
-            .on_delete(|widget| println!("- {widget:?}")),
+            .on_delete(|widget| println!("- {}", widget.key())),
     )?;
     factory.start();
     factory.synced().await?;

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -13,6 +14,7 @@ use informant::SharedInformerFactory;
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use tokio::sync::Notify;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -31,6 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .stream()?;
     factory.start();
 
+    let gone = Arc::new(Notify::new());
+    let seen = Arc::clone(&gone);
     let following = tokio::spawn(async move {
         let mut heard = 0;
         while let Some(event) = events.next().await {
@@ -38,7 +42,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             match event {
                 Event::Added { object, origin } => println!("+ {} ({origin:?})", object.key()),
                 Event::Updated { old, new } => println!("~ {} {} → {}", new.key(), old.version(), new.version()),
-                Event::Deleted(Deleted::Observed(object)) => println!("- {}", object.key()),
+                Event::Deleted(Deleted::Observed(object)) => {
+                    println!("- {}", object.key());
+                    seen.notify_one();
+                }
                 Event::Deleted(Deleted::Missed { last_known }) => println!("- {}, some time ago", last_known.key()),
                 Event::Resynced(object) => println!("= {}", object.key()),
                 Event::Synced => println!("that was all that was there"),
@@ -53,9 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.put("configmaps", config("hours", "7-15"))?;
     server.put("configmaps", config("secret-plan", "more"))?;
     server.delete("configmaps", "shop/hours")?;
-    while !configs.status().handlers.iter().all(|follower| follower.delivered >= 4 && follower.backlog == 0) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    gone.notified().await;
 
     // The stream ends with the informer.
     factory.shutdown().await?;

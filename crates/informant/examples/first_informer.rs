@@ -39,15 +39,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let api = Api::<ConfigMap>::namespaced(client, "shop");
     let mut hours = api.get("hours").await?;
     hours.data.get_or_insert_default().insert("open".into(), "7-15".into());
-    let Identity { key, version, .. } = Identity::of(&api.replace("hours", &Default::default(), &hours).await?)?;
-    let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
+    let written = Identity::of(&api.replace("hours", &Default::default(), &hours).await?)?;
+    let cached = configs.wait_for(&written.key, &written.version, Duration::from_secs(10)).await?;
     println!("the cache says {:?}", cached.as_ref().and_then(|config| config.data.as_ref()));
 
-    // What was changed is told before that is asked for; then nothing is left running.
     api.delete("hours", &Default::default()).await?;
-    while !configs.lister().is_empty() || printer.backlog() > 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    configs.wait_until_gone(&written, Duration::from_secs(10)).await?;
+    println!("{} config maps are cached", configs.lister().len());
+
+    // Waits for callbacks that run, not for those that were to come: nothing is left.
     factory.shutdown().await?;
     Ok(())
 }

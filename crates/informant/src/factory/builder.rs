@@ -116,8 +116,8 @@ impl FactoryBuilder {
         self
     }
 
-    /// Leaves these fields out of every object of every kind, before anything is decoded. Default: none but
-    /// `metadata.managedFields`.
+    /// Leaves these fields out of every object of every kind, before anything is decoded; see
+    /// [`Scanner::cut`](crate::Scanner::cut). Default: none but `metadata.managedFields`.
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.settings.cut.extend(fields);
         self

@@ -49,7 +49,8 @@ pub use self::request::RequestError;
 /// - **Ask** with [`informer`](Self::informer), or say more with [`request`](Self::request): other scopes, kinds of run time.
 ///   Whoever asks for the same gets the same informer: one list, one watch, one cache.
 /// - **Start** what was asked for with [`start`](Self::start), as often as there is more. Nothing is asked of a server before.
-/// - **Wait** with [`synced`](Self::synced), which says which informer fails, and why.
+/// - **Wait** with [`synced`](Self::synced). [`problems`](Self::problems), [`synced_within`](Self::synced_within) and a factory that
+///   [fails fast](FactoryBuilder::fail_fast) say which informer is not synced, and why.
 /// - **Stop** all of them with [`shutdown`](Self::shutdown), or one with [its own `stop`](SharedInformer::stop): who asks for that
 ///   one again gets a new one, which is to be started.
 ///

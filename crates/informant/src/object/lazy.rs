@@ -111,7 +111,7 @@ impl<K: DeserializeOwned> Lazy<K> {
 impl<K: DeserializeOwned + Serialize> Lazy<K> {
     /// Changes the object: decodes it, and encodes what has become of it. For transforms, which can do with a lazy object what
     /// they can with any other; it costs a decode and an encode for each object that comes. To leave whole fields out,
-    /// [cutting](crate::listwatch::ReflectorBuilder::cut) them costs nothing.
+    /// [cut](crate::listwatch::ReflectorBuilder::cut) them: then nothing is decoded.
     ///
     /// ```
     /// use informant::{Lazy, SharedInformer};

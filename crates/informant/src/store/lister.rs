@@ -157,8 +157,8 @@ impl<O> Lister<O> {
     }
 
     /// The objects that have all of these values, each in its index:
-    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. What
-    /// is asked for first, second or last does not matter: the rarest value is looked up.
+    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. Their order
+    /// does not matter: the rarest value is looked up. If there are none, all objects.
     ///
     /// # Errors
     ///

@@ -82,9 +82,7 @@ impl<O> Snapshot<O> {
         Ok(self.table.by_value(self.table.index(index)?, value))
     }
 
-    /// The objects that have all of these values, each in its index:
-    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. What
-    /// is asked for first, second or last does not matter: the rarest value is looked up.
+    /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// # Errors
     ///

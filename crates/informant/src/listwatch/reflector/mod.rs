@@ -205,8 +205,8 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         self
     }
 
-    /// Leaves these fields out of every object before anything is decoded, as if the server had not sent them; besides those
-    /// that were named before. Default: none but `metadata.managedFields`.
+    /// Leaves these fields out of every object before anything is decoded, besides those that were named before; see
+    /// [`Scanner::cut`]. Default: none but `metadata.managedFields`.
     #[must_use]
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.cut.extend(fields);
