@@ -65,11 +65,14 @@ pub(super) struct Settings {
     cut: Vec<FieldPath>,
     never_streams: bool,
     fails_fast: bool,
-    on_error: Option<Arc<dyn Fn(&ListWatchError) + Send + Sync>>,
-    on_quarantine: Option<Arc<dyn Fn(&str, &Quarantined) + Send + Sync>>,
+    on_error: Option<OnError>,
+    on_quarantine: Option<OnQuarantine>,
     /// What holds for one kind in one form: a [`Configure`] of that form.
     by_kind: HashMap<(KindId, TypeId), Box<dyn Any + Send + Sync>>,
 }
+
+type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
+type OnQuarantine = Arc<dyn Fn(&str, &Quarantined) + Send + Sync>;
 
 /// Changes the settings of one kind in one form.
 type Configure<O> = Box<dyn Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync>;
