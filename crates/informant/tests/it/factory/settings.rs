@@ -78,7 +78,7 @@ async fn failures_and_unreadable_objects_of_all_kinds_are_told_in_one_place() {
     let factory = SharedInformerFactory::builder(client(&server))
         .on_error(move |error| errors.lock().unwrap().push(error.to_string()))
         .on_quarantine(move |kind, object| {
-            objects.lock().unwrap().push(format!("{kind}: {}", object.key.clone().unwrap()))
+            objects.lock().unwrap().push(format!("{kind}: {}", object.key.clone().unwrap()));
         })
         .configure::<Lazy<Node>>(move |nodes| {
             let own = Arc::clone(&own);

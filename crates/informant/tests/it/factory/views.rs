@@ -275,7 +275,8 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
 
             until(|| !outcomes.lock().unwrap().is_empty()).await;
             assert_eq!(*outcomes.lock().unwrap(), [(true, true, true)]);
-            registration.lock().unwrap().take().unwrap().shut_down().await.unwrap();
+            let registration = registration.lock().unwrap().take().unwrap();
+            registration.shut_down().await.unwrap();
             factory.shutdown().await.unwrap();
         });
     });
