@@ -39,14 +39,18 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) async fn start() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let (url, listening) = match std::env::var("INFORMANT_TEST_SERVER") {
+        let (url, listening) = match std::env::var("INFORMANT_CONFORMANCE_URL") {
             Ok(url) => (url, None),
             Err(_) => {
                 let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await.unwrap();
                 (listening.url(), Some(listening))
             }
         };
-        let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
+        let mut config = Config::new(url.parse().unwrap());
+        // A server for tests has a certificate of its own making.
+        config.accept_invalid_certs = true;
+        config.auth_info.token = std::env::var("INFORMANT_CONFORMANCE_TOKEN").ok().map(Into::into);
+        let client = Client::try_from(config).unwrap();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("scenario-{}-{number}", std::process::id());
         Self { client, prefix, _listening: listening }

@@ -1,7 +1,9 @@
 //! From end to end: a client writes to a server over HTTP, and informers of every form of pods show it.
 //!
-//! Nothing here knows which server it is. By default it is the embedded one; with `INFORMANT_TEST_SERVER=http://…` it is
-//! that one, such as a real kube-apiserver.
+//! Nothing here knows which server it is. By default it is the embedded one; with `INFORMANT_CONFORMANCE_URL` (and
+//! `INFORMANT_CONFORMANCE_TOKEN` if it wants one) it is that one: `INFORMANT_CONFORMANCE_URL=https://127.0.0.1:6443
+//! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant scenarios`. Its admission must let in pods without a service account, and
+//! the namespaces stay there.
 
 mod cluster;
 mod forms;
