@@ -162,13 +162,10 @@ impl SharedInformerFactory {
     ///
     /// Outside of a tokio runtime with a clock.
     pub fn start(&self) -> usize {
-        let registry = self.shared.registry.lock();
-        let (is_shut_down, informers) = (registry.is_shut_down(), registry.informers());
-        drop(registry);
-        if is_shut_down {
+        if self.is_shut_down() {
             warn!("the factory was shut down; nothing is started");
         }
-        informers.iter().filter(|informer| informer.start_if_new()).count()
+        self.informers().iter().filter(|informer| informer.start_if_new()).count()
     }
 
     /// Those that were started, and that nobody has stopped.
@@ -189,8 +186,16 @@ impl SharedInformerFactory {
         Ok(self.started())
     }
 
+    /// Those that nobody has stopped; the others are forgotten on the way.
     fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.shared.registry.lock().informers()
+        let (informers, ended) = {
+            let mut registry = self.shared.registry.lock();
+            let ended = registry.sweep();
+            (registry.informers(), ended)
+        };
+        // Their caches, perhaps; not under the lock.
+        drop(ended);
+        informers
     }
 
     /// The client, for requests of your own.
@@ -218,7 +223,7 @@ impl SharedInformerFactory {
     /// as soon as lists fail so that waiting will not help: the error says of which informers, and why.
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
-        async move { informer::synced(&borrowed(&informers?)).await }
+        async move { informer::synced(&borrowed(&informers?), None).await }
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -228,7 +233,7 @@ impl SharedInformerFactory {
     /// As for `synced`; or with what failed last of each informer that is not synced by then.
     pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
-        async move { informer::synced_within(&borrowed(&informers?), within).await }
+        async move { informer::synced(&borrowed(&informers?), Some(within)).await }
     }
 
     /// How each informer is doing that nobody has stopped, in the order of their names.

@@ -22,6 +22,8 @@ pub(super) struct InformerKey {
     pub(super) kind: KindId,
     pub(super) scope: Scope,
     pub(super) form: Form,
+    /// Whether nothing else is asked for.
+    pub(super) is_metadata_only: bool,
 }
 
 /// A kind, in a version, as the server calls it.
@@ -237,7 +239,7 @@ mod tests {
 
     fn key(plural: &str) -> InformerKey {
         let kind = KindId { api_version: "v1".into(), plural: plural.into() };
-        InformerKey { kind, scope: Scope::default(), form: Form::of::<Key>() }
+        InformerKey { kind, scope: Scope::default(), form: Form::of::<Key>(), is_metadata_only: false }
     }
 
     fn add(registry: &mut Registry, plural: &str) -> SharedInformer<()> {

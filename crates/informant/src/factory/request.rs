@@ -196,6 +196,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
             kind: KindId::of(&self.resource),
             scope: Scope { namespace, ..self.scope.clone() },
             form: Form::of::<O>(),
+            is_metadata_only: source.is_metadata_only(),
         };
         self.factory.ask(&key, source)
     }

@@ -66,7 +66,7 @@ pub enum SyncError {
         reason: Arc<ListWatchError>,
     },
     /// It was not, in the time that was given.
-    #[error("informer {informer} is not synced after {within:?}{}", Got(*.objects, reason.is_some()))]
+    #[error("informer {informer} is not synced after {within:?}{}{}", Got(*.objects, reason.is_some()), MaybeAdvice(reason))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
@@ -228,6 +228,7 @@ pub struct StopErrors {
     pub errors: Vec<StopError>,
 }
 
+struct MaybeAdvice<'a>(&'a Option<Arc<ListWatchError>>);
 pub(super) struct Advice<'a>(pub(super) &'a ListWatchError);
 struct At<'a>(&'a Option<ResourceVersion>);
 struct Crash<'a>(&'a Option<Arc<str>>);
@@ -245,6 +246,12 @@ impl fmt::Display for Advice<'_> {
             Some(advice) => write!(f, " ({advice})"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Display for MaybeAdvice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_deref().map_or(Ok(()), |reason| Advice(reason).fmt(f))
     }
 }
 

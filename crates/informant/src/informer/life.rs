@@ -203,6 +203,10 @@ struct Ending<O: Send + Sync + 'static>(Arc<Core<O>>);
 
 impl<O: Send + Sync + 'static> Drop for Ending<O> {
     fn drop(&mut self) {
+        // Nobody asked for it, and nothing went wrong inside: it was dropped with all that ran there.
+        if !self.0.stop.initialized() {
+            let _ = self.0.crash.set("its runtime has ended".into());
+        }
         self.0.end();
     }
 }

@@ -40,7 +40,6 @@ pub use self::retry::ProcessError;
 pub(crate) use self::several::AnyInformer;
 pub(crate) use self::several::stop;
 pub(crate) use self::several::synced;
-pub(crate) use self::several::synced_within;
 pub use self::shared::InformerState;
 pub use self::shared::SharedInformer;
 pub use self::status::InformerStatus;

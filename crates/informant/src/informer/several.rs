@@ -1,14 +1,18 @@
 //! Several informers at once: waited for, and stopped, together.
 
 use std::any::Any;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use futures_util::future::Either;
 use futures_util::future::join_all;
+use futures_util::future::select;
 use futures_util::stream::FuturesUnordered;
+use tokio::time::sleep;
 use tokio::time::timeout;
 
 use super::InformerState;
@@ -93,35 +97,42 @@ impl<O: Send + Sync + 'static> AnyInformer for SharedInformer<O> {
 /// How long others may take to fail as well, so that somebody who mends one thing after the other need not try each time.
 const TOGETHER: Duration = Duration::from_millis(250);
 
-/// Waits until all are synced, or one of them will not be.
-pub(crate) async fn synced(informers: &[&dyn AnyInformer]) -> Result<(), SyncErrors> {
+/// Waits until all are synced, or one of them will not be; for as long as is given.
+pub(crate) async fn synced(informers: &[&dyn AnyInformer], within: Option<Duration>) -> Result<(), SyncErrors> {
+    let failed = |errors| Err(SyncErrors::new(informers.len(), errors));
     let mut waiting: FuturesUnordered<_> = informers.iter().map(|informer| informer.synced()).collect();
-    while let Some(outcome) = waiting.next().await {
-        let Err(error) = outcome else { continue };
-        let mut errors = vec![error];
-        let others = async {
-            while let Some(outcome) = waiting.next().await {
-                errors.extend(outcome.err());
+    let mut over = pin!(sleep_or_never(within));
+    let error = loop {
+        match select(waiting.next(), &mut over).await {
+            Either::Left((None, _)) => return Ok(()),
+            Either::Left((Some(Ok(())), _)) => {}
+            Either::Left((Some(Err(error)), _)) => break error,
+            Either::Right((within, _)) => {
+                let unsynced = informers.iter().filter(|informer| !informer.is_synced());
+                return failed(unsynced.map(|informer| informer.not_synced_within(within)).collect());
             }
-        };
-        // If it takes longer, some go on.
-        let _ = timeout(TOGETHER, others).await;
-        return Err(SyncErrors::new(informers.len(), errors));
-    }
-    Ok(())
+        }
+    };
+    let mut errors = vec![error];
+    let others = async {
+        while let Some(outcome) = waiting.next().await {
+            errors.extend(outcome.err());
+        }
+    };
+    // If it takes longer, some go on.
+    let _ = timeout(TOGETHER, select(pin!(others), over)).await;
+    failed(errors)
 }
 
-/// As [`synced`], but no longer than this.
-pub(crate) async fn synced_within(informers: &[&dyn AnyInformer], within: Duration) -> Result<(), SyncErrors> {
-    timeout(within, synced(informers)).await.unwrap_or_else(|_| {
-        let unsynced = informers.iter().filter(|informer| !informer.is_synced());
-        let errors: Vec<_> = unsynced.map(|informer| informer.not_synced_within(within)).collect();
-        match errors.is_empty() {
-            // The last one was just in time.
-            true => Ok(()),
-            false => Err(SyncErrors::new(informers.len(), errors)),
+/// Gives the time when it is over.
+async fn sleep_or_never(time: Option<Duration>) -> Duration {
+    match time {
+        Some(time) => {
+            sleep(time).await;
+            time
         }
-    })
+        None => std::future::pending().await,
+    }
 }
 
 /// Stops all of them at once, and waits for all, for as long as is given.

@@ -13,8 +13,6 @@ use std::time::Instant;
 
 use futures_util::future::Either;
 use futures_util::future::select;
-use tokio::sync::Mutex;
-use tokio::sync::MutexGuard;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::warn;
@@ -23,6 +21,8 @@ use super::EventHandler;
 use super::Listener;
 use super::Notice;
 use super::buffer::Batch;
+use super::turn::Taken;
+use super::turn::Turn;
 use crate::Key;
 use crate::panics;
 
@@ -41,9 +41,6 @@ const TOO_LONG: Duration = Duration::from_millis(5);
 const SLOW: Duration = Duration::from_millis(100);
 const LONG_BACKLOG: usize = 1024;
 const SLOW_AGAIN: Duration = Duration::from_secs(10);
-
-/// Whoever holds it calls the handler: for one that several informers call, one at a time.
-pub(crate) type Turn = Arc<Mutex<()>>;
 
 /// What calls the handler until the listener is closed. However that ends, also if it never begins, the listener ends with it.
 pub(super) fn deliver<O, H>(
@@ -87,6 +84,7 @@ impl<O> Drop for Ending<O> {
 struct Delivery<'a, O, H> {
     listener: &'a Listener<O>,
     handler: H,
+    /// For a handler that several informers call.
     turn: Option<Turn>,
     /// How many calls the next group has: the faster they are, the more.
     group: usize,
@@ -139,9 +137,9 @@ where
 
     /// Waits until nobody else calls the handler. If the listener is closed meanwhile, there is nothing more to call it for, whoever
     /// has the turn.
-    async fn take_turn(&self) -> Result<Option<MutexGuard<'_, ()>>, Closed> {
+    async fn take_turn(&self) -> Result<Option<Taken<'_>>, Closed> {
         let Some(turn) = &self.turn else { return Ok(None) };
-        match select(pin!(turn.lock()), pin!(self.listener.closed())).await {
+        match select(pin!(turn.take()), pin!(self.listener.closed())).await {
             Either::Left((turn, _)) => Ok(Some(turn)),
             Either::Right(_) => Err(Closed),
         }

@@ -20,8 +20,8 @@ use tracing::error;
 use super::EventHandler;
 use super::Listener;
 use super::calling::as_work_of;
-use super::delivery::Turn;
 use super::delivery::deliver;
+use super::turn::Turn;
 use crate::panics;
 
 /// Tasks and threads, from the start of an informer to its end.

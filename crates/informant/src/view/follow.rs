@@ -82,10 +82,10 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
         let shared = Arc::new(ForAll { handler, unsynced: AtomicUsize::new(members) });
         let turn = Turn::default();
         // Nobody is told before all have accepted: so whoever is refused has heard nothing.
-        let held = turn.try_lock();
+        let held = turn.try_take();
         let mut parts = Vec::with_capacity(members);
         for member in self.members() {
-            match member.add_as(Arc::clone(&shared), place, Some(Arc::clone(&turn))) {
+            match member.add_as(Arc::clone(&shared), place, Some(turn.clone())) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
                     parts.iter().for_each(Registration::remove);

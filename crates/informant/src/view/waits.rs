@@ -34,7 +34,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// If a member will not be; see [`SharedInformer::synced`](crate::SharedInformer::synced).
     pub async fn synced(&self) -> Result<(), SyncErrors> {
-        informer::synced(&self.any_informers()).await
+        informer::synced(&self.any_informers(), None).await
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -43,7 +43,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// As for `synced`; or with what failed last of each member that is not synced by then.
     pub async fn synced_within(&self, within: Duration) -> Result<(), SyncErrors> {
-        informer::synced_within(&self.any_informers(), within).await
+        informer::synced(&self.any_informers(), Some(within)).await
     }
 
     /// How each member is doing.

@@ -135,6 +135,10 @@ impl KubeSource {
         self
     }
 
+    pub(crate) fn is_metadata_only(&self) -> bool {
+        self.is_metadata_only
+    }
+
     /// Only objects of this namespace. Default: all namespaces.
     ///
     /// # Errors

@@ -69,6 +69,8 @@ impl ListWatchError {
                 | Meaning::Unsupported
                 | Meaning::Other => false,
             },
+            // The client cannot even say who it is.
+            SourceError::Connection { .. } if self.is_of_credentials() => false,
             SourceError::Connection { .. }
             | SourceError::Silent { .. }
             | SourceError::Body(CutError::Truncated { .. })
@@ -92,12 +94,19 @@ impl ListWatchError {
         }
     }
 
+    /// Whether the client could not get its credentials.
+    fn is_of_credentials(&self) -> bool {
+        let SourceError::Connection { source } = &self.source else { return false };
+        matches!(source.downcast_ref(), Some(kube::Error::Auth(_)))
+    }
+
     /// What somebody can do about it, if that is likely to be known.
     pub fn advice(&self) -> Option<&'static str> {
         match (self.source.meaning(), self.source.code()) {
             (_, Some(401)) => Some("are the client's credentials valid?"),
+            (_, None) if self.is_of_credentials() => Some("are the client's credentials valid?"),
             (_, Some(403)) => Some("grant the client's user `list` and `watch` on it"),
-            (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version?"),
+            (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
             (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
             (Meaning::Refused, _) => Some("is the server running, and are its address and certificate right?"),
             _ => None,

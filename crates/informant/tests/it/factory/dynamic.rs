@@ -7,6 +7,7 @@ use informant_apiserver::Fault;
 use informant_apiserver::Kind;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::ApiResource;
 use kube::core::DynamicObject;
@@ -69,6 +70,24 @@ async fn a_kind_of_run_time_is_had_in_every_form() {
     assert!(!lazy_metadata.lister().require(&key).unwrap().json().contains("spec"));
     let for_metadata = |accept: &str| accept.contains("PartialObjectMetadata");
     assert_eq!(server.requests().iter().filter(|request| for_metadata(&request.accept)).count(), 2);
+    shut_down(&factory, &leaks).await;
+}
+
+/// FA-01: what is asked of the server is part of what is asked for.
+#[tokio::test(start_paused = true)]
+async fn metadata_that_is_cut_from_whole_objects_is_another_informer() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let of_whole = factory.request_dynamic::<PartialObjectMeta<ConfigMap>>(&resource).informer().unwrap();
+    let metadata = factory.informer::<PartialObjectMeta<ConfigMap>>();
+    factory.start();
+    metadata.synced().await.unwrap();
+
+    assert!(!is_same(&of_whole, &metadata));
+    assert!(server.requests().iter().any(|request| request.accept.contains("PartialObjectMetadata")));
     shut_down(&factory, &leaks).await;
 }
 

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use informant::SharedInformerFactory;
 use informant::informer::Problem;
 use informant::informer::SyncError;
+use informant::informer::SyncErrors;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
@@ -31,6 +32,7 @@ use super::support::until;
 use super::support::widget;
 use super::support::widget_resource;
 use super::support::widgets;
+use crate::informer::support::one_thread;
 
 fn fails_fast(client: Client) -> SharedInformerFactory {
     SharedInformerFactory::builder(client).fail_fast().build()
@@ -87,7 +89,7 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
     let error = factory.synced_within(SECOND * 2).await.unwrap_err();
     assert!(matches!(&error.errors[..], [SyncError::TimedOut { reason: Some(_), .. }]), "{error:?}");
     assert!(
-        error.to_string().contains("informer configmaps is not synced after 2s: listing configmaps failed"),
+        error.to_string().contains("informer configmaps is not synced after 2s (grant the client's user `list` and `watch` on it): listing configmaps failed"),
         "{error}"
     );
     let problems = factory.problems();
@@ -132,10 +134,36 @@ async fn all_that_fail_are_named_at_once_each_with_its_reason() {
         "are its label and field selectors right?",
         "are the client's credentials valid?",
         "grant the client's user `list` and `watch` on it",
-        "is this kind installed in the cluster, in this version?",
+        "is this kind installed in the cluster, in this version and scope?",
     ] {
         assert!(message.contains(advice), "{message}");
     }
+    shut_down(&factory, &leaks).await;
+}
+
+/// Whoever gives little time hears the same of what has failed already.
+#[tokio::test(start_paused = true)]
+async fn failures_a_little_apart_are_told_together_if_there_is_time() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let factory = fails_fast(client(&server));
+    let leaks = Leaks::watch();
+    server.inject(On::any().of("secrets"), Fault::status(403));
+    server.inject(On::any().of("nodes"), Fault::Delay(SECOND / 20));
+    server.inject(On::any().of("nodes"), Fault::status(403));
+    factory.informer::<ConfigMap>();
+    factory.informer::<Node>();
+    factory.informer::<Secret>();
+    factory.start();
+    let failed = |error: &SyncErrors| {
+        assert!(error.errors.iter().all(|error| matches!(error, SyncError::Failed { .. })), "{error}");
+        error.errors.iter().map(|error| error.informer().to_string()).collect::<Vec<_>>()
+    };
+
+    let (hasty, patient) = (factory.synced_within(SECOND / 50), factory.synced());
+    let (hasty, patient) = tokio::join!(hasty, patient);
+    assert_eq!(failed(&hasty.unwrap_err()), ["secrets"]);
+    assert_eq!(failed(&patient.unwrap_err()), ["nodes", "secrets"]);
     shut_down(&factory, &leaks).await;
 }
 
@@ -193,7 +221,7 @@ async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
     factory.start();
 
     let error = factory.synced().await.unwrap_err().to_string();
-    assert!(error.contains("is this kind installed in the cluster, in this version?"), "{error}");
+    assert!(error.contains("is this kind installed in the cluster, in this version and scope?"), "{error}");
     assert!(error.contains("informer widgets.example.com cannot sync"), "{error}");
     tokio::time::sleep(SECOND * 600).await;
     assert!(!informer.is_synced());
@@ -240,6 +268,26 @@ async fn a_kind_that_is_deleted_takes_its_objects_along_and_brings_them_back() {
     probe.until_lines(|lines| lines.last().unwrap().starts_with("A(shop/again")).await;
     until(|| factory.problems().is_empty()).await;
     shut_down(&factory, &leaks).await;
+}
+
+/// Decision 16
+#[test]
+fn informers_whose_runtime_is_gone_are_seen() {
+    let (one, other) = (one_thread(), one_thread());
+    let factory = one.block_on(async {
+        let factory = factory(&server(&["shop/a"]));
+        factory.informer::<ConfigMap>();
+        factory.start();
+        factory.synced().await.unwrap();
+        factory
+    });
+    drop(one);
+
+    other.block_on(async {
+        let said: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["informer configmaps has stopped: its runtime has ended"]);
+        factory.shutdown().await.unwrap();
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -272,8 +272,8 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
     let first = Arc::downgrade(&configs.lister().list()[0]);
     configs.stop().await.unwrap();
     drop(configs);
-    factory.informer::<Node>();
-    assert!(first.upgrade().is_none(), "whoever asks for anything makes the factory forget it");
+    assert!(factory.problems().is_empty());
+    assert!(first.upgrade().is_none(), "whoever looks at the factory makes it forget");
 
     let configs = ask(&factory);
     configs.synced().await.unwrap();
@@ -281,6 +281,27 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
     drop(configs);
     factory.shutdown().await.unwrap();
     assert!(second.upgrade().is_none());
+}
+
+/// Decision 16: also of one whose place was taken while it was stopping.
+#[tokio::test]
+async fn a_cache_is_freed_also_if_its_informer_took_long_to_stop() {
+    let server = server(&["shop/a"]);
+    let factory = factory(&server);
+    let configs = factory.informer::<ConfigMap>();
+    let (_, gate, running) = stuck(&configs);
+    factory.start();
+    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    let object = Arc::downgrade(&configs.lister().list()[0]);
+    configs.stop_within(SECOND / 100).await.unwrap_err();
+    factory.informer::<ConfigMap>();
+    drop(gate);
+    configs.stop().await.unwrap();
+    drop(configs);
+    assert_eq!(factory.status().len(), 1);
+
+    assert!(object.upgrade().is_none());
+    factory.shutdown().await.unwrap();
 }
 
 /// Decision 16: each would wait for the other.

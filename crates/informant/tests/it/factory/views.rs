@@ -27,6 +27,7 @@ use informant_apiserver::Requested;
 use informant_apiserver::Verb;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
+use tokio::time::Instant;
 
 use super::support::LONG;
 use super::support::Leaks;
@@ -307,6 +308,90 @@ async fn a_handler_of_a_view_is_resynced_by_all_members_and_there_until_all_have
     shut_down(&factory, &leaks).await;
 }
 
+/// P8: what panics rests for a second; the others go on.
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_a_view_that_panicked_for_one_member_is_called_by_the_others_at_once() {
+    let _logs = Logs::capture();
+    let server = three_namespaces();
+    let factory = factory(&server);
+    let leaks = Leaks::watch();
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    let (start, heard) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let calls = Arc::clone(&heard);
+    let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
+        calls.lock().unwrap().push((start.elapsed().as_secs(), config.key().to_string()));
+        if config.key().as_str() == "bank/a" {
+            std::panic::resume_unwind(Box::new("not this one"));
+        }
+    });
+    let registration = view.add_handler(handler).unwrap();
+    factory.start();
+    registration.synced().await.unwrap();
+
+    let mut calls = heard.lock().unwrap().clone();
+    calls.sort();
+    assert_eq!(calls, [(0, "bank/a".into()), (0, "shop/a".into()), (0, "shop/b".into())]);
+    assert_eq!(registration.status().panics, 1);
+    shut_down(&factory, &leaks).await;
+}
+
+/// P9
+#[test]
+fn a_member_that_waits_for_its_turn_can_be_stopped_and_its_handler_removed() {
+    without_deadlock(|| {
+        let runtime = many_threads();
+        runtime.block_on(async {
+            let server = three_namespaces();
+            let factory = factory(&server);
+            let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+            let (open, gate) = mpsc::channel::<()>();
+            let (gate, caller) = (Mutex::new(gate), Arc::new(Mutex::new(None)));
+            let called = Arc::clone(&caller);
+            let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
+                called.lock().unwrap().get_or_insert(config.key().namespace().unwrap().to_owned());
+                let _ = gate.lock().unwrap().recv();
+            });
+            let registration = view.subscribe().blocking_handler(handler).unwrap();
+            factory.start();
+            until(|| caller.lock().unwrap().is_some() && view.is_synced()).await;
+
+            let caller = caller.lock().unwrap().clone().unwrap();
+            let other = view.informers().find(|informer| **informer.namespace().unwrap() != *caller).unwrap();
+            other.stop().await.unwrap();
+            assert!(!registration.is_removed());
+            drop(open);
+            registration.shut_down().await.unwrap();
+            factory.shutdown().await.unwrap();
+        });
+    });
+}
+
+/// Decision 17: all or none; nobody is told before all have accepted, however many threads there are.
+#[test]
+fn a_handler_that_is_refused_has_heard_nothing_on_many_threads() {
+    without_deadlock(|| {
+        let runtime = many_threads();
+        runtime.block_on(async {
+            let namespaces: Vec<_> = (0..30).map(|number| format!("n{number:02}")).collect();
+            let server = server(&[]);
+            namespaces.iter().for_each(|name| drop(server.put("configmaps", config(&format!("{name}/a"))).unwrap()));
+            let factory = factory(&server);
+            let view = factory.request::<ConfigMap>().in_namespaces(namespaces).view().unwrap();
+            factory.start();
+            view.synced().await.unwrap();
+            view.informers().last().unwrap().stop().await.unwrap();
+
+            for _ in 0..20 {
+                let probe = Probe::new();
+                view.add_handler(probe.clone()).unwrap_err();
+                until(|| view.status().iter().all(|status| status.handlers.is_empty())).await;
+                assert!(probe.lines().is_empty());
+            }
+            factory.shutdown().await.unwrap();
+        });
+    });
+}
+
 /// Decision 17: all or none.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_one_member_refuses_follows_none() {
@@ -370,8 +455,12 @@ async fn a_view_waits_for_writes_where_they_are() {
     // Bookmarks bring all of them there, also the one that nothing happens to.
     let version = ResourceVersion::new(server.version().to_string());
     view.caught_up_to(&version, LONG * 3).await.unwrap();
-    let error = view.caught_up_to(&ResourceVersion::new("100000"), SECOND).await.unwrap_err();
-    assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
+    // What only one of them has seen is not what all have.
+    server.put("configmaps", config("bank/newer")).unwrap();
+    let version = ResourceVersion::new(server.version().to_string());
+    view.informers().next().unwrap().caught_up_to(&version, SECOND).await.unwrap();
+    let error = view.caught_up_to(&version, SECOND).await.unwrap_err();
+    assert!(matches!(&error, WaitError::TimedOut { informer, .. } if informer.ends_with("in shop")), "{error}");
 
     let elsewhere = Identity { key: "home/a".parse().unwrap(), ..identity };
     let error = view.wait_for(&elsewhere.key, &elsewhere.version, LONG).await.unwrap_err();
