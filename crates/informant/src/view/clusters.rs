@@ -8,7 +8,7 @@ use super::View;
 use super::ViewError;
 
 impl<O: Send + Sync + 'static> View<O, ClusterKey> {
-    /// Informers, or views, of different clusters. Each says [which](SharedInformer::cluster), and so does each of their objects.
+    /// Informers, or views, of different clusters. Each says [which](crate::SharedInformer::cluster), and so does each of their objects.
     ///
     /// ```
     /// use informant::{ClusterKey, SharedInformerFactory, View};
