@@ -1,0 +1,52 @@
+//! What goes wrong in the demo.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+
+/// How much goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Faults {
+    /// Nothing
+    None,
+    /// Watches break, one expires, the server is busy once
+    Some,
+    /// Everything, all the time
+    Storm,
+}
+
+impl Faults {
+    /// Has the server do it to the requests for pods and nodes. About so many events come in the whole time.
+    pub fn inject(self, server: &ApiServer, events: u64) {
+        let events = usize::try_from(events).unwrap_or(usize::MAX);
+        match self {
+            Self::None => {}
+            Self::Some => {
+                // The first watch breaks after a fifth; then its version has expired; then the server is busy.
+                server.inject(On::watch().of("pods").once(), Fault::cut_after_events(first_list(server) + events / 5));
+                server.inject(On::watch().of("pods").skip(1).once(), Fault::status(410));
+                server.inject(On::any().of("pods").skip(2).once(), Fault::too_many_requests(Duration::from_secs(1)));
+                server.inject(On::watch().of("nodes").once(), Fault::cut_after_events(events / 20 + 1));
+            }
+            Self::Storm => {
+                for kind in ["pods", "nodes"] {
+                    server.inject(On::watch().of(kind), Fault::cut_after_events(first_list(server) + events / 20));
+                    let often = |fault| server.inject(On::any().of(kind).with_probability(0.1), fault);
+                    often(Fault::status(410));
+                    often(Fault::status(503));
+                    often(Fault::too_many_requests(Duration::from_secs(1)));
+                    often(Fault::Drop);
+                    often(Fault::Truncate);
+                }
+            }
+        }
+    }
+}
+
+/// How many events a streamed list begins with.
+fn first_list(server: &ApiServer) -> usize {
+    server.list("pods").map_or(0, |pods| pods.len()) + 1
+}

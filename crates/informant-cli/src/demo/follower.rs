@@ -1,0 +1,108 @@
+//! A handler that knows what there is by what it was told: folded, and compared with the server at the end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Deleted;
+use informant::EventHandler;
+use informant::Key;
+use informant::Origin;
+use informant::ResourceVersion;
+use informant::Uid;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+/// What is known of an object: which life, which state.
+pub type Known = BTreeMap<Key, (Uid, ResourceVersion)>;
+
+/// Follows an informer.
+#[derive(Clone)]
+pub struct Follower {
+    shared: Arc<Mutex<Folded>>,
+    /// How long each call takes.
+    slowness: Duration,
+}
+
+/// What it has come to know.
+#[derive(Default)]
+struct Folded {
+    known: Known,
+    counts: Counts,
+    newest: u64,
+}
+
+/// How often it was called for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    pub added: u64,
+    pub updated: u64,
+    pub deleted: u64,
+    /// Deletes that were found by a new list.
+    pub missed: u64,
+    /// What does not fit to what was told before. There must be none.
+    pub nonsense: u64,
+}
+
+impl Follower {
+    pub fn new(slowness: Duration) -> Self {
+        Self { shared: Arc::default(), slowness }
+    }
+
+    pub fn known(&self) -> Known {
+        self.shared.lock().known.clone()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts
+    }
+
+    /// The newest version that it has heard of.
+    pub fn newest(&self) -> u64 {
+        self.shared.lock().newest
+    }
+
+    fn fold(&self, version: &ResourceVersion, fold: impl FnOnce(&mut Folded)) {
+        if !self.slowness.is_zero() {
+            // It has a thread of its own.
+            std::thread::sleep(self.slowness);
+        }
+        let mut folded = self.shared.lock();
+        fold(&mut folded);
+        folded.newest = folded.newest.max(version.as_str().parse().unwrap_or(0));
+    }
+}
+
+fn state<O>(object: &Cached<O>) -> (Uid, ResourceVersion) {
+    (object.uid().clone(), object.version().clone())
+}
+
+impl<O: Send + Sync + 'static> EventHandler<O> for Follower {
+    fn on_add(&self, object: &Arc<Cached<O>>, _: Origin) {
+        self.fold(object.version(), |folded| {
+            let before = folded.known.insert(object.key().clone(), state(object));
+            folded.counts.added += 1;
+            folded.counts.nonsense += u64::from(before.is_some());
+        });
+    }
+
+    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+        self.fold(new.version(), |folded| {
+            let before = folded.known.insert(new.key().clone(), state(new));
+            folded.counts.updated += 1;
+            folded.counts.nonsense += u64::from(before != Some(state(old)));
+        });
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        self.fold(deleted.object().version(), |folded| {
+            let before = folded.known.remove(deleted.key());
+            match deleted {
+                Deleted::Observed(_) => folded.counts.deleted += 1,
+                Deleted::Missed { .. } => folded.counts.missed += 1,
+            }
+            folded.counts.nonsense += u64::from(before.is_none());
+        });
+    }
+}

@@ -1,0 +1,193 @@
+//! What runs in the demo: a server on loopback, a load, a factory with two informers, and handlers.
+
+use std::error::Error;
+use std::time::Duration;
+
+use informant::Cached;
+use informant::Lazy;
+use informant::Registration;
+use informant::SharedInformer;
+use informant::SharedInformerFactory;
+use informant::listwatch::Backoff;
+use informant::projection;
+use informant::store::Index;
+use informant_apiserver::ApiError;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Listening;
+use informant_apiserver::Load;
+use informant_apiserver::LoadMaker;
+use informant_apiserver::Mix;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::Pod;
+use serde::Deserialize;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Options;
+use super::follower::Follower;
+use super::picture::HandlerFigures;
+use super::picture::InformerFigures;
+use super::picture::Picture;
+
+/// What a scheduler wants to know of a pod; nothing else is decoded.
+#[derive(Deserialize)]
+pub struct Placed {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+}
+
+projection!(Placed of Pod);
+
+/// How many nodes there are.
+const NODES: usize = 20;
+const NAMESPACES: usize = 5;
+
+/// How long the slow handler takes for one event, and how many may wait before they are merged.
+const SLOW: Duration = Duration::from_millis(5);
+const MERGED_ABOVE: usize = 100;
+
+/// Everything that runs.
+pub struct World {
+    pub server: ApiServer,
+    listening: Listening,
+    factory: SharedInformerFactory,
+    pub pods: SharedInformer<Placed>,
+    pub nodes: SharedInformer<Lazy<Node>>,
+    by_node: Index<Placed>,
+    pub followers: Vec<Following>,
+    load: JoinSet<Result<(), ApiError>>,
+    begun: Instant,
+}
+
+/// A handler and what it follows.
+pub struct Following {
+    pub follower: Follower,
+    pub registration: Registration,
+    pub kind: &'static str,
+}
+
+impl World {
+    pub async fn start(options: &Options) -> Result<Self, Box<dyn Error>> {
+        let server = ApiServer::builder().seed(options.seed).remember_requests(1000).build();
+        let (pods, rate) = (options.pods as usize, f64::from(options.rate));
+        let only_updates = Mix { update: 1, create: 0, delete: 0, recreate: 0 };
+        let node_load = Load::of("nodes", NODES).seed(options.seed).mix(only_updates).fill(&server).await?;
+        let load = Load::of("pods", pods).namespaces(NAMESPACES).nodes(NODES).seed(options.seed);
+        let pod_load = load.fill(&server).await?;
+        options.faults.inject(&server, (rate * options.duration.as_secs_f64()) as u64);
+        let listening = server.listen(([127, 0, 0, 1], 0)).await?;
+
+        let mut config = kube::Config::new(listening.url().parse()?);
+        // So that what goes wrong is seen here, and not hidden in the client.
+        config.default_retry = false;
+        let factory = SharedInformerFactory::builder(kube::Client::try_from(config)?)
+            .configure::<Placed>(|pods| pods.reflector(|reflector| reflector.backoff(quick())))
+            .configure::<Lazy<Node>>(|nodes| nodes.reflector(|reflector| reflector.backoff(quick())))
+            // What fails is shown, not logged.
+            .on_error(|_| ())
+            .build();
+        let (pods, nodes) = (factory.informer::<Placed>(), factory.informer::<Lazy<Node>>());
+        let by_node = pods.add_index("node", |pod: &Cached<Placed>| pod.spec.node_name.clone())?;
+        let mut world = Self {
+            server,
+            listening,
+            factory,
+            pods,
+            nodes,
+            by_node,
+            followers: Vec::new(),
+            load: JoinSet::new(),
+            begun: Instant::now(),
+        };
+        world.follow_pods("scheduler", Duration::ZERO)?;
+        world.follow_nodes("scheduler")?;
+        world.follow_pods("slow", SLOW)?;
+        world.factory.start();
+        // One change in twenty is one of a node.
+        world.load.spawn(churn(pod_load, rate * 0.95));
+        world.load.spawn(churn(node_load, rate * 0.05));
+        Ok(world)
+    }
+
+    fn follow_pods(&mut self, name: &'static str, slowness: Duration) -> Result<(), Box<dyn Error>> {
+        let follower = Follower::new(slowness);
+        let subscribe = self.pods.subscribe().named(name);
+        let registration = match slowness.is_zero() {
+            true => subscribe.handler(follower.clone())?,
+            false => subscribe.coalesce_above(MERGED_ABOVE).blocking_handler(follower.clone())?,
+        };
+        self.followers.push(Following { follower, registration, kind: "pods" });
+        Ok(())
+    }
+
+    fn follow_nodes(&mut self, name: &'static str) -> Result<(), Box<dyn Error>> {
+        let follower = Follower::new(Duration::ZERO);
+        let registration = self.nodes.subscribe().named(name).handler(follower.clone())?;
+        self.followers.push(Following { follower, registration, kind: "nodes" });
+        Ok(())
+    }
+
+    pub fn has_late(&self) -> bool {
+        self.followers.iter().any(|following| &*following.registration.name() == "late")
+    }
+
+    /// One more handler, in the middle of it.
+    pub fn join_late(&mut self) -> Result<(), Box<dyn Error>> {
+        self.follow_pods("late", Duration::ZERO)
+    }
+
+    /// Waits until the load breaks, which it should not.
+    pub async fn broken(&mut self) -> Box<dyn Error> {
+        match self.load.join_next().await {
+            Some(Ok(Err(error))) => error.into(),
+            Some(Err(error)) => error.into(),
+            // It goes on until it is stopped.
+            Some(Ok(Ok(()))) | None => std::future::pending().await,
+        }
+    }
+
+    /// Nothing changes any more, and nothing goes wrong.
+    pub fn calm(&mut self) {
+        self.load.abort_all();
+        self.server.heal();
+    }
+
+    pub async fn stop(mut self) -> Result<(), Box<dyn Error>> {
+        self.load.shutdown().await;
+        self.factory.shutdown().await?;
+        self.listening.stop().await;
+        Ok(())
+    }
+
+    pub fn picture(&self) -> Picture {
+        let newest = self.server.version();
+        let mut busiest: Vec<_> = self.by_node.values().iter().map(|node| (self.by_node.count(&**node), node.to_string())).collect();
+        busiest.sort_by(|one, other| other.cmp(one));
+        let handlers = self.followers.iter().map(|following| HandlerFigures::of(following, newest));
+        Picture {
+            seconds: self.begun.elapsed().as_secs_f64(),
+            server_version: newest,
+            server_pods: self.server.list("pods").map_or(0, |pods| pods.len()),
+            informers: self.factory.status().iter().map(InformerFigures::of).collect(),
+            handlers: handlers.collect(),
+            busiest_node: busiest.into_iter().next().map(|(pods, node)| (node, pods)),
+            problems: self.factory.problems().iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// Trouble is over soon, so that there is something to see.
+fn quick() -> Backoff {
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(1))
+}
+
+async fn churn(mut load: LoadMaker, per_second: f64) -> Result<(), ApiError> {
+    loop {
+        load.churn(per_second, 1000).await?;
+    }
+}

@@ -1,0 +1,104 @@
+//! The demo, run as a person would.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+fn informant() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_informant"))
+}
+
+fn demo(arguments: &[&str]) -> Output {
+    informant().arg("demo").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_demo_verifies_with_every_fault_level_and_several_seeds() {
+    for (faults, seed) in [("none", "1"), ("some", "2"), ("some", "3"), ("storm", "4"), ("storm", "5")] {
+        let output = demo(&["--json", "--duration", "3s", "--pods", "200", "--rate", "400", "--faults", faults, "--seed", seed]);
+        let (said, complaints) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{faults} {seed}: {said}{complaints}");
+
+        let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (last, before) = lines.split_last().unwrap();
+        assert_eq!(last["verified"], true, "{last}");
+        assert_eq!((&last["caches"], &last["histories"], &last["nodes"]), (&2.into(), &4.into(), &20.into()));
+        assert!(before.len() >= 3 && before.iter().all(|line| line["informers"][1]["name"] == "pods"), "{said}");
+        assert!(last["picture"]["handlers"].as_array().unwrap().iter().all(|handler| handler["counts"]["nonsense"] == 0));
+        let trouble = last["picture"]["informers"].as_array().unwrap().iter();
+        let trouble: u64 = trouble.map(|informer| informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap()).sum();
+        assert_eq!(trouble > 0, faults != "none", "{last}");
+        assert_eq!(complaints, "", "nothing else is said");
+    }
+}
+
+#[test]
+fn what_is_piped_is_plain_lines_and_a_verdict() {
+    let output = demo(&["--duration", "2s", "--pods", "50", "--rate", "100"]);
+
+    let said = text(&output.stdout);
+    assert!(output.status.success() && !said.contains('\x1b'), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("verified: 2 caches and 4 handlers know exactly what the server has"), "{last}");
+    assert!(said.lines().count() >= 3, "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_it_with_the_verification() {
+    let arguments = ["demo", "--json", "--duration", "1h", "--pods", "50", "--rate", "100"];
+    let mut running = informant().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+
+    let interrupted = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+
+    let last: Value = serde_json::from_str(&lines.map(Result::unwrap).last().unwrap()).unwrap();
+    assert_eq!(last["verified"], true, "{last}");
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn whoever_stops_reading_is_no_failure() {
+    let mut running = informant().args(["demo", "--json", "--duration", "3s"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    drop(lines);
+
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn what_is_asked_wrongly_is_said_and_exits_with_2() {
+    for (arguments, said) in [
+        (&["demo", "--pods", "0"][..], "0 is not in 1..=100000"),
+        (&["demo", "--duration", "soon"][..], "invalid value 'soon' for '--duration"),
+        (&["demo", "--duration", "0s"][..], "it takes some time"),
+        (&["demo", "--faults", "few"][..], "possible values: none, some, storm"),
+        (&["dance"][..], "unrecognized subcommand 'dance'"),
+    ] {
+        let output = informant().args(arguments).output().unwrap();
+        let complaints = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaints}");
+        assert!(complaints.contains(said), "{complaints}");
+        assert_eq!(text(&output.stdout), "");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let output = informant().args(["demo", "--help"]).output().unwrap();
+
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("informant demo --faults storm"));
+}
