@@ -24,7 +24,8 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn the_demo_verifies_with_every_fault_level_and_several_seeds() {
     for (faults, seed) in [("none", "1"), ("some", "2"), ("some", "3"), ("storm", "4"), ("storm", "5")] {
-        let output = demo(&["--json", "--duration", "3s", "--pods", "200", "--rate", "400", "--faults", faults, "--seed", seed]);
+        let output =
+            demo(&["--json", "--duration", "3s", "--pods", "200", "--rate", "400", "--faults", faults, "--seed", seed]);
         let (said, complaints) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{faults} {seed}: {said}{complaints}");
 
@@ -32,10 +33,15 @@ fn the_demo_verifies_with_every_fault_level_and_several_seeds() {
         let (last, before) = lines.split_last().unwrap();
         assert_eq!(last["verified"], true, "{last}");
         assert_eq!((&last["caches"], &last["histories"], &last["nodes"]), (&2.into(), &4.into(), &20.into()));
+        assert!(before.iter().any(|line| line["events_per_second"]["updated"].as_u64().unwrap() > 0), "{said}");
         assert!(before.len() >= 3 && before.iter().all(|line| line["informers"][1]["name"] == "pods"), "{said}");
-        assert!(last["picture"]["handlers"].as_array().unwrap().iter().all(|handler| handler["counts"]["nonsense"] == 0));
+        assert!(
+            last["picture"]["handlers"].as_array().unwrap().iter().all(|handler| handler["counts"]["nonsense"] == 0)
+        );
         let trouble = last["picture"]["informers"].as_array().unwrap().iter();
-        let trouble: u64 = trouble.map(|informer| informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap()).sum();
+        let trouble: u64 = trouble
+            .map(|informer| informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap())
+            .sum();
         assert_eq!(trouble > 0, faults != "none", "{last}");
         assert_eq!(complaints, "", "nothing else is said");
     }

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
+use informant_apiserver::Verb;
 
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,7 +34,9 @@ impl Faults {
             }
             Self::Storm => {
                 for kind in ["pods", "nodes"] {
-                    server.inject(On::watch().of(kind), Fault::cut_after_events(first_list(server) + events / 20));
+                    // A streamed list is to come to its end before its watch breaks.
+                    server.inject(On::watch_list().of(kind), Fault::cut_after_events(first_list(server) + events / 20));
+                    server.inject(On::verbs([Verb::Watch]).of(kind), Fault::cut_after_events(events / 20));
                     let often = |fault| server.inject(On::any().of(kind).with_probability(0.1), fault);
                     often(Fault::status(410));
                     often(Fault::status(503));

@@ -14,6 +14,8 @@ use informant::Uid;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::times::Times;
+
 /// What is known of an object: which life, which state.
 pub type Known = BTreeMap<Key, (Uid, ResourceVersion)>;
 
@@ -23,6 +25,7 @@ pub struct Follower {
     shared: Arc<Mutex<Folded>>,
     /// How long each call takes.
     slowness: Duration,
+    times: Times,
 }
 
 /// What it has come to know.
@@ -30,7 +33,8 @@ pub struct Follower {
 struct Folded {
     known: Known,
     counts: Counts,
-    newest: u64,
+    /// How old the last news was.
+    lag: Duration,
 }
 
 /// How often it was called for what.
@@ -46,8 +50,8 @@ pub struct Counts {
 }
 
 impl Follower {
-    pub fn new(slowness: Duration) -> Self {
-        Self { shared: Arc::default(), slowness }
+    pub fn new(slowness: Duration, times: Times) -> Self {
+        Self { shared: Arc::default(), slowness, times }
     }
 
     pub fn known(&self) -> Known {
@@ -58,9 +62,9 @@ impl Follower {
         self.shared.lock().counts
     }
 
-    /// The newest version that it has heard of.
-    pub fn newest(&self) -> u64 {
-        self.shared.lock().newest
+    /// How long before it heard of it the last thing that it heard of had happened.
+    pub fn lag(&self) -> Duration {
+        self.shared.lock().lag
     }
 
     fn fold(&self, version: &ResourceVersion, fold: impl FnOnce(&mut Folded)) {
@@ -68,9 +72,10 @@ impl Follower {
             // It has a thread of its own.
             std::thread::sleep(self.slowness);
         }
+        let lag = self.times.since(version.as_str().parse().unwrap_or(u64::MAX));
         let mut folded = self.shared.lock();
         fold(&mut folded);
-        folded.newest = folded.newest.max(version.as_str().parse().unwrap_or(0));
+        folded.lag = lag;
     }
 }
 

@@ -41,8 +41,8 @@ pub struct HandlerFigures {
     pub kind: &'static str,
     pub is_synced: bool,
     pub backlog: usize,
-    /// How many versions of the server are newer than what it has heard.
-    pub behind: u64,
+    /// How long before it heard of it the last thing that it heard of had happened.
+    pub lag_ms: u128,
     pub merged: u64,
     pub counts: Counts,
 }
@@ -72,14 +72,14 @@ impl InformerFigures {
 }
 
 impl HandlerFigures {
-    pub fn of(following: &Following, newest: u64) -> Self {
+    pub fn of(following: &Following) -> Self {
         let status = following.registration.status();
         Self {
             name: status.name.to_string(),
             kind: following.kind,
             is_synced: status.is_synced,
             backlog: status.backlog,
-            behind: newest.saturating_sub(following.follower.newest()),
+            lag_ms: following.follower.lag().as_millis(),
             merged: status.merged,
             counts: following.follower.counts(),
         }

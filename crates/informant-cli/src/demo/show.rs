@@ -1,27 +1,48 @@
 //! How the demo is told: redrawn in place in a terminal, line by line elsewhere, or as JSON.
 
+use std::fmt;
 use std::io;
 use std::io::IsTerminal;
 use std::io::Write;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 
+use super::follower::Counts;
 use super::picture::Picture;
 use super::verify::Verdict;
+use super::world::SCHEDULER;
 
 /// Tells people, or programs.
 pub struct Show {
     manner: Manner,
-    /// The picture before, to say how much there is in a second.
-    before: Option<(f64, u64)>,
+    /// When the picture before was taken, and what had been heard of then.
+    before: (f64, Counts),
 }
 
 enum Manner {
     Json,
     Lines,
     /// In place; how many lines stand there now.
-    Terminal { lines: usize },
+    Terminal {
+        lines: usize,
+    },
+}
+
+/// Events in a second.
+#[derive(Clone, Copy, Serialize)]
+struct Rate {
+    added: u64,
+    updated: u64,
+    deleted: u64,
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { added, updated, deleted } = self;
+        write!(f, "+{added} ~{updated} -{deleted} events/s")
+    }
 }
 
 /// As wide as every terminal is.
@@ -34,7 +55,7 @@ impl Show {
             (false, true) => Manner::Terminal { lines: 0 },
             (false, false) => Manner::Lines,
         };
-        Self { manner, before: None }
+        Self { manner, before: (0.0, Counts::default()) }
     }
 
     /// How often there is something new to tell.
@@ -48,7 +69,11 @@ impl Show {
     pub fn picture(&mut self, picture: &Picture) -> io::Result<()> {
         let rate = self.rate(picture);
         match &mut self.manner {
-            Manner::Json => print(&serde_json::to_string(picture)?),
+            Manner::Json => {
+                let mut line = serde_json::to_value(picture)?;
+                line["events_per_second"] = json!(rate);
+                print(&line.to_string())
+            }
             Manner::Lines => print(&line(picture, rate)),
             Manner::Terminal { lines } => {
                 let screen = screen(picture, rate);
@@ -73,13 +98,22 @@ impl Show {
         }
     }
 
-    /// Events in a second since the picture before.
-    fn rate(&mut self, picture: &Picture) -> f64 {
-        let events = picture.informers.iter().map(|informer| informer.events).sum();
-        let (then, before) = self.before.replace((picture.seconds, events)).unwrap_or((0.0, 0));
-        match picture.seconds - then {
-            passed if passed > 0.0 => events.saturating_sub(before) as f64 / passed,
-            _ => 0.0,
+    /// Events in a second since the picture before, as the first handler of each kind has heard of them.
+    fn rate(&mut self, picture: &Picture) -> Rate {
+        let first = picture.handlers.iter().filter(|handler| handler.name == SCHEDULER);
+        let heard = first.fold(Counts::default(), |sum, handler| Counts {
+            added: sum.added + handler.counts.added,
+            updated: sum.updated + handler.counts.updated,
+            deleted: sum.deleted + handler.counts.deleted + handler.counts.missed,
+            ..sum
+        });
+        let (then, before) = std::mem::replace(&mut self.before, (picture.seconds, heard));
+        let passed = (picture.seconds - then).max(0.001);
+        let in_a_second = |now: u64, before: u64| (now.saturating_sub(before) as f64 / passed).round() as u64;
+        Rate {
+            added: in_a_second(heard.added, before.added),
+            updated: in_a_second(heard.updated, before.updated),
+            deleted: in_a_second(heard.deleted, before.deleted),
         }
     }
 }
@@ -93,24 +127,28 @@ fn print(text: &str) -> io::Result<()> {
     }
 }
 
-fn line(picture: &Picture, rate: f64) -> String {
+fn line(picture: &Picture, rate: Rate) -> String {
     let informers = picture.informers.iter().map(|informer| {
         let (name, objects) = (&informer.name, informer.objects);
-        format!("{name} {objects} ({}, {} relists, {} restarts)", informer.doing, informer.relists, informer.watch_restarts)
+        format!(
+            "{name} {objects} ({}, {} relists, {} restarts)",
+            informer.doing, informer.relists, informer.watch_restarts
+        )
     });
-    let handlers = picture.handlers.iter().map(|handler| format!("{}/{} {}", handler.name, handler.kind, handler.backlog));
+    let handlers =
+        picture.handlers.iter().map(|handler| format!("{}/{} {}", handler.name, handler.kind, handler.backlog));
     format!(
-        "{:5.1} s  {rate:5.0} events/s  {}; waiting: {}",
+        "{:5.1} s  {rate}  {}; waiting: {}",
         picture.seconds,
         informers.collect::<Vec<_>>().join("; "),
         handlers.collect::<Vec<_>>().join(", ")
     )
 }
 
-fn screen(picture: &Picture, rate: f64) -> Vec<String> {
+fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
     let mut lines = vec![
         format!("API server   version {}, {} pods", picture.server_version, picture.server_pods),
-        format!("     │       {:.1} s, {rate:.0} events/s", picture.seconds),
+        format!("     │       {:.1} s, {rate}", picture.seconds),
     ];
     for informer in &picture.informers {
         lines.push(format!("     ├─▶ {:<7} {}", informer.name, informer.doing));
@@ -119,7 +157,7 @@ fn screen(picture: &Picture, rate: f64) -> Vec<String> {
             informer.queued, informer.objects, informer.version, informer.relists, informer.watch_restarts
         ));
     }
-    lines.push("     ▼       handler     waiting  behind   added updated deleted missed merged".into());
+    lines.push("     ▼       handler     waiting  lag ms   added updated deleted missed merged".into());
     for handler in &picture.handlers {
         let counts = handler.counts;
         lines.push(format!(
@@ -127,7 +165,7 @@ fn screen(picture: &Picture, rate: f64) -> Vec<String> {
             handler.kind,
             handler.name,
             handler.backlog,
-            handler.behind,
+            handler.lag_ms,
             counts.added,
             counts.updated,
             counts.deleted,

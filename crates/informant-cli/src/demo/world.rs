@@ -28,6 +28,7 @@ use super::follower::Follower;
 use super::picture::HandlerFigures;
 use super::picture::InformerFigures;
 use super::picture::Picture;
+use super::times::Times;
 
 /// What a scheduler wants to know of a pod; nothing else is decoded.
 #[derive(Deserialize)]
@@ -42,6 +43,9 @@ struct Spec {
 }
 
 projection!(Placed of Pod);
+
+/// The handlers that keep up.
+pub const SCHEDULER: &str = "scheduler";
 
 /// How many nodes there are.
 const NODES: usize = 20;
@@ -61,6 +65,8 @@ pub struct World {
     by_node: Index<Placed>,
     pub followers: Vec<Following>,
     load: JoinSet<Result<(), ApiError>>,
+    times: Times,
+    looking: JoinSet<()>,
     begun: Instant,
 }
 
@@ -102,10 +108,13 @@ impl World {
             by_node,
             followers: Vec::new(),
             load: JoinSet::new(),
+            times: Times::default(),
+            looking: JoinSet::new(),
             begun: Instant::now(),
         };
-        world.follow_pods("scheduler", Duration::ZERO)?;
-        world.follow_nodes("scheduler")?;
+        world.looking.spawn(world.times.clone().look_at(world.server.clone()));
+        world.follow_pods(SCHEDULER, Duration::ZERO)?;
+        world.follow_nodes(SCHEDULER)?;
         world.follow_pods("slow", SLOW)?;
         world.factory.start();
         // One change in twenty is one of a node.
@@ -115,7 +124,7 @@ impl World {
     }
 
     fn follow_pods(&mut self, name: &'static str, slowness: Duration) -> Result<(), Box<dyn Error>> {
-        let follower = Follower::new(slowness);
+        let follower = Follower::new(slowness, self.times.clone());
         let subscribe = self.pods.subscribe().named(name);
         let registration = match slowness.is_zero() {
             true => subscribe.handler(follower.clone())?,
@@ -126,7 +135,7 @@ impl World {
     }
 
     fn follow_nodes(&mut self, name: &'static str) -> Result<(), Box<dyn Error>> {
-        let follower = Follower::new(Duration::ZERO);
+        let follower = Follower::new(Duration::ZERO, self.times.clone());
         let registration = self.nodes.subscribe().named(name).handler(follower.clone())?;
         self.followers.push(Following { follower, registration, kind: "nodes" });
         Ok(())
@@ -159,6 +168,7 @@ impl World {
 
     pub async fn stop(mut self) -> Result<(), Box<dyn Error>> {
         self.load.shutdown().await;
+        self.looking.shutdown().await;
         self.factory.shutdown().await?;
         self.listening.stop().await;
         Ok(())
@@ -166,9 +176,10 @@ impl World {
 
     pub fn picture(&self) -> Picture {
         let newest = self.server.version();
-        let mut busiest: Vec<_> = self.by_node.values().iter().map(|node| (self.by_node.count(&**node), node.to_string())).collect();
+        let mut busiest: Vec<_> =
+            self.by_node.values().iter().map(|node| (self.by_node.count(&**node), node.to_string())).collect();
         busiest.sort_by(|one, other| other.cmp(one));
-        let handlers = self.followers.iter().map(|following| HandlerFigures::of(following, newest));
+        let handlers = self.followers.iter().map(HandlerFigures::of);
         Picture {
             seconds: self.begun.elapsed().as_secs_f64(),
             server_version: newest,
