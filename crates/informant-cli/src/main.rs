@@ -9,8 +9,12 @@ mod demo;
 use std::error::Error;
 use std::process::ExitCode;
 
+use clap::ArgAction;
+use clap::CommandFactory;
 use clap::Parser;
 use clap::Subcommand;
+use clap_complete::Shell;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Shared informers for Kubernetes, to see and to use.
 #[derive(Parser)]
@@ -18,19 +22,32 @@ use clap::Subcommand;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Says on stderr what happens; twice for more, three times for everything
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Shows informers at work, through trouble, without a cluster; at the end everything is compared with the server.
     Demo(demo::Options),
+    /// Writes completions for a shell: `informant completions bash > /etc/bash_completion.d/informant`.
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    log(arguments.verbose);
     let outcome = match arguments.command {
         Command::Demo(options) => demo::run(options).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "informant", &mut std::io::stdout());
+            Ok(true)
+        }
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -40,6 +57,16 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn log(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::OFF,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        3.. => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).init();
 }
 
 /// An error and what stands behind it.

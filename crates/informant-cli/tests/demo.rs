@@ -85,26 +85,10 @@ fn whoever_stops_reading_is_no_failure() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_said_and_exits_with_2() {
-    for (arguments, said) in [
-        (&["demo", "--pods", "0"][..], "0 is not in 1..=100000"),
-        (&["demo", "--duration", "soon"][..], "invalid value 'soon' for '--duration"),
-        (&["demo", "--duration", "0s"][..], "it takes some time"),
-        (&["demo", "--faults", "few"][..], "possible values: none, some, storm"),
-        (&["dance"][..], "unrecognized subcommand 'dance'"),
-    ] {
-        let output = informant().args(arguments).output().unwrap();
-        let complaints = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaints}");
-        assert!(complaints.contains(said), "{complaints}");
-        assert_eq!(text(&output.stdout), "");
-    }
-}
-
-#[test]
-fn help_has_examples() {
-    let output = informant().args(["demo", "--help"]).output().unwrap();
+fn who_asks_for_logs_gets_them_on_stderr() {
+    let output = demo(&["--json", "--duration", "1s", "--pods", "20", "--rate", "10", "-v"]);
 
     assert!(output.status.success());
-    assert!(text(&output.stdout).contains("informant demo --faults storm"));
+    assert!(text(&output.stderr).contains("started"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
 }

@@ -74,7 +74,7 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     shut_down(&factory, &leaks).await;
 }
 
-/// Lessons A9, decision 11
+/// Lessons A9, decision 11, FA-12 as we want it
 #[tokio::test(start_paused = true)]
 async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
     let logs = Logs::capture();

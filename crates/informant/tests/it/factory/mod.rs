@@ -8,4 +8,5 @@ mod scopes;
 mod settings;
 mod sharing;
 mod support;
+mod view_handlers;
 mod views;

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
+use informant::View;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Kind;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ApiResource;
 use kube::core::GroupVersionKind;
 use serde_json::Value;
@@ -71,3 +73,17 @@ pub(crate) async fn shut_down(factory: &SharedInformerFactory, leaks: &Leaks) {
 }
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// A view of two namespaces of a server that has three, synced.
+pub(crate) async fn two_namespaces(server: &ApiServer) -> (SharedInformerFactory, View<ConfigMap>, Leaks) {
+    let factory = factory(server);
+    let leaks = Leaks::watch();
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    factory.start();
+    view.synced().await.unwrap();
+    (factory, view, leaks)
+}
+
+pub(crate) fn three_namespaces() -> ApiServer {
+    server(&["shop/a", "shop/b", "bank/a", "home/a"])
+}
