@@ -21,11 +21,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// So few changes that also a busy machine makes enough of them to come to the faults.
 #[test]
 fn the_demo_verifies_with_every_fault_level_and_several_seeds() {
     for (faults, seed) in [("none", "1"), ("some", "2"), ("some", "3"), ("storm", "4"), ("storm", "5")] {
         let output =
-            demo(&["--json", "--duration", "3s", "--pods", "200", "--rate", "400", "--faults", faults, "--seed", seed]);
+            demo(&["--json", "--duration", "4s", "--pods", "200", "--rate", "100", "--faults", faults, "--seed", seed]);
         let (said, complaints) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{faults} {seed}: {said}{complaints}");
 

@@ -26,8 +26,8 @@ impl Faults {
         match self {
             Self::None => {}
             Self::Some => {
-                // The first watch breaks after a fifth; then its version has expired; then the server is busy.
-                server.inject(On::watch().of("pods").once(), Fault::cut_after_events(first_list(server) + events / 5));
+                // The first watch breaks after a tenth; then its version has expired; then the server is busy.
+                server.inject(On::watch().of("pods").once(), Fault::cut_after_events(first_list(server) + events / 10));
                 server.inject(On::watch().of("pods").skip(1).once(), Fault::status(410));
                 server.inject(On::any().of("pods").skip(2).once(), Fault::too_many_requests(Duration::from_secs(1)));
                 server.inject(On::watch().of("nodes").once(), Fault::cut_after_events(events / 20 + 1));
