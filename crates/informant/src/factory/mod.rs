@@ -168,22 +168,17 @@ impl SharedInformerFactory {
         self.informers().iter().filter(|informer| informer.start_if_new()).count()
     }
 
-    /// Those that were started, and that nobody has stopped.
-    fn started(&self) -> Vec<Arc<dyn AnyInformer>> {
-        let mut informers = self.informers();
-        informers.retain(|informer| informer.state() != InformerState::New);
-        informers
-    }
-
-    /// As [`started`](Self::started), for those who wait; which is in vain after the end.
+    /// Those that were started, and that nobody has stopped, for those who wait; which is in vain after the end.
     fn to_be_awaited(&self) -> Result<Vec<Arc<dyn AnyInformer>>, SyncErrors> {
         if self.is_shut_down() {
             return Err(SyncErrors::shut_down());
         }
-        for informer in self.informers().iter().filter(|informer| informer.state() == InformerState::New) {
+        let is_new = |informer: &Arc<dyn AnyInformer>| informer.state() == InformerState::New;
+        let (unstarted, started): (Vec<_>, Vec<_>) = self.informers().into_iter().partition(is_new);
+        for informer in unstarted {
             warn!(kind = &**informer.name(), "has not been started, so it is not waited for");
         }
-        Ok(self.started())
+        Ok(started)
     }
 
     /// Those that nobody has stopped; the others are forgotten on the way.
@@ -205,7 +200,7 @@ impl SharedInformerFactory {
 
     /// Whether all informers are synced that were started.
     pub fn is_synced(&self) -> bool {
-        self.started().iter().all(|informer| informer.is_synced())
+        self.informers().iter().all(|informer| informer.is_synced() || informer.state() == InformerState::New)
     }
 
     /// Waits until all informers are synced that run when this is called. While it waits, [`problems`](Self::problems) says what is

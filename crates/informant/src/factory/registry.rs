@@ -15,6 +15,7 @@ use crate::informer::InformerBuilder;
 use crate::informer::InformerState;
 use crate::listwatch::KubeSource;
 use crate::listwatch::StreamingSupport;
+use crate::listwatch::scope_text;
 
 /// What makes two requests the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,12 +101,7 @@ impl InformerKey {
 /// As it is written behind a name.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let namespace = self.namespace.as_deref().unwrap_or_default();
-        let parts = [(" in ", namespace), (" with ", &self.labels), (" where ", &self.fields)];
-        parts
-            .into_iter()
-            .filter(|(_, part)| !part.is_empty())
-            .try_for_each(|(before, part)| write!(f, "{before}{part}"))
+        f.write_str(&scope_text(self.namespace.as_deref(), &self.labels, &self.fields))
     }
 }
 
@@ -204,12 +200,6 @@ impl Registry {
         }
         let mut numbered = (2..).map(|number| format!("{name} ({number})"));
         numbered.find(|name| holder(name).is_none()).unwrap_or(name)
-    }
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.informers.keys()).finish()
     }
 }
 

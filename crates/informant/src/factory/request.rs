@@ -45,7 +45,6 @@ use crate::view::ViewError;
 pub struct InformerRequest<'a, O> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
-    resource: ApiResource,
     namespaces: Namespaces,
     /// Without namespace.
     scope: Scope,
@@ -84,8 +83,7 @@ pub enum RequestError {
 impl<'a, O: OfKind> InformerRequest<'a, O> {
     pub(super) fn of_kind(factory: &'a SharedInformerFactory) -> Self {
         let source = KubeSource::of_kind::<O::Kind>(factory.shared.client.clone());
-        let resource = ApiResource::erase::<O::Kind>(&());
-        Self::new(factory, source, resource)
+        Self::new(factory, source)
     }
 }
 
@@ -93,17 +91,17 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     pub(super) fn dynamic(factory: &'a SharedInformerFactory, resource: &ApiResource) -> Self {
         let source = KubeSource::dynamic(factory.shared.client.clone(), resource.clone());
         let source = if Form::of::<O>().is_of_metadata() { source.metadata_only() } else { source };
-        Self::new(factory, source, resource.clone())
+        Self::new(factory, source)
     }
 
-    fn new(factory: &'a SharedInformerFactory, mut source: KubeSource, resource: ApiResource) -> Self {
+    fn new(factory: &'a SharedInformerFactory, mut source: KubeSource) -> Self {
         let settings = &factory.shared.settings;
         if let Some(cluster) = &settings.cluster {
             source = source.of_cluster(cluster.clone());
         }
         let scope = Scope { namespace: None, ..settings.scope.clone() };
         let namespaces = Namespaces::Default;
-        Self { factory, source, resource, namespaces, scope, form: PhantomData }
+        Self { factory, source, namespaces, scope, form: PhantomData }
     }
 
     /// Whether objects of the kind live in namespaces: [discovery](SharedInformerFactory::discover) knows. Default: known for kinds
@@ -155,7 +153,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
             Namespaces::These(namespaces) => match (namespaces.first(), namespaces.len()) {
                 (Some(only), 1) => self.ask_in(only),
                 (_, count) => {
-                    let resource = self.resource.plural.clone();
+                    let resource = self.source.resource().plural.clone();
                     Err(RequestError::NotOneNamespace { resource, namespaces: count })
                 }
             },
@@ -193,7 +191,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         let Scope { labels, fields, .. } = &self.scope;
         let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
         let key = InformerKey {
-            kind: KindId::of(&self.resource),
+            kind: KindId::of(source.resource()),
             scope: Scope { namespace, ..self.scope.clone() },
             form: Form::of::<O>(),
             is_metadata_only: source.is_metadata_only(),
@@ -205,7 +203,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
 impl<O> fmt::Debug for InformerRequest<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerRequest")
-            .field("resource", &self.resource)
+            .field("resource", self.source.resource())
             .field("namespaces", &self.namespaces)
             .field("scope", &self.scope)
             .finish_non_exhaustive()

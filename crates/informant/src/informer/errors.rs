@@ -57,7 +57,7 @@ pub enum SyncError {
         reason: Option<Arc<ListWatchError>>,
     },
     /// A list failed so that waiting will not help, and it is to fail fast. It goes on trying all the same.
-    #[error("informer {informer} cannot sync{}", Advice(reason))]
+    #[error("informer {informer} cannot sync{}", Advice(Some(reason)))]
     Failed {
         /// Which informer.
         informer: Arc<str>,
@@ -66,7 +66,7 @@ pub enum SyncError {
         reason: Arc<ListWatchError>,
     },
     /// It was not, in the time that was given.
-    #[error("informer {informer} is not synced after {within:?}{}{}", Got(*.objects, reason.is_some()), MaybeAdvice(reason))]
+    #[error("informer {informer} is not synced after {within:?}{}{}", Got(*.objects, reason.is_some()), Advice(reason.as_deref()))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
@@ -228,8 +228,7 @@ pub struct StopErrors {
     pub errors: Vec<StopError>,
 }
 
-struct MaybeAdvice<'a>(&'a Option<Arc<ListWatchError>>);
-pub(super) struct Advice<'a>(pub(super) &'a ListWatchError);
+pub(super) struct Advice<'a>(pub(super) Option<&'a ListWatchError>);
 struct At<'a>(&'a Option<ResourceVersion>);
 struct Crash<'a>(&'a Option<Arc<str>>);
 struct Got(usize, bool);
@@ -242,16 +241,10 @@ struct Said<'a> {
 
 impl fmt::Display for Advice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.advice() {
+        match self.0.and_then(ListWatchError::advice) {
             Some(advice) => write!(f, " ({advice})"),
             None => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for MaybeAdvice<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_deref().map_or(Ok(()), |reason| Advice(reason).fmt(f))
     }
 }
 

@@ -154,7 +154,7 @@ impl fmt::Display for Problem {
             Self::Gone { .. } => write!(f, "informer {informer} has no objects: the server has no such kind any more"),
             Self::Failing { duration, is_synced, reason, .. } => {
                 let state = if *is_synced { "may be out of date" } else { "is not synced" };
-                let (seconds, advice) = (duration.as_secs(), Advice(reason));
+                let (seconds, advice) = (duration.as_secs(), Advice(Some(reason)));
                 write!(f, "informer {informer} {state}{advice}; failing for {seconds} s: {}", Chain(&**reason))
             }
             Self::Syncing { objects, .. } => write!(f, "informer {informer} is syncing: {objects} objects so far"),

@@ -61,6 +61,7 @@ pub use error::SourceError;
 pub(crate) use intake::Transform;
 pub use kube_api::KubeSource;
 pub use kube_api::ScopeError;
+pub(crate) use kube_api::scope_text;
 pub use quarantine::Quarantined;
 pub use reflector::Activity;
 pub(crate) use reflector::Hear;

@@ -135,6 +135,10 @@ impl KubeSource {
         self
     }
 
+    pub(crate) fn resource(&self) -> &ApiResource {
+        &self.resource
+    }
+
     pub(crate) fn is_metadata_only(&self) -> bool {
         self.is_metadata_only
     }
@@ -300,14 +304,11 @@ impl<O> ListWatch<O> for KubeSource {
             Some(cluster) => format!("{cluster}/{}", self.resource.plural),
             None => self.resource.plural.clone(),
         };
-        let namespace = self.namespace.as_deref().unwrap_or_default();
-        let parts =
-            [(".", &*self.resource.group), (" in ", namespace), (" with ", &self.labels), (" where ", &self.fields)];
-        for (before, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
-            name.push_str(before);
-            name.push_str(part);
+        if !self.resource.group.is_empty() {
+            name.push('.');
+            name.push_str(&self.resource.group);
         }
-        name
+        name + &scope_text(self.namespace.as_deref(), &self.labels, &self.fields)
     }
 }
 
@@ -320,6 +321,13 @@ impl std::fmt::Debug for KubeSource {
             .field("fields", &self.fields)
             .finish_non_exhaustive()
     }
+}
+
+/// A scope as it is written behind a name; empty if it is everything.
+pub(crate) fn scope_text(namespace: Option<&str>, labels: &str, fields: &str) -> String {
+    let parts = [(" in ", namespace.unwrap_or_default()), (" with ", labels), (" where ", fields)];
+    let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+    parts.flat_map(|(before, part)| [before, part]).collect()
 }
 
 fn get(uri: &str, accept: HeaderValue) -> Result<Request<Body>, SourceError> {

@@ -1,4 +1,4 @@
-//! What a failure means for what comes next. No other code looks at codes and texts.
+//! What a failure means for what comes next, and whether somebody must mend it. No other code looks at codes and texts.
 
 use kube::core::Status;
 use kube::core::response::reason;
