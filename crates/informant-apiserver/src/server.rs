@@ -145,6 +145,17 @@ impl ApiServer {
         Ok(objects.map(|(_, object)| read(&object.object())).collect())
     }
 
+    /// How many objects of a kind there are.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such kind.
+    pub fn count(&self, kind: &str) -> Result<usize, ApiError> {
+        let served = self.served(kind)?;
+        let world = self.shared.world.read();
+        Ok(world.storage.collection(served.collection).map_or(0, |found| found.all().len()))
+    }
+
     /// Deletes an object as a client would: with finalizers, it only begins.
     ///
     /// # Errors

@@ -17,7 +17,7 @@
 //! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 merged events |
 //! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
 //!
-//! The recorder must be installed before an informer is built. Gauges of an informer that has stopped are zero. Handlers of one
+//! The recorder must be installed before an informer is built; [`describe`] tells it what each figure is. Gauges of an informer that has stopped are zero. Handlers of one
 //! name are told apart by a number. Of streams there is no time: what is done with their events is not known here.
 
 use std::sync::Arc;
@@ -28,8 +28,39 @@ use std::time::Duration;
 use metrics::Counter;
 use metrics::Gauge;
 use metrics::Histogram;
+use metrics::Unit;
 
 use crate::ResourceVersion;
+
+/// Tells the recorder what each figure is, for those who show it. It must be installed before.
+///
+/// ```
+/// informant::metrics::describe();
+/// ```
+pub fn describe() {
+    metrics::describe_gauge!("informant_queue_depth", "Objects or changes that are being applied, or wait for it.");
+    metrics::describe_histogram!(
+        "informant_batch_seconds",
+        Unit::Seconds,
+        "Time to apply a batch and hand it to all handlers."
+    );
+    metrics::describe_counter!("informant_events_total", "Changes of the cache.");
+    metrics::describe_gauge!("informant_cache_objects", "Objects in the cache.");
+    metrics::describe_gauge!("informant_cache_version", "The cache's resource version: its last 15 digits.");
+    metrics::describe_counter!("informant_lists_total", "Lists that were completed: all but the first are relists.");
+    metrics::describe_counter!("informant_watches_total", "Watches that were opened: all but the first are restarts.");
+    metrics::describe_counter!("informant_rewinds_total", "Times that the server went back to an older version.");
+    metrics::describe_gauge!("informant_failing", "1 while the source fails, else 0.");
+    metrics::describe_gauge!("informant_quarantined_objects", "Objects that exist but cannot be read.");
+    metrics::describe_counter!("informant_index_panics_total", "Index functions that panicked on a change.");
+    metrics::describe_gauge!("informant_handler_backlog", "Events that wait for a handler.");
+    metrics::describe_histogram!(
+        "informant_handler_seconds",
+        Unit::Seconds,
+        "Time that a handler spent on a batch, or on up to 64 merged events."
+    );
+    metrics::describe_counter!("informant_handler_panics_total", "Panics of a handler.");
+}
 
 /// Figures of one informer.
 pub(crate) struct InformerMetrics {

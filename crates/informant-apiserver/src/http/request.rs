@@ -33,6 +33,24 @@ pub enum Verb {
     Other,
 }
 
+impl Verb {
+    /// As Kubernetes calls it, in figures and audits.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::WatchList => "watchlist",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Discover => "discover",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A request that was understood.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiRequest {

@@ -20,6 +20,7 @@ use http::header;
 use http_body_util::BodyExt;
 use http_body_util::LengthLimitError;
 use http_body_util::Limited;
+use metrics::counter;
 use parking_lot::Mutex;
 use tower_service::Service;
 use tracing::debug;
@@ -92,6 +93,9 @@ impl ApiService {
         let accept_encoding = text(&parts.headers, &header::ACCEPT_ENCODING);
         let logged = Requested::new(self.shared.age(), &parts, read.as_ref().ok());
         debug!(request = %logged, kind = logged.resource, "request");
+        let resource = logged.resource.clone();
+        counter!("informant_apiserver_requests_total", "verb" => logged.verb.name(), "resource" => resource)
+            .increment(1);
         let accepts = |fault: &Fault| *fault != Fault::Gzip(Gzip::IfAccepted) || accept_encoding.contains("gzip");
         let faults = self.shared.strike(logged).into_iter().filter(accepts).collect::<Vec<_>>();
 

@@ -25,6 +25,7 @@ use self::faults::Faults;
 use self::show::Show;
 use self::verify::Verdict;
 use self::world::World;
+use crate::interrupt::interrupted;
 
 /// What can be chosen.
 #[derive(Args, Debug)]
@@ -54,9 +55,7 @@ pub struct Options {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let duration: Duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    match duration {
-        Duration::ZERO => Err("it takes some time".into()),
+    match crate::duration(text)? {
         duration if duration > Duration::from_secs(24 * 3600) => Err("a day is enough".into()),
         duration => Ok(duration),
     }
@@ -70,7 +69,7 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     let half = Instant::now() + options.duration / 2;
     let mut ticks = interval(show.pause());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut interrupted = pin!(tokio::signal::ctrl_c());
+    let mut interrupted = pin!(interrupted());
     loop {
         tokio::select! {
             biased;

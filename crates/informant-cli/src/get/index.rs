@@ -1,0 +1,88 @@
+//! What objects are found by: a label, a field, their namespace.
+
+use std::fmt;
+use std::str::FromStr;
+
+use informant::Cached;
+use informant::SharedInformer;
+use informant::store::DuplicateIndex;
+
+use crate::objects::Form;
+use crate::objects::Reader;
+use crate::objects::field::Field;
+
+/// An index, as somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexBy {
+    Label(String),
+    Field(Field),
+    Namespace,
+}
+
+impl FromStr for IndexBy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "namespace" => Ok(Self::Namespace),
+            Some(("label", key)) if !key.is_empty() => Ok(Self::Label(key.to_owned())),
+            Some(("field", path)) => Ok(Self::Field(path.parse()?)),
+            None | Some(_) => Err("there are label=KEY, field=PATH and namespace".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for IndexBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label(key) => write!(f, "label={key}"),
+            Self::Field(path) => write!(f, "field={path}"),
+            Self::Namespace => write!(f, "namespace"),
+        }
+    }
+}
+
+impl IndexBy {
+    /// What its values are called in a table.
+    pub fn header(&self) -> String {
+        let name = match self {
+            Self::Label(key) => key.clone(),
+            Self::Field(path) => path.to_string(),
+            Self::Namespace => "namespace".to_owned(),
+        };
+        name.to_uppercase()
+    }
+
+    /// Has the informer keep it. An index by namespace it has already.
+    pub fn add_to<O: Form>(&self, informer: &SharedInformer<O>, reader: Reader) -> Result<(), DuplicateIndex> {
+        let name = self.to_string();
+        match self.clone() {
+            Self::Namespace => {}
+            Self::Label(key) => {
+                let value = move |object: &Cached<O>| object.label_map().get(&key).cloned();
+                informer.add_index(&name, value)?;
+            }
+            // What is hidden cannot be looked up, either.
+            Self::Field(path) => {
+                informer.add_index(&name, move |object: &Cached<O>| path.values(&reader.value(object)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_reads_as_it_is_written() {
+        for text in ["namespace", "label=app.kubernetes.io/name", "field=spec.nodeName", r"field=metadata.labels.a\.b"]
+        {
+            assert_eq!(text.parse::<IndexBy>().unwrap().to_string(), text);
+        }
+        for bad in ["", "label", "label=", "field=", "name", "node=n1", "namespace=shop"] {
+            assert!(bad.parse::<IndexBy>().is_err(), "{bad}");
+        }
+    }
+}

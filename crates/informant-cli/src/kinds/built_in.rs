@@ -1,0 +1,91 @@
+//! The kinds that every cluster has had for years: they are known without asking.
+
+use std::any::TypeId;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::admissionregistration::v1 as admission;
+use k8s_openapi::api::apps::v1 as apps;
+use k8s_openapi::api::autoscaling::v2 as autoscaling;
+use k8s_openapi::api::batch::v1 as batch;
+use k8s_openapi::api::certificates::v1 as certificates;
+use k8s_openapi::api::coordination::v1 as coordination;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::discovery::v1 as discovery;
+use k8s_openapi::api::events::v1 as events;
+use k8s_openapi::api::networking::v1 as networking;
+use k8s_openapi::api::node::v1 as node;
+use k8s_openapi::api::policy::v1 as policy;
+use k8s_openapi::api::rbac::v1 as rbac;
+use k8s_openapi::api::scheduling::v1 as scheduling;
+use k8s_openapi::api::storage::v1 as storage;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
+use kube::Resource;
+use kube::core::ApiResource;
+use kube::discovery::Scope;
+
+use super::Kind;
+
+fn kind<K: Resource<DynamicType = (), Scope: 'static>>(short_names: &[&str]) -> Kind {
+    let resource = ApiResource::erase::<K>(&());
+    let is_namespaced = TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>();
+    Kind {
+        singular: resource.kind.to_lowercase(),
+        resource,
+        scope: if is_namespaced { Scope::Namespaced } else { Scope::Cluster },
+        short_names: short_names.iter().map(|name| (*name).to_owned()).collect(),
+        can_be_watched: true,
+    }
+}
+
+/// All of them; where two have a name in common, the one that is meant comes first.
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![
+        kind::<core::Pod>(&["po"]),
+        kind::<core::Node>(&["no"]),
+        kind::<core::Namespace>(&["ns"]),
+        kind::<core::Service>(&["svc"]),
+        kind::<core::ConfigMap>(&["cm"]),
+        kind::<core::Secret>(&[]),
+        kind::<core::ServiceAccount>(&["sa"]),
+        kind::<core::Endpoints>(&["ep"]),
+        kind::<core::Event>(&["ev"]),
+        kind::<core::LimitRange>(&["limits"]),
+        kind::<core::PersistentVolume>(&["pv"]),
+        kind::<core::PersistentVolumeClaim>(&["pvc"]),
+        kind::<core::PodTemplate>(&[]),
+        kind::<core::ReplicationController>(&["rc"]),
+        kind::<core::ResourceQuota>(&["quota"]),
+        kind::<apps::ControllerRevision>(&[]),
+        kind::<apps::DaemonSet>(&["ds"]),
+        kind::<apps::Deployment>(&["deploy"]),
+        kind::<apps::ReplicaSet>(&["rs"]),
+        kind::<apps::StatefulSet>(&["sts"]),
+        kind::<autoscaling::HorizontalPodAutoscaler>(&["hpa"]),
+        kind::<batch::CronJob>(&["cj"]),
+        kind::<batch::Job>(&[]),
+        kind::<certificates::CertificateSigningRequest>(&["csr"]),
+        kind::<coordination::Lease>(&[]),
+        kind::<discovery::EndpointSlice>(&[]),
+        kind::<events::Event>(&["ev"]),
+        kind::<networking::Ingress>(&["ing"]),
+        kind::<networking::IngressClass>(&[]),
+        kind::<networking::NetworkPolicy>(&["netpol"]),
+        kind::<node::RuntimeClass>(&[]),
+        kind::<policy::PodDisruptionBudget>(&["pdb"]),
+        kind::<rbac::ClusterRole>(&[]),
+        kind::<rbac::ClusterRoleBinding>(&[]),
+        kind::<rbac::Role>(&[]),
+        kind::<rbac::RoleBinding>(&[]),
+        kind::<scheduling::PriorityClass>(&["pc"]),
+        kind::<storage::CSIDriver>(&[]),
+        kind::<storage::CSINode>(&[]),
+        kind::<storage::CSIStorageCapacity>(&[]),
+        kind::<storage::StorageClass>(&["sc"]),
+        kind::<storage::VolumeAttachment>(&[]),
+        kind::<admission::MutatingWebhookConfiguration>(&[]),
+        kind::<admission::ValidatingWebhookConfiguration>(&[]),
+        kind::<apiextensions::CustomResourceDefinition>(&["crd", "crds"]),
+        kind::<apiregistration::APIService>(&[]),
+    ]
+}

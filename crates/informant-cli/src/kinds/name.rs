@@ -1,0 +1,134 @@
+//! Which kind a name means, by `kubectl`'s rules: `NAME`, `NAME.GROUP` or `NAME.VERSION.GROUP`, where the name is plural,
+//! singular, short or the kind itself, and upper case does not matter.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use super::Kind;
+
+/// What somebody calls a kind.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KindName {
+    text: String,
+}
+
+impl FromStr for KindName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self { text: text.to_owned() })
+    }
+}
+
+impl fmt::Debug for KindName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl KindName {
+    /// The part before the first dot, and what follows it.
+    fn parts(&self) -> (String, Option<&str>) {
+        match self.text.split_once('.') {
+            Some((name, rest)) => (name.to_lowercase(), Some(rest)),
+            None => (self.text.to_lowercase(), None),
+        }
+    }
+
+    /// The group that it may be of, if it says one; `widgets.v1.example.com` may be of `example.com` or of `v1.example.com`.
+    pub(super) fn may_be_of_group(&self, group: &str) -> bool {
+        let (_, Some(rest)) = self.parts() else { return true };
+        let after_version = rest.split_once('.').map_or("", |(_, group)| group);
+        group.starts_with(rest) || group == after_version
+    }
+
+    /// The first kind that it fits, and exactly rather than by the beginning of its group.
+    pub(super) fn find_in<'a>(&self, kinds: &'a [Kind]) -> Option<&'a Kind> {
+        let exact = kinds.iter().find(|kind| self.fits(kind, |group, said| group == said));
+        exact.or_else(|| kinds.iter().find(|kind| self.fits(kind, |group, said| group.starts_with(said))))
+    }
+
+    fn fits(&self, kind: &Kind, group_fits: impl Fn(&str, &str) -> bool) -> bool {
+        let (name, rest) = self.parts();
+        let resource = &kind.resource;
+        if !(resource.plural == name
+            || kind.singular == name
+            || kind.short_names.contains(&name)
+            || resource.kind.to_lowercase() == name)
+        {
+            return false;
+        }
+        let Some(rest) = rest else { return true };
+        let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
+        (resource.version == version && resource.group == group)
+            || (!rest.is_empty() && group_fits(&resource.group, rest))
+    }
+
+    /// What may have been meant: of all names, the one that is most like it.
+    pub(super) fn similar_in<'a>(&self, kinds: impl Iterator<Item = &'a Kind>) -> Option<String> {
+        let (name, rest) = self.parts();
+        let likeness = |other: &str| strsim::jaro_winkler(&name, other);
+        let best = |kind: &Kind| likeness(&kind.resource.plural).max(likeness(&kind.singular));
+        let scored = kinds.map(|kind| (best(kind), kind)).filter(|(score, _)| *score >= 0.8);
+        // The first of those that are equally like it: core kinds come before others.
+        let (_, kind) = scored.fold(None, |best: Option<(f64, &Kind)>, next| match best {
+            Some(best) if best.0 >= next.0 => Some(best),
+            Some(_) | None => Some(next),
+        })?;
+        let resource = &kind.resource;
+        Some(match (rest, &*resource.group) {
+            (None, _) | (_, "") => resource.plural.clone(),
+            (Some(_), group) => format!("{}.{group}", resource.plural),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::built_in;
+    use super::*;
+
+    fn found(name: &str) -> Option<(String, String)> {
+        let name: KindName = name.parse().unwrap();
+        let kinds = built_in::kinds();
+        name.find_in(&kinds).map(|kind| (kind.resource.plural.clone(), kind.resource.api_version.clone()))
+    }
+
+    #[test]
+    fn a_kind_is_found_by_each_of_its_names() {
+        for name in [
+            "deployments",
+            "deployment",
+            "deploy",
+            "Deployment",
+            "deployments.apps",
+            "Deployment.apps",
+            "deploy.v1.apps",
+            "deploy.app",
+        ] {
+            assert_eq!(found(name), Some(("deployments".into(), "apps/v1".into())), "{name}");
+        }
+        for name in ["po", "pod", "PODS", "pods.v1", "pods.v1."] {
+            assert_eq!(found(name), Some(("pods".into(), "v1".into())), "{name}");
+        }
+        assert_eq!(found("ev"), Some(("events".into(), "v1".into())), "the core group comes first");
+        assert_eq!(found("ev.events.k8s.io"), Some(("events".into(), "events.k8s.io/v1".into())));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        for name in ["", ".", "podz", "pods.apps", "deployments.v1beta1.apps", "deployments.v1.", "widgets.example.com"]
+        {
+            assert_eq!(found(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_similar_name_is_offered() {
+        let similar = |name: &str| name.parse::<KindName>().unwrap().similar_in(built_in::kinds().iter());
+        assert_eq!(similar("podz").as_deref(), Some("pods"));
+        assert_eq!(similar("deploymets.apps").as_deref(), Some("deployments.apps"));
+        assert_eq!(similar("zzz"), None);
+    }
+}

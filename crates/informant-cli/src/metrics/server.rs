@@ -1,0 +1,82 @@
+//! The HTTP server: three pages.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::Method;
+use hyper::Request;
+use hyper::Response;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::header::HeaderValue;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use hyper_util::rt::TokioTimer;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::Answers;
+
+/// How long a client may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers until it is dropped; the connections end with it.
+pub(super) async fn serve(listener: TcpListener, answers: Answers) -> io::Result<()> {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((connection, _)) => {
+                    let answers = answers.clone();
+                    let service = service_fn(move |request| {
+                        let answer = answer(&request, &answers);
+                        async move { Ok::<_, Infallible>(answer) }
+                    });
+                    let mut served = http1::Builder::new();
+                    served.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+                    connections.spawn(served.serve_connection(TokioIo::new(connection), service));
+                }
+                // Out of file descriptors, mostly: others may end meanwhile.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            // How a connection ended is nobody's business.
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+fn answer(request: &Request<Incoming>, answers: &Answers) -> Response<Full<Bytes>> {
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        return page(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+    }
+    match request.uri().path() {
+        "/metrics" => {
+            let refresh = Arc::clone(&answers.refresh.lock());
+            refresh();
+            page(StatusCode::OK, answers.figures.render())
+        }
+        "/healthz" => page(StatusCode::OK, "ok\n".to_owned()),
+        "/readyz" => {
+            let trouble = Arc::clone(&answers.trouble.lock());
+            match trouble() {
+                None => page(StatusCode::OK, "ok\n".to_owned()),
+                Some(trouble) => page(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+            }
+        }
+        _ => page(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n".to_owned()),
+    }
+}
+
+fn page(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,196 @@
+//! What changed between two states of an object, field by field.
+//!
+//! Items of a list that have names, or types, are compared with those of the same name; others with those of the same place.
+
+use std::collections::BTreeSet;
+
+use serde_json::Map;
+use serde_json::Value;
+
+use super::field::escaped;
+use crate::output::Paint;
+
+/// A field that has another value than before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The names on the way, and `[…]` for items of lists.
+    pub path: Vec<String>,
+    /// What it was, if it was there.
+    pub old: Option<Value>,
+    /// What it is, if it is there.
+    pub new: Option<Value>,
+}
+
+impl Change {
+    /// In a line: the path, and the old value in red, the new one in green.
+    pub fn told(&self, paint: Paint) -> String {
+        let path = paint.bold(&self.path());
+        let old = self.old.as_ref().map(|old| paint.red(&old.to_string()));
+        let new = self.new.as_ref().map(|new| paint.green(&new.to_string()));
+        match (old, new) {
+            (Some(old), Some(new)) => format!("~ {path}: {old} → {new}"),
+            (Some(old), None) => format!("{} {path}: {old}", paint.red("-")),
+            (None, Some(new)) => format!("{} {path}: {new}", paint.green("+")),
+            (None, None) => path,
+        }
+    }
+
+    /// The path as people write it: `spec.containers[web].image`.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for name in &self.path {
+            match name.starts_with('[') {
+                true => path.push_str(name),
+                false => {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    path.push_str(&format!("{dot}{}", escaped(name)));
+                }
+            }
+        }
+        path
+    }
+}
+
+/// The fields in which two states differ; but for the version, which always does.
+pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
+    let mut changes = Vec::new();
+    compare(&mut Vec::new(), Some(old), Some(new), &mut changes);
+    changes.retain(|change| change.path != ["metadata", "resourceVersion"]);
+    changes
+}
+
+/// Goes down to where nothing is below: a value, or an object or list that is empty.
+fn compare(path: &mut Vec<String>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
+    if old == new {
+        return;
+    }
+    let before = changes.len();
+    match (old, new) {
+        (Some(Value::Object(old)), Some(Value::Object(new))) => members(path, old, new, changes),
+        (Some(Value::Object(old)), None) => members(path, old, &Map::new(), changes),
+        (None, Some(Value::Object(new))) => members(path, &Map::new(), new, changes),
+        (Some(Value::Array(old)), Some(Value::Array(new))) => items(path, old, new, changes),
+        (Some(Value::Array(old)), None) => items(path, old, &[], changes),
+        (None, Some(Value::Array(new))) => items(path, &[], new, changes),
+        (_, _) => {}
+    }
+    // They differ, and nothing within them does.
+    if changes.len() == before {
+        changes.push(Change { path: path.clone(), old: old.cloned(), new: new.cloned() });
+    }
+}
+
+fn members(path: &mut Vec<String>, old: &Map<String, Value>, new: &Map<String, Value>, changes: &mut Vec<Change>) {
+    let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        path.push(name.clone());
+        compare(path, old.get(name), new.get(name), changes);
+        path.pop();
+    }
+}
+
+fn items(path: &mut Vec<String>, old: &[Value], new: &[Value], changes: &mut Vec<Change>) {
+    let name =
+        ["name", "type", "key", "uid", "ip"].into_iter().find(|name| has_names(old, name) && has_names(new, name));
+    let pairs: Vec<(String, Option<&Value>, Option<&Value>)> = match name {
+        Some(name) => {
+            let named = |items: &[Value], wanted: &Value| items.iter().position(|item| &item[name] == wanted);
+            let mut pairs: Vec<_> = old
+                .iter()
+                .map(|item| (label(&item[name]), Some(item), named(new, &item[name]).map(|place| &new[place])))
+                .collect();
+            let fresh = new.iter().filter(|item| named(old, &item[name]).is_none());
+            pairs.extend(fresh.map(|item| (label(&item[name]), None, Some(item))));
+            pairs
+        }
+        None => {
+            let places = 0..old.len().max(new.len());
+            places.map(|place| (format!("[{place}]"), old.get(place), new.get(place))).collect()
+        }
+    };
+    for (label, old, new) in pairs {
+        path.push(label);
+        compare(path, old, new, changes);
+        path.pop();
+    }
+}
+
+fn label(name: &Value) -> String {
+    format!("[{}]", name.as_str().unwrap_or_default())
+}
+
+/// Whether each item has a name of its own.
+fn has_names(items: &[Value], name: &str) -> bool {
+    let names: BTreeSet<_> = items.iter().filter_map(|item| item.get(name)?.as_str()).collect();
+    names.len() == items.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::output::paint::Color;
+
+    fn told(old: &Value, new: &Value) -> Vec<String> {
+        changes(old, new).iter().map(|change| change.told(Paint::new(Color::Never))).collect()
+    }
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let old = json!({"metadata": {"resourceVersion": "1", "labels": {"app.io/name": "web", "tier": "db"}}, "spec": {"replicas": 2}});
+        let new = json!({"metadata": {"resourceVersion": "2", "labels": {"app.io/name": "api"}}, "spec": {"replicas": 2, "paused": true}});
+
+        assert_eq!(
+            told(&old, &new),
+            [
+                r#"~ metadata.labels.app\.io/name: "web" → "api""#,
+                r#"- metadata.labels.tier: "db""#,
+                "+ spec.paused: true"
+            ]
+        );
+        assert!(told(&new, &new).is_empty());
+    }
+
+    #[test]
+    fn items_with_names_are_compared_with_their_like() {
+        let old = json!({"c": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
+        let new = json!({"c": [{"name": "b", "image": "2"}, {"name": "d", "image": "1"}]});
+
+        assert_eq!(
+            told(&old, &new),
+            [
+                r#"- c[a].image: "1""#,
+                r#"- c[a].name: "a""#,
+                r#"~ c[b].image: "1" → "2""#,
+                r#"+ c[d].image: "1""#,
+                r#"+ c[d].name: "d""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn other_items_are_compared_by_their_places() {
+        assert_eq!(
+            told(&json!({"args": ["x", "y"]}), &json!({"args": ["x", "z", {}]})),
+            [r#"~ args[1]: "y" → "z""#, "+ args[2]: {}"]
+        );
+    }
+
+    #[test]
+    fn values_of_another_type_and_empty_ones_are_changes() {
+        assert_eq!(
+            told(&json!({"a": {}, "b": [1], "c": null}), &json!({"a": {"x": 1}, "b": {"y": 2}})),
+            ["+ a.x: 1", r#"~ b: [1] → {"y":2}"#, "- c: null"]
+        );
+        assert_eq!(told(&json!({"a": {"x": 1}}), &json!({"a": {}})), ["- a.x: 1"]);
+        assert_eq!(told(&json!({}), &json!({"a": {}})), ["+ a: {}"]);
+    }
+
+    #[test]
+    fn items_in_another_order_are_a_change() {
+        let (one, other) = (json!({"name": "a"}), json!({"name": "b"}));
+
+        assert_eq!(told(&json!({"c": [one, other]}), &json!({"c": [other, one]})).len(), 1);
+    }
+}

@@ -1,0 +1,37 @@
+//! Stdout, written to without keeping anybody else waiting; whoever reads it may go.
+
+use std::io;
+
+use tokio::io::AsyncWriteExt;
+
+/// Stdout.
+pub struct Stdout {
+    out: tokio::io::Stdout,
+}
+
+/// Whether somebody still reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reader {
+    Reads,
+    Gone,
+}
+
+impl Stdout {
+    pub fn new() -> Self {
+        Self { out: tokio::io::stdout() }
+    }
+
+    /// Writes all of it. A reader who has gone has had enough, which is no failure.
+    pub async fn write(&mut self, text: &[u8]) -> io::Result<Reader> {
+        let written = async {
+            self.out.write_all(text).await?;
+            self.out.flush().await
+        };
+        match written.await {
+            Ok(()) => Ok(Reader::Reads),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Rows in columns that are as wide as what has stood in them so far.
+
+use std::fmt::Write;
+
+use super::harmless;
+
+/// A table that grows.
+#[derive(Debug)]
+pub struct Table {
+    widths: Vec<usize>,
+    waiting: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    cells: Vec<String>,
+    paint: Option<fn(super::Paint, &str) -> String>,
+}
+
+/// What stands between two columns.
+const GAP: usize = 3;
+
+impl Table {
+    pub fn new(headers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let headers: Vec<String> = headers.into_iter().map(Into::into).collect();
+        let mut table = Self { widths: vec![0; headers.len()], waiting: Vec::new() };
+        table.add(headers, None);
+        table
+    }
+
+    /// One more row, its first cell painted.
+    pub fn add(&mut self, cells: Vec<String>, paint: Option<fn(super::Paint, &str) -> String>) {
+        let cells: Vec<_> = cells.iter().map(|cell| harmless(cell).into_owned()).collect();
+        for (width, cell) in self.widths.iter_mut().zip(&cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+        self.waiting.push(Row { cells, paint });
+    }
+
+    /// How much waits to be written, roughly.
+    pub fn len(&self) -> usize {
+        self.waiting.len() * self.widths.iter().map(|width| width + GAP).sum::<usize>()
+    }
+
+    /// The rows that were not written yet.
+    pub fn take(&mut self, paint: super::Paint) -> String {
+        let mut text = String::new();
+        for Row { cells, paint: color } in self.waiting.drain(..) {
+            let mut blanks = 0;
+            for (position, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
+                // Nothing stands at the end of a line that cannot be seen.
+                let painted = match color {
+                    Some(color) if position == 0 => color(paint, cell),
+                    Some(_) | None => cell.clone(),
+                };
+                if !cell.is_empty() {
+                    // Writing to a string does not fail.
+                    let _ = write!(text, "{:blanks$}{painted}", "");
+                    blanks = 0;
+                }
+                blanks += width - cell.chars().count() + GAP;
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Paint;
+    use super::super::paint::Color;
+    use super::*;
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_owned()).collect()
+    }
+
+    #[test]
+    fn columns_grow_and_lines_end_where_their_text_does() {
+        let mut table = Table::new(["NAME", "AGE"]);
+        table.add(row(&["a-long-name", ""]), None);
+        assert_eq!(table.take(Paint::new(Color::Never)), "NAME          AGE\na-long-name\n");
+
+        table.add(row(&["b", "1s"]), Some(Paint::green));
+        assert_eq!(table.take(Paint::new(Color::Always)), "\u{1b}[32mb\u{1b}[0m             1s\n");
+        assert_eq!(table.take(Paint::new(Color::Always)), "");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_left_out() {
+        let mut table = Table::new(["MESSAGE", "X"]);
+        table.add(row(&["\u{1b}[2Jhi\nthere\n", ""]), None);
+
+        assert_eq!(table.take(Paint::new(Color::Never)).lines().last(), Some("[2Jhi there"));
+    }
+}
