@@ -17,6 +17,7 @@ mod selection;
 mod watch;
 
 use std::error::Error;
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -117,8 +118,15 @@ fn in_one_line(error: &dyn Error) -> String {
 }
 
 /// Ends with the code for that, and says why.
-fn asked_wrongly(why: &str) -> ! {
-    Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, why).exit()
+fn asked_wrongly(command: &str, why: impl Display) -> ! {
+    let mut arguments = Arguments::command();
+    // So that its usage is that of the command.
+    arguments.build();
+    let kind = clap::error::ErrorKind::ArgumentConflict;
+    match arguments.find_subcommand_mut(command) {
+        Some(command) => command.error(kind, why).exit(),
+        None => arguments.error(kind, why).exit(),
+    }
 }
 
 /// A time as people write it: `10s`, `2m`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
-use informant::informer::SyncErrors;
+use informant::informer::SyncError;
 
 use crate::cluster::ClusterOptions;
 use crate::kinds;
@@ -76,15 +76,16 @@ pub struct Selected {
     selector: String,
     field_selector: String,
     sync_timeout: Option<Duration>,
+    url: String,
 }
 
-/// What cannot be meant.
+/// The first list did not come.
 #[derive(Debug, thiserror::Error)]
-enum SelectionError {
-    #[error("{0:?} is several kinds; follow one at a time")]
-    SeveralKinds(String),
-    #[error("{resource:?} and {name:?} are two names for one object; say one")]
-    TwoNames { resource: String, name: String },
+#[error("no {resource} from {url}")]
+pub struct NotSynced {
+    resource: String,
+    url: String,
+    source: SyncError,
 }
 
 impl Selection {
@@ -98,16 +99,20 @@ impl Selection {
     }
 
     /// Finds the cluster and the kind.
-    pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
+    pub async fn find(self, command: &str, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
         let (kind_name, name) = match (self.resource.split_once('/'), self.name) {
             (Some((kind, name)), None) => (kind.to_owned(), Some(name.to_owned())),
             (Some(_), Some(name)) => {
-                return Err(SelectionError::TwoNames { resource: self.resource, name }.into());
+                let resource = self.resource;
+                crate::asked_wrongly(
+                    command,
+                    format!("{resource:?} and {name:?} are two names for one object; say one"),
+                );
             }
             (None, name) => (self.resource.clone(), name),
         };
         if kind_name.contains(',') {
-            return Err(SelectionError::SeveralKinds(kind_name).into());
+            crate::asked_wrongly(command, format!("{kind_name:?} is several kinds; one at a time"));
         }
         let cluster = self.cluster.connect().await?;
         let kind_name: KindName = kind_name.parse()?;
@@ -133,6 +138,7 @@ impl Selection {
             namespace,
             selector: self.selector,
             sync_timeout: self.sync_timeout,
+            url: cluster.url,
         })
     }
 }
@@ -150,10 +156,17 @@ impl Selected {
     }
 
     /// Waits until the cache has everything; or until it is clear that it will not.
-    pub async fn synced(&self) -> Result<(), SyncErrors> {
-        match self.sync_timeout {
+    pub async fn synced(&self) -> Result<(), NotSynced> {
+        let synced = match self.sync_timeout {
             Some(within) => self.factory.synced_within(within).await,
             None => self.factory.synced().await,
+        };
+        // There is one informer, so there is one reason.
+        match synced.map_err(|errors| errors.errors.into_iter().next()) {
+            Ok(()) | Err(None) => Ok(()),
+            Err(Some(source)) => {
+                Err(NotSynced { resource: self.kind.resource.plural.clone(), url: self.url.clone(), source })
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! What goes wrong, in a few letters: `[RESOURCE/]VERB=FAULT[@CHANCE][xTIMES]`, separated by commas.
+//! What goes wrong, in a few letters: `[RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED]`, separated by commas.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,27 +12,28 @@ use informant_apiserver::Verb;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     rules: Vec<(On, Fault)>,
+    /// By this chance, watches break after so many events; streamed lists come to their end before.
+    breaks: Option<(f64, usize)>,
 }
 
-/// Watches break now and then, one in ten expires, the server is busy at times.
-const SOME: &str = "watch=cut:200@0.5,watch=410@0.1,read=429@0.1";
+/// One in ten watches expires, the server is busy at times.
+const SOME: &str = "watch=410@0.1,read=429@0.1";
 
 /// Everything, all the time.
-const STORM: &str =
-    "watch=cut:50,watch=410@0.1,any=429@0.1,any=503@0.1,any=drop@0.1,read=truncate@0.1,any=delay:50ms@0.2";
+const STORM: &str = "watch=410@0.1,any=429@0.1,any=503@0.1,any=drop@0.1,read=truncate@0.1,any=delay:50ms@0.2";
 
 impl FromStr for Rules {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rules = match text {
-            "none" | "" => "",
-            "some" => SOME,
-            "storm" => STORM,
-            rules => rules,
+        let (rules, breaks) = match text {
+            "none" | "" => ("", None),
+            "some" => (SOME, Some((0.5, 200))),
+            "storm" => (STORM, Some((1.0, 50))),
+            rules => (rules, None),
         };
         let parts = rules.split(',').map(str::trim).filter(|rule| !rule.is_empty());
-        Ok(Self { rules: parts.map(rule).collect::<Result<_, _>>()? })
+        Ok(Self { rules: parts.map(rule).collect::<Result<_, _>>()?, breaks })
     }
 }
 
@@ -41,6 +42,12 @@ impl Rules {
         for (on, fault) in &self.rules {
             server.inject(on.clone(), fault.clone());
         }
+        let Some((chance, events)) = self.breaks else { return };
+        // A load may double.
+        let most = server.kinds().iter().filter_map(|kind| server.count(&kind.resource()).ok()).max().unwrap_or(0);
+        let breaks = |on: On, events| server.inject(on.with_probability(chance), Fault::cut_after_events(events));
+        breaks(On::watch_list(), 2 * most + 1 + events);
+        breaks(On::verbs([Verb::Watch]), events);
     }
 }
 
@@ -51,6 +58,10 @@ fn rule(text: &str) -> Result<(On, Fault), String> {
     let mut on = requests(verb)?;
     if let Some(resource) = resource {
         on = on.of(resource);
+    }
+    let (fault, skipped) = suffix(fault, '+');
+    if let Some(skipped) = skipped {
+        on = on.skip(skipped.parse().map_err(|_| format!("{skipped:?} in {text:?} is no number of requests"))?);
     }
     let (fault, times) = suffix(fault, 'x');
     if let Some(times) = times {
@@ -134,16 +145,16 @@ mod tests {
     #[test]
     fn rules_say_what_happens_to_which_requests() {
         assert_eq!(
-            rules("pods/watch=410@0.5x2, any=delay:200ms,deployments.apps/list=expire-token"),
+            rules("pods/watch=410@0.5x2+1, any=delay:200ms,deployments.apps/list=expire-token"),
             [
-                (On::watch().of("pods").times(2).with_probability(0.5), Fault::status(410)),
+                (On::watch().of("pods").skip(1).times(2).with_probability(0.5), Fault::status(410)),
                 (On::any(), Fault::Delay(Duration::from_millis(200))),
                 (On::list().of("deployments.apps"), Fault::ExpireToken),
             ]
         );
         assert_eq!(rules("watch=cut:100x3"), [(On::watch().times(3), Fault::cut_after_events(100))]);
         assert!(rules("none").is_empty() && rules("").is_empty());
-        assert!(rules("some").len() > 2 && rules("storm").len() > rules("some").len());
+        assert!(!rules("some").is_empty() && rules("storm").len() > rules("some").len());
     }
 
     #[test]
@@ -157,6 +168,8 @@ mod tests {
             "watch=cut",
             "watch=cut:x",
             "watch=410@2",
+            "watch=410x1.5",
+            "watch=410+1s",
             "any=delay:soon",
             "any=drop:1",
         ] {

@@ -39,7 +39,8 @@ alone. No controllers run in it, and it forgets everything at its end, which is 
 A load is a number of objects for each kind, and with rate=N so many changes a second. namespaces=N is over how many
 namespaces they are spread.
 
-Faults are none, some, storm, or rules: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES], separated by commas.
+Faults are none, some, storm, or rules: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED], separated by commas:
+by chance, so often, and not to the first requests.
   VERB    any, read, write, list, watch, get, create, update, delete
   FAULT   an HTTP code such as 403, 410, 429 or 503; refuse, drop, hang, garbage, truncate, wrong-kind, expire-token,
           no-bookmarks, no-streaming; delay:TIME, cut:EVENTS, freeze:EVENTS, stale:VERSIONS, bad-item:FIELD")]

@@ -4,6 +4,7 @@
 //! - **Out:** a [`Cluster`]: a client, and the namespace that is meant when none is named.
 //! - **Knows nothing of:** kinds; `kinds` finds those.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -51,10 +52,22 @@ pub enum ClusterError {
     UnknownContext { wanted: String, known: Vec<String> },
     #[error("the kubeconfig says no current context; choose one with --context: it has {}", listed(known))]
     NoContext { known: Vec<String> },
-    #[error("the kubeconfig cannot be used")]
-    Kubeconfig(#[source] KubeconfigError),
+    #[error("the kubeconfig {} cannot be read", file.display())]
+    Unreadable { file: PathBuf, source: io::Error },
+    #[error("the kubeconfig cannot be used: {0}")]
+    Unusable(String),
     #[error("no client can be made for {url}")]
     Client { url: String, source: Box<kube::Error> },
+}
+
+impl From<KubeconfigError> for ClusterError {
+    fn from(error: KubeconfigError) -> Self {
+        if let KubeconfigError::ReadConfig(source, file) = error {
+            return Self::Unreadable { file, source };
+        }
+        // Parsers show what they stumble over; that may be a secret, and is not for one line.
+        Self::Unusable(error.to_string().lines().next().unwrap_or_default().to_owned())
+    }
 }
 
 fn listed(names: &[String]) -> String {
@@ -77,7 +90,8 @@ impl ClusterOptions {
         let mut config = self.config().await?;
         // The informer waits and tries again by itself, and shows that it does.
         config.default_retry = false;
-        let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
+        let (url, namespace) =
+            (config.cluster_url.to_string().trim_end_matches('/').to_owned(), config.default_namespace.clone());
         let client = Client::try_from(config);
         let client = client.map_err(|error| ClusterError::Client { url: url.clone(), source: Box::new(error) })?;
         Ok(Cluster { client, namespace, url })
@@ -95,10 +109,10 @@ impl ClusterOptions {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.is_for_any_cluster() && is_missing(&error) => {
                 let is_named = std::env::var_os("KUBECONFIG").is_some();
-                let none = |_| if is_named { ClusterError::Kubeconfig(error) } else { ClusterError::None };
+                let none = |_| if is_named { error.into() } else { ClusterError::None };
                 return Config::incluster().map_err(none);
             }
-            Err(error) => return Err(ClusterError::Kubeconfig(error)),
+            Err(error) => return Err(error.into()),
         };
         let known: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
@@ -111,7 +125,7 @@ impl ClusterOptions {
                 true if self.is_for_any_cluster() => Config::incluster().map_err(|_| ClusterError::None),
                 true | false => Err(ClusterError::NoContext { known }),
             },
-            outcome => outcome.map_err(ClusterError::Kubeconfig),
+            outcome => Ok(outcome?),
         }
     }
 
@@ -123,7 +137,7 @@ impl ClusterOptions {
 
 fn is_missing(error: &KubeconfigError) -> bool {
     if let KubeconfigError::ReadConfig(error, _) = error {
-        return error.kind() == std::io::ErrorKind::NotFound;
+        return error.kind() == io::ErrorKind::NotFound;
     }
     matches!(error, KubeconfigError::FindPath)
 }

@@ -26,6 +26,7 @@ use self::show::Show;
 use self::verify::Verdict;
 use self::world::World;
 use crate::interrupt::interrupted;
+use crate::metrics::MetricsOptions;
 
 /// What can be chosen.
 #[derive(Args, Debug)]
@@ -52,6 +53,8 @@ pub struct Options {
     /// One line of JSON for each second, and one at the end
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    metrics: MetricsOptions,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -63,7 +66,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs until the time is over or somebody interrupts it; says whether everything is as it should be.
 pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
+    let mut metrics = options.metrics.serve().await?;
     let mut world = World::start(&options).await?;
+    metrics.ready_when_synced(&world.factory);
     let mut show = Show::new(options.json);
     let end = Instant::now() + options.duration;
     let half = Instant::now() + options.duration / 2;
@@ -81,6 +86,7 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
             () = sleep_until(half), if !world.has_late() => world.join_late()?,
             _ = ticks.tick() => show.picture(&world.picture())?,
             broken = world.broken() => return Err(broken),
+            broken = metrics.broken() => return Err(broken.into()),
         }
     }
     if !world.has_late() {
@@ -90,5 +96,6 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     let verdict = Verdict::of(&world).await;
     show.end(&world.picture(), &verdict)?;
     world.stop().await?;
+    metrics.stop().await;
     Ok(verdict.is_good())
 }

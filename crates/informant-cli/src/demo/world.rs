@@ -59,7 +59,7 @@ const MERGED_ABOVE: usize = 100;
 pub struct World {
     pub server: ApiServer,
     listening: Listening,
-    factory: SharedInformerFactory,
+    pub factory: SharedInformerFactory,
     pub pods: SharedInformer<Placed>,
     pub nodes: SharedInformer<Lazy<Node>>,
     by_node: Index<Placed>,

@@ -94,7 +94,7 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
 }
 
 async fn run_as<O: Form>(options: Options) -> Result<bool, Box<dyn Error>> {
-    let selected = options.selection.find(None).await?;
+    let selected = options.selection.find("get", None).await?;
     let informer = selected.informer::<O>()?;
     if let Some(index) = &options.index {
         index.add_to(&informer, selected.reader)?;

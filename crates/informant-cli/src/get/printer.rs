@@ -87,7 +87,7 @@ impl Printer {
             let namespace = self.has_namespaces.then(|| key.namespace().unwrap_or_default().to_owned());
             let read = self.reader.value(object);
             let cells = value.map(str::to_owned).into_iter().chain(namespace).chain([key.name().to_owned()]);
-            table.add(cells.chain(self.columns.iter().map(|column| column.cell(&read))).collect(), None);
+            table.add(cells.chain(self.columns.iter().map(|column| column.cell(&read))), None);
         }
         table.take(Paint::new(Color::Never))
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Paint;
 use super::harmless;
 
 /// A table that grows.
@@ -14,8 +15,11 @@ pub struct Table {
 #[derive(Debug)]
 struct Row {
     cells: Vec<String>,
-    paint: Option<fn(super::Paint, &str) -> String>,
+    paint: Option<Painting>,
 }
+
+/// Which colour.
+pub type Painting = fn(Paint, &str) -> String;
 
 /// What stands between two columns.
 const GAP: usize = 3;
@@ -29,8 +33,8 @@ impl Table {
     }
 
     /// One more row, its first cell painted.
-    pub fn add(&mut self, cells: Vec<String>, paint: Option<fn(super::Paint, &str) -> String>) {
-        let cells: Vec<_> = cells.iter().map(|cell| harmless(cell).into_owned()).collect();
+    pub fn add(&mut self, cells: impl IntoIterator<Item = String>, paint: Option<Painting>) {
+        let cells: Vec<_> = cells.into_iter().map(|cell| harmless(&cell).into_owned()).collect();
         for (width, cell) in self.widths.iter_mut().zip(&cells) {
             *width = (*width).max(cell.chars().count());
         }
@@ -43,7 +47,7 @@ impl Table {
     }
 
     /// The rows that were not written yet.
-    pub fn take(&mut self, paint: super::Paint) -> String {
+    pub fn take(&mut self, paint: Paint) -> String {
         let mut text = String::new();
         for Row { cells, paint: color } in self.waiting.drain(..) {
             let mut blanks = 0;

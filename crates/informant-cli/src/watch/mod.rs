@@ -100,7 +100,7 @@ const CHUNK: usize = 64 * 1024;
 
 pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     if options.no_object && options.output != Format::Json {
-        crate::asked_wrongly("--no-object is for lines of JSON: say -o json, too");
+        crate::asked_wrongly("watch", "--no-object is for lines of JSON: say -o json, too");
     }
     match options.selection.held() {
         Held::Lazy => run_as::<Lazy<DynamicObject>>(options).await,
@@ -112,7 +112,7 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
 
 async fn run_as<O: Form>(options: Options) -> Result<bool, Box<dyn Error>> {
     let mut metrics = options.metrics.serve().await?;
-    let selected = options.selection.find(options.resync).await?;
+    let selected = options.selection.find("watch", options.resync).await?;
     let informer = selected.informer::<O>()?;
     let subscribe = informer.subscribe().named("watch");
     let events = match options.merge_above {

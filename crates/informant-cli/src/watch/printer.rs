@@ -18,6 +18,7 @@ use crate::output;
 use crate::output::Paint;
 use crate::output::Table;
 use crate::output::paint::Color;
+use crate::output::table::Painting;
 use crate::selection::Selected;
 
 /// Writes events into a text, which somebody takes.
@@ -33,9 +34,6 @@ pub struct Printer {
     table: Table,
     text: String,
 }
-
-/// What an event is called, and in which colour.
-type Painting = fn(Paint, &str) -> String;
 
 /// An event as a line of JSON has it, but for the object.
 #[derive(Serialize)]
@@ -121,7 +119,7 @@ impl Printer {
         let namespace = self.has_namespaces.then(|| key.namespace().unwrap_or_default().to_owned());
         let first = format!("{}{}", name(event), if is_missed(event) { " (missed)" } else { "" });
         let cells = [first].into_iter().chain(namespace).chain([key.name().to_owned()]);
-        let cells = cells.chain(self.columns.iter().map(|column| column.cell(&value))).collect();
+        let cells = cells.chain(self.columns.iter().map(|column| column.cell(&value)));
         self.table.add(cells, Some(painting(event)));
     }
 

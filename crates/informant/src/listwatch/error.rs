@@ -263,13 +263,17 @@ pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
+        let mut said = self.0.to_string();
         let mut source = self.0.source();
         while let Some(error) = source {
-            write!(f, ": {error}")?;
+            let cause = error.to_string();
+            // Errors of others often say their cause themselves.
+            if !said.ends_with(&cause) {
+                said = format!("{said}: {cause}");
+            }
             source = error.source();
         }
-        Ok(())
+        f.write_str(&said)
     }
 }
 
@@ -286,5 +290,16 @@ mod tests {
             Chain(&error).to_string(),
             "listing pods failed: the server says: pods is forbidden (Forbidden, 403)"
         );
+    }
+
+    #[test]
+    fn a_cause_is_said_once_also_if_the_error_says_it_itself() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no connection: {0}")]
+        struct Wordy(#[source] std::io::Error);
+
+        let source = SourceError::Refused { source: Wordy(std::io::Error::other("refused")).into() };
+
+        assert_eq!(Chain(&source).to_string(), "the connection was refused: no connection: refused");
     }
 }

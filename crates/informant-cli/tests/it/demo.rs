@@ -1,5 +1,4 @@
 //! The demo, run as a person would.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -9,16 +8,11 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-fn informant() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_informant"))
-}
+use crate::support::informant;
+use crate::support::text;
 
 fn demo(arguments: &[&str]) -> Output {
     informant().arg("demo").args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// So few changes that also a busy machine makes enough of them to come to the faults.

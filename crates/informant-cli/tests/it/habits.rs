@@ -1,15 +1,7 @@
 //! What every good command does: help, completions, clear complaints.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::process::Command;
-
-fn informant() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_informant"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+use crate::support::informant;
+use crate::support::text;
 
 #[test]
 fn what_is_asked_wrongly_is_said_and_exits_with_2() {

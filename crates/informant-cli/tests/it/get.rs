@@ -1,0 +1,123 @@
+//! `informant get`, from the cache of an informer.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::support::Server;
+use crate::support::run;
+use crate::support::text;
+
+async fn shop() -> Server {
+    let server = Server::start(&[]);
+    server.put_labelled("apples", json!({"kind": "fruit"}), json!({"price": "1", "shelf": "a"})).await;
+    server.put_labelled("pears", json!({"kind": "fruit"}), json!({"price": "2", "shelf": "a"})).await;
+    server.put("soap", json!({"price": "1"})).await;
+    server
+}
+
+fn rows(said: &str) -> Vec<String> {
+    let without_age = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words[..words.len() - 1].join(" ")
+    };
+    said.lines().map(without_age).collect()
+}
+
+#[tokio::test]
+async fn objects_are_shown_in_the_order_of_their_names() {
+    let server = shop().await;
+
+    assert_eq!(rows(&server.said(&["get", "cm", "-n", "shop"])), ["NAME DATA", "apples 2", "pears 2", "soap 1"]);
+    assert_eq!(rows(&server.said(&["get", "cm", "-A"]))[..2], ["NAMESPACE NAME DATA", "shop apples 2"]);
+    assert_eq!(
+        server.said(&["get", "cm", "-n", "shop", "-o", "name", "-l", "kind=fruit"]),
+        "configmap/apples\nconfigmap/pears\n"
+    );
+}
+
+#[tokio::test]
+async fn one_object_is_itself_and_several_are_a_list() {
+    let server = shop().await;
+    let read = |arguments: &[&str]| -> Value {
+        let json = server.said(&[arguments, &["-n", "shop", "-o", "json"]].concat());
+        let yaml = server.said(&[arguments, &["-n", "shop", "-o", "yaml"]].concat());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), json, "both say the same");
+        json
+    };
+
+    for one in [&["get", "cm", "pears"][..], &["get", "configmap/pears"]] {
+        assert_eq!((&read(one)["data"]["price"], &read(one)["kind"]), (&json!("2"), &json!("ConfigMap")));
+    }
+    let list = read(&["get", "cm"]);
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("List"), &json!("v1")));
+    assert_eq!(list["items"].as_array().unwrap().len(), 3);
+    assert_eq!(read(&["get", "cm", "-l", "kind=none"])["items"], json!([]), "none are a list, too");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said() {
+    let server = shop().await;
+
+    let missing = run(&["get", "cm", "plums", "-n", "shop", "--server", &server.url]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(text(&missing.stderr), "informant: configmaps \"plums\" not found in namespace \"shop\"\n");
+    assert!(missing.stdout.is_empty());
+
+    let none = run(&["get", "pods", "--server", &server.url]);
+    assert!(none.status.success() && none.stdout.is_empty());
+    assert_eq!(text(&none.stderr), "informant: there are none\n");
+}
+
+#[tokio::test]
+async fn an_index_shows_what_is_under_each_value() {
+    let server = shop().await;
+    let get = |arguments: &[&str]| server.said(&[&["get", "cm", "-A"], arguments].concat());
+
+    assert_eq!(
+        rows(&get(&["--index", "field=data.price"])),
+        ["DATA.PRICE NAMESPACE NAME DATA", "1 shop apples 2", "1 shop soap 1", "2 shop pears 2"]
+    );
+    assert_eq!(
+        get(&["--index", "field=data.price", "--value", "1", "-o", "name"]),
+        "configmap/apples\nconfigmap/soap\n"
+    );
+    assert_eq!(get(&["--index", "label=kind", "-o", "name"]), "fruit\tconfigmap/apples\nfruit\tconfigmap/pears\n");
+    assert_eq!(rows(&get(&["--index", "namespace"]))[..2], ["NAMESPACE NAME DATA", "shop apples 2"]);
+    assert_eq!(get(&["--index", "namespace", "--value", "shop", "-o", "name"]).lines().count(), 3);
+
+    let found: Value = serde_json::from_str(&get(&["--index", "field=data.shelf", "-o", "json"])).unwrap();
+    assert_eq!(found["index"], "field=data.shelf");
+    assert_eq!((found["lookups"].as_array().unwrap().len(), &found["lookups"][0]["value"]), (1, &json!("a")));
+    assert_eq!(found["lookups"][0]["items"][1]["metadata"]["name"], "pears");
+}
+
+#[tokio::test]
+async fn an_index_does_not_tell_what_is_in_secrets() {
+    let server = Server::start(&[]);
+    let secret: Secret =
+        serde_json::from_value(json!({"metadata": {"name": "db"}, "data": {"key": "aHVudGVyMg=="}})).unwrap();
+    server.secrets().create(&PostParams::default(), &secret).await.unwrap();
+    let by_key = ["get", "secrets", "-A", "--index", "field=data.key", "-o", "name"];
+
+    assert_eq!(server.said(&by_key), "(hidden, 12 characters)\tsecret/db\n");
+    assert_eq!(server.said(&[&by_key[..], &["--show-secrets"]].concat()), "aHVudGVyMg==\tsecret/db\n");
+}
+
+#[tokio::test]
+async fn pods_are_shown_as_people_know_them() {
+    let server = Server::start(&["--load", "pods=3,nodes=2"]);
+
+    let said = server.said(&["get", "pods", "-n", "team-0"]);
+    assert_eq!(
+        rows(&said)[..2],
+        ["NAME READY STATUS RESTARTS NODE", "web-0-7c9f8d6b5d-00000 1/1 Running 0 node-0"],
+        "{said}"
+    );
+    let by_node =
+        server.said(&["get", "po", "-A", "--index", "field=spec.nodeName", "--value", "node-1", "-o", "name"]);
+    assert_eq!(by_node, "pod/web-0-7c9f8d6b5d-00001\n");
+    assert_eq!(rows(&server.said(&["get", "nodes"]))[1], "node-0 Ready v1.37.0");
+}

@@ -1,0 +1,59 @@
+//! Kinds by the names that `kubectl` takes: also those that only the server knows.
+
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::Kind;
+use informant_apiserver::Listening;
+use informant_apiserver::On;
+use informant_apiserver::Verb;
+use serde_json::json;
+
+use crate::support::run;
+use crate::support::said;
+use crate::support::text;
+
+async fn with_widgets() -> (ApiServer, Listening) {
+    let server = ApiServer::new();
+    server.register(Kind::new("example.com", "v1", "Widget", "widgets").short_names(["wi"]));
+    server.put("widgets", json!({"metadata": {"namespace": "default", "name": "w"}})).unwrap();
+    server.put("deployments.apps", json!({"metadata": {"namespace": "default", "name": "web"}})).unwrap();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    (server, listening)
+}
+
+async fn names(url: &str, kind: &str) -> String {
+    let arguments = [kind, url].map(str::to_owned);
+    let get = move || said(&["get", &arguments[0], "-o", "name", "--server", &arguments[1]]);
+    tokio::task::spawn_blocking(get).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_kind_is_found_by_each_of_its_names() {
+    let (_server, listening) = with_widgets().await;
+
+    for name in ["widgets", "widget", "wi", "Widget", "widgets.example.com", "wi.v1.example.com", "widget.example"] {
+        assert_eq!(names(&listening.url(), name).await, "widget.example.com/w\n", "{name}");
+    }
+    for name in ["deploy", "deployments.apps", "Deployment.v1.apps"] {
+        assert_eq!(names(&listening.url(), name).await, "deployment.apps/web\n", "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn built_in_kinds_need_no_discovery() {
+    let (server, listening) = with_widgets().await;
+    server.inject(On::verbs([Verb::Discover]), Fault::status(404));
+
+    assert_eq!(names(&listening.url(), "deploy").await, "deployment.apps/web\n");
+    assert!(server.requests().iter().all(|request| request.verb != Verb::Discover));
+
+    let url = listening.url();
+    let output = tokio::task::spawn_blocking(move || run(&["get", "widgets", "--server", &url])).await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = text(&output.stderr);
+    assert!(
+        complaint.starts_with("informant: \"widgets\" is no built-in kind, and the server at http://127.0.0.1:"),
+        "{complaint}"
+    );
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}

@@ -1,0 +1,104 @@
+//! `--metrics`: figures, health and readiness.
+
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use crate::support::Running;
+use crate::support::Server;
+
+/// The code and the text of a page.
+fn page(address: &str, request: &str) -> (u16, String) {
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(connection, "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Where it says that they are.
+fn address(running: &Running) -> String {
+    let said = running.complaint();
+    let url = said.strip_prefix("informant: figures at http://").and_then(|url| url.strip_suffix("/metrics"));
+    url.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_watch_tells_its_figures() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let watching = server.watch(&["cm", "-A", "-o", "json", "--metrics", "0"]);
+    let address = address(&watching);
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    assert_eq!((watching.event()["type"].take(), watching.event()["type"].take()), (json!("ADDED"), json!("SYNCED")));
+
+    assert_eq!(page(&address, "GET /healthz"), (200, "ok\n".into()));
+    // The informer is synced a moment after its stream has heard of it.
+    while page(&address, "GET /readyz") != (200, "ok\n".into()) {}
+    let (code, figures) = page(&address, "GET /metrics");
+    assert_eq!(code, 200);
+    assert!(figures.contains("# HELP informant_cache_objects Objects in the cache."), "{figures}");
+    assert!(figures.contains("informant_cache_objects{informer=\"configmaps\"} 1\n"), "{figures}");
+    assert!(figures.contains("informant_events_total{informer=\"configmaps\",type=\"added\"} 1\n"), "{figures}");
+    assert!(figures.contains("informant_batch_seconds_bucket{informer=\"configmaps\",le=\"+Inf\"} "), "{figures}");
+    assert_eq!(page(&address, "GET /").0, 404);
+    assert_eq!(page(&address, "POST /metrics").0, 405);
+}
+
+#[tokio::test]
+async fn it_is_ready_when_it_is_synced() {
+    let server = Server::start(&["--faults", "read=503"]);
+    let watching = server.watch(&["cm", "-A", "--metrics", "127.0.0.1:0"]);
+    let address = address(&watching);
+
+    let (code, why) = loop {
+        let (code, why) = page(&address, "GET /readyz");
+        if why.contains("503") {
+            break (code, why);
+        }
+    };
+    assert_eq!(code, 503);
+    assert!(why.starts_with("informer configmaps is not synced"), "{why}");
+    assert_eq!(page(&address, "GET /healthz").0, 200);
+}
+
+#[tokio::test]
+async fn the_server_tells_its_figures() {
+    let running = Running::start(&["apiserver", "--metrics", "0", "--load", "pods=7"]);
+    let address = address(&running);
+    let url = running.line();
+    crate::support::said(&["get", "pods", "-A", "--server", &url]);
+
+    let (_, figures) = page(&address, "GET /metrics");
+
+    assert!(figures.contains("informant_apiserver_objects{resource=\"pods\"} 7\n"), "{figures}");
+    assert!(
+        figures.contains("informant_apiserver_requests_total{verb=\"watchlist\",resource=\"pods\"} 1\n"),
+        "{figures}"
+    );
+    assert_eq!(page(&address, "GET /readyz").0, 200);
+}
+
+#[test]
+fn the_demo_tells_its_figures() {
+    let running = Running::start(&["demo", "--json", "--duration", "1h", "--pods", "30", "--metrics", "0"]);
+    let address = address(&running);
+    running.event();
+
+    let figures = loop {
+        let (_, figures) = page(&address, "GET /metrics");
+        if figures.contains("informant_cache_objects{informer=\"nodes\"} 20\n") {
+            break figures;
+        }
+    };
+
+    for name in ["scheduler", "slow"] {
+        assert!(
+            figures.contains(&format!("informant_handler_backlog{{informer=\"pods\",handler=\"{name}\"}}")),
+            "{figures}"
+        );
+    }
+}

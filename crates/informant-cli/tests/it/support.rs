@@ -1,0 +1,196 @@
+//! The binary, a server of it, and what is read from them.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Output;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::Client;
+use kube::api::DeleteParams;
+use kube::api::PostParams;
+use serde_json::Value;
+use serde_json::json;
+
+/// So long is waited for what must come; nothing is measured by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The command, on a machine that knows no cluster.
+pub fn informant() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
+    for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", nowhere());
+    command
+}
+
+/// A folder that does not exist.
+pub fn nowhere() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nowhere")
+}
+
+/// A file of a test's own, which does not exist yet.
+pub fn fresh_file(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs it to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    informant().args(arguments).output().unwrap()
+}
+
+/// Runs it to its end, which is a good one, with nothing to complain of; gives what it wrote.
+pub fn said(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let (said, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && complaints.is_empty(), "{arguments:?}: {said}{complaints}");
+    said
+}
+
+/// A command that runs, read line by line. It ends with this, if it has not before.
+pub struct Running {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+impl Running {
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut command = informant();
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self { child, stdout: lines(stdout), stderr: lines(stderr) }
+    }
+
+    /// The next line of stdout.
+    pub fn line(&self) -> String {
+        self.stdout.recv_timeout(PATIENCE).expect("there is one more line")
+    }
+
+    /// The next line of stdout, which is JSON.
+    pub fn event(&self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    /// The next line of stderr.
+    pub fn complaint(&self) -> String {
+        self.stderr.recv_timeout(PATIENCE).expect("there is one more line")
+    }
+
+    /// The lines of stderr up to one with such a text.
+    pub fn complains_of(&self, text: &str) {
+        while !self.complaint().contains(text) {}
+    }
+
+    /// What follows on stdout, up to its end.
+    pub fn rest(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.stdout.recv_timeout(PATIENCE).ok()).collect()
+    }
+
+    #[cfg(unix)]
+    pub fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([format!("-{signal}"), id]).status().unwrap().success());
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// At once, as if the machine had failed.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Lines as they come, read by a thread that ends with them.
+fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// `informant apiserver`, and a client that changes what is in it.
+pub struct Server {
+    pub running: Running,
+    pub url: String,
+    client: Client,
+}
+
+impl Server {
+    /// Within a tokio runtime.
+    pub fn start(arguments: &[&str]) -> Self {
+        let running = Running::start(&[&["apiserver"], arguments].concat());
+        let url = running.line();
+        let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+        Self { running, url, client }
+    }
+
+    pub fn configs(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "shop")
+    }
+
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), "shop")
+    }
+
+    /// Creates a config map in the namespace `shop`, or puts it in the place of the one that is there.
+    pub async fn put(&self, name: &str, data: Value) {
+        self.put_labelled(name, json!({}), data).await;
+    }
+
+    pub async fn put_labelled(&self, name: &str, labels: Value, data: Value) {
+        let config = json!({"metadata": {"name": name, "labels": labels}, "data": data});
+        let config: ConfigMap = serde_json::from_value(config).unwrap();
+        match self.configs().get_opt(name).await.unwrap() {
+            Some(_) => self.configs().replace(name, &PostParams::default(), &config).await.unwrap(),
+            None => self.configs().create(&PostParams::default(), &config).await.unwrap(),
+        };
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.configs().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Begins to watch, and gives what it writes.
+    pub fn watch(&self, arguments: &[&str]) -> Running {
+        Running::start(&[&["watch", "--server", &self.url], arguments].concat())
+    }
+
+    /// Runs a command to its good end.
+    pub fn said(&self, arguments: &[&str]) -> String {
+        said(&[arguments, &["--server", &self.url]].concat())
+    }
+}

@@ -1,0 +1,102 @@
+//! In a terminal: what a person would see.
+
+use std::io::Read;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use pty_process::Size;
+use pty_process::blocking::Command;
+use serde_json::json;
+
+use crate::support::Server;
+use crate::support::nowhere;
+
+/// What was written, as a terminal of 80 columns shows it.
+struct Terminal {
+    screen: vt100::Parser,
+    /// All of it, as it came.
+    bytes: Vec<u8>,
+    /// Every picture that was there.
+    pictures: Vec<String>,
+    success: bool,
+}
+
+/// Runs it in a terminal, to its end.
+fn seen(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
+    let (mut terminal, inside) = pty_process::blocking::open().unwrap();
+    terminal.resize(Size::new(24, 80)).unwrap();
+    let mut command =
+        Command::new(env!("CARGO_BIN_EXE_informant")).args(arguments).env("HOME", nowhere()).env("TERM", "xterm");
+    for name in ["KUBECONFIG", "NO_COLOR", "CLICOLOR"] {
+        command = command.env_remove(name);
+    }
+    let mut child = command.envs(environment.iter().copied()).spawn(inside).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // It ends with an error when the other side is closed.
+        while let Ok(count @ 1..) = terminal.read(&mut buffer) {
+            sender.send(buffer[..count].to_vec()).unwrap();
+        }
+    });
+    let (mut screen, mut bytes, mut pictures) = (vt100::Parser::new(24, 80, 1000), Vec::new(), Vec::new());
+    while let Ok(part) = receiver.recv_timeout(Duration::from_secs(60)) {
+        screen.process(&part);
+        bytes.extend(part);
+        pictures.push(screen.screen().contents());
+    }
+    Terminal { screen, bytes, pictures, success: child.wait().unwrap().success() }
+}
+
+impl Terminal {
+    fn contents(&self) -> String {
+        self.screen.screen().contents()
+    }
+}
+
+#[test]
+fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
+    let terminal = seen(&["demo", "--duration", "2s", "--pods", "50", "--rate", "50"], &[]);
+
+    let contents = terminal.contents();
+    assert!(terminal.success, "{contents}");
+    assert_eq!(contents.matches("API server   version").count(), 1, "{contents}");
+    assert!(contents.contains("verified: 2 caches and 4 handlers"), "{contents}");
+    assert!(contents.starts_with("API server"), "nothing has scrolled away: {contents}");
+    assert!(terminal.pictures.len() > 5, "it is alive");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_has_colours_in_a_terminal_unless_they_are_not_wanted() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let arguments = ["watch", "cm", "-A", "--until-synced", "--server", &server.url];
+
+    let colourful = seen(&arguments, &[]);
+    assert!(String::from_utf8_lossy(&colourful.bytes).contains("\x1b[32mADDED"), "{:?}", colourful.contents());
+    let plain = seen(&arguments, &[("NO_COLOR", "1")]);
+    assert!(!String::from_utf8_lossy(&plain.bytes).contains("\x1b[32m"), "{:?}", plain.contents());
+    assert!(plain.contents().contains("ADDED") && plain.success);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_progress_line_is_there_while_it_syncs_and_then_gone() {
+    let server = Server::start(&["--load", "pods=3", "--faults", "read=delay:1500ms"]);
+
+    let terminal = seen(&["watch", "pods", "-A", "--until-synced", "--server", &server.url], &[]);
+
+    let is_there = |picture: &String| picture.contains("informer pods is syncing: 0 objects so far");
+    assert!(terminal.pictures.iter().any(is_there), "{:?}", terminal.pictures);
+    let contents = terminal.contents();
+    assert!(contents.starts_with("EVENT") && !contents.contains("syncing") && terminal.success, "{contents}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_leaves_the_terminal_clean() {
+    let server = Server::start(&["--faults", "list=403,watch=403"]);
+
+    let terminal = seen(&["get", "pods", "--server", &server.url], &[]);
+
+    assert!(terminal.contents().starts_with("informant: no pods from"), "{}", terminal.contents());
+    assert!(!terminal.success);
+}

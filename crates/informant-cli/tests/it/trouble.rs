@@ -1,0 +1,156 @@
+//! What can go wrong, and what is said then: one line with the cause and what to try, and exit code 1.
+
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::support::Server;
+use crate::support::fresh_file;
+use crate::support::nowhere;
+use crate::support::run;
+use crate::support::text;
+
+/// Runs it to its bad end; gives its one complaint.
+fn complaint(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: nothing but results on stdout");
+    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    said.strip_prefix("informant: ").unwrap_or_else(|| panic!("{said}")).trim_end().to_owned()
+}
+
+fn assert_says(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+}
+
+/// A port at which nobody listens.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn without_a_cluster_the_demo_and_a_server_are_offered() {
+    for command in ["watch", "get"] {
+        assert_says(
+            &complaint(&[command, "pods"]),
+            &["there is no cluster", "--kubeconfig", "--server", "informant demo"],
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+
+    for command in ["watch", "get"] {
+        let said = complaint(&[command, "pods", "--server", &url]);
+        assert_says(&said, &[&format!("no pods from {url}"), "is the server running", "refused"]);
+    }
+    assert_says(&complaint(&["watch", "widgets", "--server", &url]), &["\"widgets\"", &url, "refused"]);
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_said() {
+    let missing = nowhere();
+    let missing = missing.to_str().unwrap();
+    assert_says(&complaint(&["get", "pods", "--kubeconfig", missing]), &[missing, "cannot be read", "No such file"]);
+
+    let file = fresh_file("bad-kubeconfig");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "token: hunter2\n- nonsense").unwrap();
+    let said = complaint(&["watch", "pods", "--kubeconfig", path]);
+    assert_says(&said, &["the kubeconfig cannot be used", "line 2"]);
+    assert!(!said.contains("hunter2"), "what is in it may be secret: {said}");
+
+    let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
+    let cluster = json!({"name": "here", "cluster": {"server": "http://127.0.0.1:1"}});
+    let kubeconfig = json!({"contexts": [context], "clusters": [cluster], "users": [{"name": "me", "user": {}}]});
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let said = complaint(&["get", "pods", "--kubeconfig", path, "--context", "there"]);
+    assert_says(&said, &["no context \"there\"", "it has here"]);
+    assert_says(
+        &complaint(&["get", "pods", "--kubeconfig", path]),
+        &["no current context", "--context", "it has here"],
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_list_is_told_so() {
+    let server = Server::start(&["--faults", "list=403,watch=403"]);
+
+    for command in ["watch", "get"] {
+        let said = complaint(&[command, "pods", "-n", "shop", "--server", &server.url]);
+        assert_says(&said, &["no pods from", "grant the client's user `list` and `watch`", "403"]);
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_is_not_there_is_said_and_a_similar_one_offered() {
+    let server = Server::start(&[]);
+
+    assert_says(
+        &complaint(&["watch", "podz", "--server", &server.url]),
+        &["no resource \"podz\"", "did you mean \"pods\"?", &server.url],
+    );
+    assert_says(
+        &complaint(&["get", "certificates.cert-manager.io", "--server", &server.url]),
+        &["no resource \"certificates.cert-manager.io\""],
+    );
+}
+
+#[tokio::test]
+async fn waiting_ends_when_it_was_said_to_and_says_what_kept_it() {
+    let server = Server::start(&["--faults", "read=503"]);
+
+    let said = complaint(&["get", "pods", "--server", &server.url, "--sync-timeout", "1s"]);
+
+    assert_says(&said, &["not synced after 1s", "503"]);
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_left_out_and_said() {
+    let server = Server::start(&["--load", "pods=3", "--faults", "read=bad-item:metadata.labels"]);
+
+    let output = run(&["watch", "pods", "-A", "--until-synced", "-o", "name", "--server", &server.url]);
+
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.starts_with("informant: an object is left out: "), "{said}");
+    assert_eq!(text(&output.stdout).lines().count(), 2);
+}
+
+/// The watch breaks after the third event, and when it is opened again its version has expired.
+#[tokio::test]
+async fn what_is_deleted_while_the_watch_is_down_was_missed() {
+    let server = Server::start(&["--faults", "configmaps/watch=cut:3x1,configmaps/watch=410x1+1"]);
+    server.put("prices", json!({"apple": "1"})).await;
+    let json = server.watch(&["cm", "-A", "-o", "json"]);
+    assert_eq!((json.event()["type"].take(), json.event()["type"].take()), (json!("ADDED"), json!("SYNCED")));
+
+    server.put("prices", json!({"apple": "2"})).await;
+    assert_eq!(json.event()["type"], "UPDATED");
+    server.delete("prices").await;
+
+    let deleted = json.event();
+    assert_eq!((&deleted["type"], &deleted["missed"]), (&json!("DELETED"), &json!(true)), "{deleted}");
+    assert_eq!(deleted["object"]["data"]["apple"], "2", "the last that was known");
+}
+
+#[tokio::test]
+async fn that_the_server_is_gone_and_back_is_said() {
+    let port = free_port().to_string();
+    let mut server = Server::start(&["--listen", &port]);
+    let mut watching = server.watch(&["cm", "-A", "-o", "json", "--no-object", "--exit-after", "1"]);
+    assert_eq!(watching.event()["type"], "SYNCED");
+
+    server.running.kill();
+    watching.complains_of("may be out of date");
+    let again = Server::start(&["--listen", &port, "--load", "pods=5"]);
+    watching.complains_of("it is up to date again");
+
+    again.put("prices", json!({})).await;
+    assert_eq!(watching.event()["key"], "shop/prices");
+    assert!(watching.wait().success());
+}

@@ -1,0 +1,285 @@
+//! `informant watch`, against `informant apiserver` that a client changes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::support::Server;
+
+/// Type, key and the two marks of an event.
+fn told(event: &Value) -> (&str, Option<&str>, bool, bool) {
+    let mark = |name: &str| event[name].as_bool().unwrap();
+    (event["type"].as_str().unwrap(), event["key"].as_str(), mark("initial"), mark("missed"))
+}
+
+#[tokio::test]
+async fn what_a_client_does_is_told_as_it_happens() {
+    let server = Server::start(&[]);
+    server.put("old", json!({"a": "1"})).await;
+    let watching = server.watch(&["configmaps", "-n", "shop", "-o", "json"]);
+    let old = watching.event();
+    assert_eq!(told(&old), ("ADDED", Some("shop/old"), true, false));
+    assert_eq!(old["object"]["data"]["a"], "1");
+    assert_eq!(
+        (&old["object"]["kind"], &old["resourceVersion"]),
+        (&json!("ConfigMap"), &old["object"]["metadata"]["resourceVersion"])
+    );
+    let synced = watching.event();
+    assert_eq!(told(&synced), ("SYNCED", None, false, false));
+    assert!(synced["object"].is_null() && synced["resourceVersion"].is_string(), "{synced}");
+
+    server.put("new", json!({"a": "1"})).await;
+    assert_eq!(told(&watching.event()), ("ADDED", Some("shop/new"), false, false));
+
+    server.put_labelled("new", json!({"tier": "db"}), json!({"a": "1"})).await;
+    let labelled = watching.event();
+    assert_eq!(told(&labelled), ("UPDATED", Some("shop/new"), false, false));
+    assert_eq!(labelled["object"]["metadata"]["labels"]["tier"], "db");
+
+    server.delete("new").await;
+    let deleted = watching.event();
+    assert_eq!(told(&deleted), ("DELETED", Some("shop/new"), false, false));
+    assert_eq!(deleted["object"]["metadata"]["labels"]["tier"], "db", "the last state");
+}
+
+#[tokio::test]
+async fn only_what_is_selected_is_told() {
+    let server = Server::start(&[]);
+    server.put_labelled("a", json!({"app": "web"}), json!({})).await;
+    server.put_labelled("b", json!({"app": "db"}), json!({})).await;
+    let keys = |arguments: &[&str]| {
+        let said = server.said(&[&["watch", "cm", "--until-synced", "-o", "name"], arguments].concat());
+        let mut names: Vec<_> = said.lines().map(str::to_owned).collect();
+        names.sort();
+        names.join(" ")
+    };
+
+    assert_eq!(keys(&["-A"]), "configmap/a configmap/b");
+    assert_eq!(keys(&[]), "", "the namespace is default");
+    assert_eq!(keys(&["-n", "shop", "-l", "app=web"]), "configmap/a");
+    assert_eq!(keys(&["-n", "shop", "--field-selector", "metadata.name=b"]), "configmap/b");
+    assert_eq!(keys(&["b", "-n", "shop"]), "configmap/b");
+    assert_eq!(keys(&["b", "-n", "shop", "--field-selector", "metadata.name!=b"]), "");
+}
+
+#[tokio::test]
+async fn one_object_can_be_named_as_kubectl_does() {
+    let server = Server::start(&[]);
+    server.put("a", json!({})).await;
+    server.put("b", json!({})).await;
+
+    assert_eq!(server.said(&["watch", "configmap/b", "-n", "shop", "--until-synced", "-o", "name"]), "configmap/b\n");
+}
+
+#[tokio::test]
+async fn it_ends_when_it_was_told_to() {
+    let server = Server::start(&[]);
+    for name in ["a", "b", "c"] {
+        server.put(name, json!({})).await;
+    }
+
+    let two = server.said(&["watch", "cm", "-A", "-o", "json", "--no-object", "--exit-after", "2"]);
+    assert_eq!(two.lines().count(), 2, "{two}");
+    assert!(!two.contains("\"object\""), "{two}");
+    let synced = server.said(&["watch", "cm", "-A", "-o", "json", "--no-initial", "--until-synced", "--no-object"]);
+    assert_eq!(synced.lines().count(), 1, "{synced}");
+    assert!(synced.starts_with(r#"{"type":"SYNCED","key":null,"resourceVersion":""#), "{synced}");
+}
+
+#[tokio::test]
+async fn what_was_there_is_not_told_if_that_is_not_wanted() {
+    let server = Server::start(&[]);
+    server.put("old", json!({})).await;
+    let mut watching = server.watch(&["cm", "-A", "-o", "json", "--no-initial", "--exit-after", "1"]);
+    assert_eq!(watching.event()["type"], "SYNCED");
+
+    server.put("new", json!({})).await;
+
+    assert_eq!(told(&watching.event()), ("ADDED", Some("shop/new"), false, false));
+    assert!(watching.wait().success() && watching.rest().is_empty());
+}
+
+#[tokio::test]
+async fn a_table_has_a_row_for_each_event() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({"apple": "1", "pear": "2"})).await;
+    let watching = server.watch(&["cm", "-A", "--exit-after", "3"]);
+    let columns = |line: String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    assert_eq!(columns(watching.line()), "EVENT NAMESPACE NAME DATA AGE");
+    let row = columns(watching.line());
+    assert!(row.starts_with("ADDED shop prices 2 "), "{row}");
+
+    server.put("prices", json!({"apple": "1"})).await;
+    server.delete("prices").await;
+
+    let rows: Vec<_> = watching.rest().into_iter().map(columns).collect();
+    assert!(rows[0].starts_with("UPDATED shop prices 1 ") && rows[1].starts_with("DELETED shop prices 1 "), "{rows:?}");
+    assert_eq!(rows.len(), 2);
+}
+
+#[tokio::test]
+async fn yaml_is_a_document_for_each_event_that_others_can_read() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({"apple": "1", "note": "two\nlines: yes", "on": "true"})).await;
+
+    let said = server.said(&["watch", "cm", "-n", "shop", "-o", "yaml", "--until-synced"]);
+
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("---"));
+    let comment = lines.next().unwrap();
+    assert!(comment.starts_with("# ADDED shop/prices ") && comment.ends_with(" (initial)"), "{comment}");
+    assert!(said.lines().last().unwrap().starts_with("# SYNCED "), "{said}");
+    let read: Value = serde_saphyr::from_str(&said).unwrap();
+    assert_eq!(read["data"], json!({"apple": "1", "note": "two\nlines: yes", "on": "true"}));
+    assert_eq!(read["kind"], "ConfigMap");
+}
+
+#[tokio::test]
+async fn a_diff_says_what_changed_and_nothing_else() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({"apple": "1", "pear": "2"})).await;
+    let watching = server.watch(&["cm", "-n", "shop", "-o", "diff"]);
+    assert!(watching.line().starts_with("ADDED shop/prices "));
+
+    server.put_labelled("prices", json!({"app.io/tier": "db"}), json!({"apple": "3", "fig": "4"})).await;
+    server.delete("prices").await;
+
+    let headline = watching.line();
+    assert!(headline.starts_with("UPDATED shop/prices ") && headline.contains(" → "), "{headline}");
+    assert_eq!(watching.line(), r#"  ~ data.apple: "1" → "3""#);
+    assert_eq!(watching.line(), r#"  + data.fig: "4""#);
+    assert_eq!(watching.line(), r#"  - data.pear: "2""#);
+    assert_eq!(watching.line(), r#"  + metadata.labels.app\.io/tier: "db""#);
+    assert!(watching.line().starts_with("DELETED shop/prices "));
+}
+
+#[tokio::test]
+async fn colours_are_there_when_they_are_wanted() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let arguments = ["watch", "cm", "-n", "shop", "--until-synced", "-o"];
+
+    for (format, said) in [("diff", "\x1b[32mADDED\x1b[0m shop/prices"), ("table", "\x1b[32mADDED\x1b[0m   prices")] {
+        let colourful = server.said(&[&arguments[..], &[format, "--color", "always"]].concat());
+        assert!(colourful.contains(said), "{colourful:?}");
+        assert!(!server.said(&[&arguments[..], &[format]].concat()).contains('\x1b'), "nobody sees them in a pipe");
+    }
+}
+
+#[tokio::test]
+async fn every_form_of_objects_tells_the_same() {
+    let server = Server::start(&[]);
+    server.put_labelled("prices", json!({"app": "web"}), json!({"apple": "1"})).await;
+    let object = |arguments: &[&str]| {
+        let said = server.said(&[&["watch", "cm", "-A", "-o", "json", "--exit-after", "1"], arguments].concat());
+        serde_json::from_str::<Value>(&said).unwrap()["object"].take()
+    };
+
+    let lazy = object(&["--lazy"]);
+    assert_eq!(lazy["data"]["apple"], "1");
+    assert_eq!(object(&[]), lazy);
+    assert_eq!(object(&["--lazy=false"]), lazy);
+    for metadata in [object(&["--metadata-only"]), object(&["--metadata-only", "--lazy=false"])] {
+        assert_eq!(metadata["metadata"], lazy["metadata"]);
+        assert_eq!((&metadata["data"], &metadata["kind"]), (&Value::Null, &json!("PartialObjectMetadata")));
+    }
+    let table = server.said(&["watch", "cm", "-A", "--metadata-only", "--exit-after", "1"]);
+    assert!(table.contains("LABELS") && table.contains("app=web") && !table.contains("DATA"), "{table}");
+}
+
+#[tokio::test]
+async fn objects_are_told_again_at_each_resync() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object", "--resync", "1s"]);
+    assert_eq!((watching.event()["type"].take(), watching.event()["type"].take()), (json!("ADDED"), json!("SYNCED")));
+
+    assert_eq!(told(&watching.event()), ("SYNC", Some("shop/prices"), false, false));
+    assert_eq!(told(&watching.event()), ("SYNC", Some("shop/prices"), false, false));
+}
+
+#[tokio::test]
+async fn what_is_in_secrets_is_shown_only_on_demand() {
+    let server = Server::start(&[]);
+    let secret = |password: &str| -> Secret {
+        let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": format!("{{\"data\":{{\"password\":\"{password}\"}}}}")});
+        serde_json::from_value(
+            json!({"metadata": {"name": "db", "annotations": annotations}, "data": {"password": password}}),
+        )
+        .unwrap()
+    };
+    server.secrets().create(&PostParams::default(), &secret("aHVudGVyMg==")).await.unwrap();
+
+    for format in ["table", "json", "yaml", "name", "diff"] {
+        for form in ["--lazy", "--lazy=false", "--metadata-only"] {
+            let said = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", format, form]);
+            assert!(said.contains("db") && !said.contains("aHVudGVyMg"), "{format} {form}: {said}");
+        }
+    }
+    let shown = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json", "--show-secrets"]);
+    assert!(shown.contains("aHVudGVyMg=="), "{shown}");
+    let hidden = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json"]);
+    assert!(hidden.contains("(hidden, 12 characters)"), "{hidden}");
+
+    let watching = server.watch(&["secrets", "-n", "shop", "-o", "diff", "--no-initial", "--exit-after", "1"]);
+    let mut running = watching;
+    // Its watch is there when it says so; of a diff there is no word before the first change.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.secrets().replace("db", &PostParams::default(), &secret("c2VjcmV0MTI=")).await.unwrap();
+    let changed = running.rest().join("\n");
+    assert!(running.wait().success());
+    assert!(
+        changed.contains("data.password") && !changed.contains("c2VjcmV0") && !changed.contains("aHVud"),
+        "{changed}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupt_ends_it_well() {
+    let server = Server::start(&["--load", "pods=20,rate=50"]);
+    for signal in ["INT", "TERM"] {
+        let mut watching = server.watch(&["pods", "-A", "-o", "json"]);
+        watching.event();
+
+        watching.signal(signal);
+
+        assert!(watching.wait().success(), "{signal}");
+        assert!(watching.rest().iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "lines are whole");
+    }
+}
+
+#[tokio::test]
+async fn whoever_stops_reading_is_no_failure() {
+    let server = Server::start(&["--load", "pods=50,rate=100"]);
+    let shell = format!("{} watch pods -A -o json --server {} | head -3", env!("CARGO_BIN_EXE_informant"), server.url);
+
+    let output = std::process::Command::new("bash").args(["-o", "pipefail", "-c", &shell]).output().unwrap();
+
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((output.stdout.iter().filter(|byte| **byte == b'\n').count(), output.stderr.len()), (3, 0));
+}
+
+/// The reader of its stdout does not read, so it is stuck in writing.
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupt_ends_it_also_if_nobody_reads() {
+    let server = Server::start(&["--load", "pods=500"]);
+    let mut child = crate::support::informant()
+        .args(["watch", "pods", "-A", "-o", "json", "--server", &server.url, "--metrics", "0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has 3 MB to write, and a pipe takes 64 kB.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(child.try_wait().unwrap().is_none());
+
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+
+    assert!(child.wait().unwrap().success());
+}
