@@ -41,8 +41,8 @@ pub struct Selection {
     /// Asks the server for nothing but metadata
     #[arg(long)]
     metadata_only: bool,
-    /// Holds objects as compact JSON and decodes what is shown of them; --lazy=false holds them decoded, which takes several
-    /// times the memory
+    /// Holds objects as compact JSON and decodes what is shown of them; --lazy=false holds them decoded, which takes ten times
+    /// the memory
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     lazy: bool,
     /// Shows what Secrets have in them
