@@ -72,8 +72,15 @@ pub enum ApiError {
     NotAcceptable,
 
     /// The body is of a type that the server does not read.
-    #[error("the body of the request was in an unknown format - accepted media types include: application/json")]
-    UnsupportedMediaType,
+    #[error("the body of the request was in an unknown format - accepted media types include: {accepted}")]
+    UnsupportedMediaType {
+        /// What it reads.
+        accepted: &'static str,
+    },
+
+    /// A patch that does not fit the object, or means nothing.
+    #[error("the server rejected our request due to an error in our request")]
+    BadPatch,
 
     /// The body is larger than the server reads.
     #[error("the request body is larger than {limit} bytes")]
@@ -189,11 +196,11 @@ impl ApiError {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => 404,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
-            Self::Invalid { .. } => 422,
+            Self::Invalid { .. } | Self::BadPatch => 422,
             Self::BadRequest(_) => 400,
             Self::MethodNotAllowed => 405,
             Self::NotAcceptable => 406,
-            Self::UnsupportedMediaType => 415,
+            Self::UnsupportedMediaType { .. } => 415,
             Self::TooLarge { .. } => 413,
             Self::Expired { .. } => 410,
             Self::VersionTooLarge { .. } => 504,
@@ -208,11 +215,11 @@ impl ApiError {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => "NotFound",
             Self::AlreadyExists { .. } => "AlreadyExists",
             Self::Conflict { .. } => "Conflict",
-            Self::Invalid { .. } => "Invalid",
+            Self::Invalid { .. } | Self::BadPatch => "Invalid",
             Self::BadRequest(_) => "BadRequest",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::NotAcceptable => "NotAcceptable",
-            Self::UnsupportedMediaType => "UnsupportedMediaType",
+            Self::UnsupportedMediaType { .. } => "UnsupportedMediaType",
             Self::TooLarge { .. } => "RequestEntityTooLarge",
             Self::Expired { .. } => "Expired",
             Self::VersionTooLarge { .. } => "Timeout",
@@ -232,10 +239,11 @@ impl ApiError {
             | Self::AlreadyExists { .. }
             | Self::Conflict { .. }
             | Self::Invalid { .. }
+            | Self::BadPatch
             | Self::BadRequest(_)
             | Self::MethodNotAllowed
             | Self::NotAcceptable
-            | Self::UnsupportedMediaType
+            | Self::UnsupportedMediaType { .. }
             | Self::TooLarge { .. }
             | Self::Expired { .. }
             | Self::Internal(_) => None,
@@ -285,10 +293,10 @@ impl ApiError {
                 let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
                 Some(json!({"causes": [cause]}))
             }
-            Self::UnknownPath | Self::UnknownKind(_) | Self::MethodNotAllowed => Some(json!({})),
+            Self::UnknownPath | Self::UnknownKind(_) | Self::MethodNotAllowed | Self::BadPatch => Some(json!({})),
             Self::BadRequest(_)
             | Self::NotAcceptable
-            | Self::UnsupportedMediaType
+            | Self::UnsupportedMediaType { .. }
             | Self::TooLarge { .. }
             | Self::Expired { .. }
             | Self::Internal(_)

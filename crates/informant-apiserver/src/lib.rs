@@ -101,8 +101,9 @@
 //! # What is not there
 //!
 //! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
-//! exist for its objects to; pods end at once, without a grace period; a kind has one version. Patches and custom resource
-//! definitions through the API are still to come.
+//! exist for its objects to; pods end at once, without a grace period; a kind has one version; of patches it knows JSON
+//! patches and merge patches, not strategic ones and not server-side apply. Custom resource definitions through the API are still to
+//! come.
 
 mod error;
 mod faults;

@@ -20,7 +20,7 @@ use crate::storage::token::Token;
 /// One request.
 ///
 /// Its text is short: `L(0, 500)`, `L(10, no limit)`, `L("", 500, C1)` (C1 is the first continue token that the server
-/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(pods)`, `update(web)`, `update(web/status)` and so on; what was not
+/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(pods)`, `update(web)`, `update(web/status)`, `patch(web)` and so on; what was not
 /// understood, as it came.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -114,6 +114,8 @@ impl fmt::Display for Requested {
             Verb::Create => write!(f, "create({})", self.resource),
             Verb::Update if self.is_status => write!(f, "update({}/status)", self.name),
             Verb::Update => write!(f, "update({})", self.name),
+            Verb::Patch if self.is_status => write!(f, "patch({}/status)", self.name),
+            Verb::Patch => write!(f, "patch({})", self.name),
             Verb::Delete => write!(f, "delete({})", self.name),
             Verb::DeleteCollection => write!(f, "delete all({})", self.resource),
             Verb::Discover | Verb::Other => f.write_str(&self.line),

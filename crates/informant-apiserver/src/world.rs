@@ -12,6 +12,7 @@ use crate::objects::Key;
 use crate::objects::Object;
 use crate::objects::encoded::Change;
 use crate::objects::encoded::Encoded;
+use crate::objects::patch::Patch;
 use crate::objects::rules;
 use crate::objects::rules::Birth;
 use crate::objects::rules::Deletion;
@@ -139,6 +140,30 @@ impl World {
         self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
 
+    /// Changes what is stored, as it is now: nobody comes between.
+    pub(crate) fn patch(
+        &mut self,
+        served: &Served,
+        key: Key,
+        patch: &Patch,
+        part: Part,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let old = self.get(served, &key)?;
+        // What was written as JSON can be read as JSON.
+        let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
+        let version = old.decode().text("resourceVersion").to_owned();
+        let mut patched = Object::read(&served.kind, patch.apply(whole)?.to_string().as_bytes())?;
+        check_name(&patched, &key)?;
+        if patched.text("resourceVersion").is_empty() {
+            patched.set("resourceVersion", version);
+        }
+        match self.update(served, key, patched, part, now, run)? {
+            Stored::Created(object) | Stored::Updated(object) => Ok(object),
+        }
+    }
+
     /// Creates the object or puts it in the place of the stored one, status included, whatever its version.
     pub(crate) fn put(&mut self, served: &Served, mut object: Object, now: &str) -> Result<Arc<Encoded>, ApiError> {
         if served.kind.scope == Scope::Cluster {
@@ -241,5 +266,16 @@ impl World {
     fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(LETTERS[self.chance.usize(..LETTERS.len())])).collect()
+    }
+}
+
+/// An object is what the path says.
+pub(crate) fn check_name(object: &Object, key: &Key) -> Result<(), ApiError> {
+    let (named, name) = (object.text("name"), key.name());
+    match named == name {
+        true => Ok(()),
+        false => Err(ApiError::BadRequest(format!(
+            "the name of the object ({named}) does not match the name on the URL ({name})"
+        ))),
     }
 }

@@ -268,7 +268,7 @@ impl On {
 
     /// Everything that changes something.
     pub fn writes() -> Self {
-        Self::verbs([Verb::Create, Verb::Update, Verb::Delete, Verb::DeleteCollection])
+        Self::verbs([Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection])
     }
 
     /// Only requests for this kind: `pods`, `deployments.apps`. Default: any.

@@ -27,6 +27,8 @@ use crate::list::Moment;
 use crate::list::expired_token;
 use crate::objects::Key;
 use crate::objects::Object;
+use crate::objects::patch;
+use crate::objects::patch::Patch;
 use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
 use crate::objects::validate::is_dns_label;
@@ -42,6 +44,7 @@ use crate::watch::stream::WatchStream;
 use crate::world::Deleted;
 use crate::world::Run;
 use crate::world::Stored;
+use crate::world::check_name;
 
 /// A request with everything that its answer depends on.
 pub(crate) struct Call<'a> {
@@ -49,6 +52,8 @@ pub(crate) struct Call<'a> {
     pub(crate) connection: Option<&'a Connection>,
     pub(crate) request: &'a ApiRequest,
     pub(crate) accept: &'a str,
+    /// Of the body, without parameters.
+    pub(crate) content_type: &'a str,
     pub(crate) body: Bytes,
     pub(crate) orders: &'a Orders,
 }
@@ -82,6 +87,7 @@ impl Call<'_> {
             Verb::Watch | Verb::WatchList => self.watch(place, &served),
             Verb::Create => self.create(place, &served),
             Verb::Update => self.update(place, &served),
+            Verb::Patch => self.patch(place, &served),
             Verb::Delete => self.delete(place, &served),
             Verb::DeleteCollection => self.delete_collection(place, &served),
             Verb::Discover | Verb::Other => Err(ApiError::UnknownPath),
@@ -184,9 +190,17 @@ impl Call<'_> {
         }
     }
 
+    /// The body, of a request whose body is JSON.
+    fn json(&self) -> Result<&[u8], ApiError> {
+        match ["", "application/json"].contains(&self.content_type) || self.body.is_empty() {
+            true => Ok(&self.body),
+            false => Err(ApiError::UnsupportedMediaType { accepted: "application/json" }),
+        }
+    }
+
     fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let object = Object::read(&served.kind, &self.body)?;
+        let object = Object::read(&served.kind, self.json()?)?;
         if !place.namespace.is_empty() && !is_dns_label(&place.namespace) {
             return Err(ApiError::not_found(&Kind::new("", "v1", "Namespace", "namespaces"), &place.namespace));
         }
@@ -197,15 +211,9 @@ impl Call<'_> {
 
     fn update(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let object = Object::read(&served.kind, &self.body)?;
-        if object.text("name") != place.name {
-            return Err(ApiError::BadRequest(format!(
-                "the name of the object ({}) does not match the name on the URL ({})",
-                object.text("name"),
-                place.name
-            )));
-        }
+        let object = Object::read(&served.kind, self.json()?)?;
         let key = Key::new(&place.namespace, &place.name);
+        check_name(&object, &key)?;
         let part = if place.is_status { Part::Status } else { Part::Main };
         let run = self.run("UpdateOptions")?;
         let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
@@ -215,9 +223,20 @@ impl Call<'_> {
         })
     }
 
+    fn patch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let patch = Patch::read(self.content_type, &self.body);
+        let patch = patch.ok_or(ApiError::UnsupportedMediaType { accepted: patch::ACCEPTED })??;
+        let key = Key::new(&place.namespace, &place.name);
+        let part = if place.is_status { Part::Status } else { Part::Main };
+        let run = self.run("PatchOptions")?;
+        let patched = self.shared.change(|world, now| world.patch(served, key, &patch, part, now, run))?;
+        Ok(Answer::object(200, &patched, form))
+    }
+
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let options = DeleteOptions::read(&self.body)?;
+        let options = DeleteOptions::read(self.json()?)?;
         let run = if options.is_dry() { Run::Dry } else { self.run("DeleteOptions")? };
         let key = Key::new(&place.namespace, &place.name);
         let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
@@ -230,7 +249,7 @@ impl Call<'_> {
 
     fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::List)?;
-        let options = DeleteOptions::read(&self.body)?;
+        let options = DeleteOptions::read(self.json()?)?;
         let run = if options.is_dry() { Run::Dry } else { self.run("DeleteOptions")? };
         let params = &self.request.params;
         let query =

@@ -23,13 +23,15 @@ pub enum Verb {
     Create,
     /// A new state of an object or of its status.
     Update,
+    /// A change to an object or to its status.
+    Patch,
     /// The end of an object.
     Delete,
     /// The end of many objects.
     DeleteCollection,
     /// Which kinds are there, the version, health.
     Discover,
-    /// What this server does not understand, patches among it.
+    /// What this server does not understand.
     Other,
 }
 
@@ -43,6 +45,7 @@ impl Verb {
             Self::WatchList => "watchlist",
             Self::Create => "create",
             Self::Update => "update",
+            Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
             Self::Discover => "discover",
@@ -132,6 +135,7 @@ fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
         Method::GET => Some(Verb::List),
         Method::POST if whole => Some(Verb::Create),
         Method::PUT if !whole => Some(Verb::Update),
+        Method::PATCH if !whole => Some(Verb::Patch),
         Method::DELETE if whole => Some(Verb::DeleteCollection),
         Method::DELETE if !place.is_status => Some(Verb::Delete),
         _ => None,
@@ -221,7 +225,7 @@ mod tests {
         assert_eq!(read(&Method::POST, "/api"), Err(405));
         assert_eq!(read(&Method::POST, "/api/v1/namespaces/a/pods/b"), Err(405));
         assert_eq!(read(&Method::PUT, "/api/v1/namespaces/a/pods"), Err(405));
-        assert_eq!(read(&Method::PATCH, "/api/v1/namespaces/a/pods/b"), Err(405));
+        assert_eq!(read(&Method::PATCH, "/api/v1/namespaces/a/pods"), Err(405));
         assert_eq!(read(&Method::DELETE, "/api/v1/namespaces/a/pods/b/status"), Err(405));
     }
 }

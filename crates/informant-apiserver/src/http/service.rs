@@ -145,27 +145,25 @@ impl ApiService {
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        let body = read_body(headers, body).await?;
+        let body = read_body(body).await?;
         let connection = self.connection.as_ref();
-        Call { shared: &self.shared, connection, request, accept, body, orders }.answer()
+        let content_type = text(headers, &header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+        Call { shared: &self.shared, connection, request, accept, content_type, body, orders }.answer()
     }
 }
 
-async fn read_body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, ApiError>
+async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let read = Limited::new(std::pin::pin!(body), LARGEST_BODY).collect().await;
-    let body = read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.is::<LengthLimitError>() {
             ApiError::TooLarge { limit: LARGEST_BODY }
         } else {
             ApiError::BadRequest(format!("the body of the request could not be read: {error}"))
         }
-    })?;
-    let content_type = text(headers, &header::CONTENT_TYPE);
-    let is_json = content_type.split(';').next().is_some_and(|kind| ["", "application/json"].contains(&kind.trim()));
-    if is_json || body.is_empty() { Ok(body) } else { Err(ApiError::UnsupportedMediaType) }
+    })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {

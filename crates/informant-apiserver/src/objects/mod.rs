@@ -6,6 +6,7 @@
 
 pub(crate) mod encoded;
 mod key;
+pub(crate) mod patch;
 pub(crate) mod rules;
 pub(crate) mod validate;
 

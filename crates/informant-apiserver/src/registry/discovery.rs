@@ -72,7 +72,7 @@ fn entries(kind: &Kind) -> Vec<Value> {
         "singularName": kind.kind.to_lowercase(),
         "namespaced": namespaced,
         "kind": kind.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "update", "watch"],
+        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     });
     if !kind.short_names.is_empty() {
         whole["shortNames"] = json!(kind.short_names);
@@ -82,7 +82,7 @@ fn entries(kind: &Kind) -> Vec<Value> {
         "singularName": "",
         "namespaced": namespaced,
         "kind": kind.kind,
-        "verbs": ["get", "update"],
+        "verbs": ["get", "patch", "update"],
     });
     if kind.has_status { vec![whole, status] } else { vec![whole] }
 }

@@ -93,10 +93,11 @@ fn requests(verb: &str) -> Result<On, String> {
         "get" => On::verbs([Verb::Get]),
         "create" => On::verbs([Verb::Create]),
         "update" => On::verbs([Verb::Update]),
+        "patch" => On::verbs([Verb::Patch]),
         "delete" => On::verbs([Verb::Delete, Verb::DeleteCollection]),
         other => {
             return Err(format!(
-                "{other:?} is no verb; there are any, read, write, list, watch, get, create, update and delete"
+                "{other:?} is no verb; there are any, read, write, list, watch, get, create, update, patch and delete"
             ));
         }
     })

@@ -41,7 +41,7 @@ namespaces they are spread.
 
 Faults are none, some, storm, or rules: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED], separated by commas:
 by chance, so often, and not to the first requests.
-  VERB    any, read, write, list, watch, get, create, update, delete
+  VERB    any, read, write, list, watch, get, create, update, patch, delete
   FAULT   an HTTP code such as 403, 410, 429 or 503; refuse, drop, hang, garbage, truncate, wrong-kind, expire-token,
           no-bookmarks, no-streaming; delay:TIME, cut:EVENTS, freeze:EVENTS, stale:VERSIONS, bad-item:FIELD")]
 pub struct Options {

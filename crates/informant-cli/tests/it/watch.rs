@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::Patch;
+use kube::api::PatchParams;
 use kube::api::PostParams;
 use serde_json::Value;
 use serde_json::json;
@@ -34,7 +36,8 @@ async fn what_a_client_does_is_told_as_it_happens() {
     server.put("new", json!({"a": "1"})).await;
     assert_eq!(told(&watching.event()), ("ADDED", Some("shop/new"), false, false));
 
-    server.put_labelled("new", json!({"tier": "db"}), json!({"a": "1"})).await;
+    let label = Patch::Merge(json!({"metadata": {"labels": {"tier": "db"}}}));
+    server.configs().patch("new", &PatchParams::default(), &label).await.unwrap();
     let labelled = watching.event();
     assert_eq!(told(&labelled), ("UPDATED", Some("shop/new"), false, false));
     assert_eq!(labelled["object"]["metadata"]["labels"]["tier"], "db");

@@ -7,6 +7,7 @@
 
 mod lists;
 mod objects;
+mod patches;
 mod watches;
 
 use std::ops::Deref;

@@ -1,0 +1,169 @@
+//! Patches: changes that a client describes, and each refusal.
+
+use super::*;
+
+both_ways! {
+    a_merge_patch_changes_what_it_names
+    operations_are_done_in_order_or_not_at_all
+    a_patch_that_changes_nothing_is_no_change
+    a_patch_is_told_to_watchers
+    a_patch_may_name_the_version_that_it_is_for
+    a_patch_of_what_is_not_there_is_not_found
+    a_patch_does_not_make_another_object_of_it
+    a_patch_that_cannot_be_read_is_refused
+    a_patch_of_a_type_that_nobody_knows_is_refused
+    a_patch_of_the_status_changes_the_status_alone
+    a_patch_that_runs_dry_changes_nothing
+    the_last_finalizer_can_be_patched_away
+}
+
+const MERGE: &str = "application/merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+
+async fn patch(api: &Api, path: &str, content_type: &str, patch: &Value) -> Answer {
+    api.send(Method::PATCH, path, Some(patch), &[("content-type", content_type)]).await
+}
+
+async fn a_merge_patch_changes_what_it_names(api: Api) {
+    let created = api.add_labelled("a", json!({"keep": "1", "drop": "1"})).await;
+
+    let change = json!({"metadata": {"labels": {"drop": null, "new": "1"}}, "data": {"size": "5"}});
+    let patched = patch(&api, &api.config_map("a"), &format!("{MERGE}; charset=utf-8"), &change).await;
+
+    assert_eq!(patched.code, 200, "{patched:?}");
+    assert_eq!(patched.body["data"], json!({"colour": "red", "size": "5"}));
+    assert_eq!(patched.body["metadata"]["labels"], json!({"keep": "1", "new": "1"}));
+    assert_eq!(patched.body["metadata"]["uid"], created["metadata"]["uid"]);
+    assert!(patched.version() > version(&created));
+    assert_eq!(api.get(&api.config_map("a")).await.body["data"], patched.body["data"]);
+}
+
+async fn operations_are_done_in_order_or_not_at_all(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+    let add = json!({"op": "add", "path": "/data/size", "value": "5"});
+    let test = |size: &str| json!({"op": "test", "path": "/data/size", "value": size});
+
+    assert_eq!(patch(&api, &path, OPERATIONS, &json!([add, test("6")])).await.failure(), (422, "Invalid"));
+    assert_eq!(api.get(&path).await.body["data"], json!({"colour": "red"}));
+    let patched =
+        patch(&api, &path, OPERATIONS, &json!([add, test("5"), {"op": "remove", "path": "/data/colour"}])).await;
+    assert_eq!((patched.code, &patched.body["data"]), (200, &json!({"size": "5"})));
+}
+
+async fn a_patch_that_changes_nothing_is_no_change(api: Api) {
+    let created = api.add("a").await;
+
+    for nothing in [json!({}), json!({"data": {"colour": "red"}})] {
+        let patched = patch(&api, &api.config_map("a"), MERGE, &nothing).await;
+        assert_eq!((patched.code, patched.version()), (200, version(&created)));
+    }
+}
+
+async fn a_patch_is_told_to_watchers(api: Api) {
+    let created = api.add("a").await;
+    let since = format!("resourceVersion={}", version(&created));
+    let mut watch = api.watch(&api.path("configmaps"), &since).await;
+
+    patch(&api, &api.config_map("a"), MERGE, &json!({"data": {"size": "5"}})).await;
+
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["data"]["size"]), (&json!("MODIFIED"), &json!("5")));
+}
+
+async fn a_patch_may_name_the_version_that_it_is_for(api: Api) {
+    let created = api.add("a").await;
+    let path = api.config_map("a");
+    let for_version =
+        |version: &str, size: &str| json!({"metadata": {"resourceVersion": version}, "data": {"size": size}});
+    let first = created["metadata"]["resourceVersion"].as_str().unwrap();
+
+    assert_eq!(patch(&api, &path, MERGE, &for_version(first, "5")).await.code, 200);
+    assert_eq!(patch(&api, &path, MERGE, &for_version(first, "6")).await.failure(), (409, "Conflict"));
+    assert_eq!(patch(&api, &path, MERGE, &for_version("", "7")).await.code, 200, "none is any");
+}
+
+async fn a_patch_of_what_is_not_there_is_not_found(api: Api) {
+    let missing = patch(&api, &api.config_map("a"), MERGE, &json!({})).await;
+    assert_eq!(missing.failure(), (404, "NotFound"));
+    let collection = patch(&api, &api.path("configmaps"), MERGE, &json!({})).await;
+    assert_eq!(collection.failure(), (405, "MethodNotAllowed"));
+}
+
+async fn a_patch_does_not_make_another_object_of_it(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+
+    let renamed = patch(&api, &path, MERGE, &json!({"metadata": {"name": "b"}})).await;
+    assert_eq!(renamed.failure(), (400, "BadRequest"));
+    assert_eq!(renamed.text("/message"), "the name of the object (b) does not match the name on the URL (a)");
+    // Which refusal it is differs between servers for these two.
+    for other in [json!({"kind": "Secret"}), json!({"metadata": {"uid": "1"}})] {
+        assert!((400..=422).contains(&patch(&api, &path, MERGE, &other).await.code), "{other}");
+    }
+    assert_eq!(patch(&api, &path, MERGE, &json!({"metadata": null})).await.code, 400);
+}
+
+async fn a_patch_that_cannot_be_read_is_refused(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+
+    for (content_type, body) in
+        [(MERGE, "{"), (MERGE, ""), (MERGE, "[]"), (MERGE, "5"), (OPERATIONS, "{}"), (OPERATIONS, "[")]
+    {
+        let headers = [("content-type", content_type)];
+        let refused = api.send_text(Method::PATCH, &path, body.into(), &headers).await;
+        assert_eq!(refused.failure(), (400, "BadRequest"), "{content_type} {body}");
+    }
+    let unknown = patch(&api, &path, OPERATIONS, &json!([{"op": "fly", "path": "/data"}])).await;
+    assert_eq!(unknown.failure(), (422, "Invalid"));
+}
+
+async fn a_patch_of_a_type_that_nobody_knows_is_refused(api: Api) {
+    api.add("a").await;
+
+    for content_type in ["application/json", "text/plain"] {
+        let refused = patch(&api, &api.config_map("a"), content_type, &json!({})).await;
+        assert_eq!(refused.failure(), (415, "UnsupportedMediaType"), "{content_type}");
+    }
+}
+
+async fn a_patch_of_the_status_changes_the_status_alone(api: Api) {
+    let claim = json!({
+        "metadata": {"name": "a"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let path = api.path("persistentvolumeclaims");
+    assert_eq!(api.post(&path, &claim).await.code, 201);
+    let change = json!({"status": {"phase": "Pending"}, "spec": {"volumeName": "v"}});
+
+    let patched = patch(&api, &format!("{path}/a/status"), MERGE, &change).await;
+
+    assert_eq!(patched.code, 200, "{patched:?}");
+    assert_eq!(
+        (&patched.body["status"]["phase"], &patched.body["spec"]["volumeName"]),
+        (&json!("Pending"), &Value::Null)
+    );
+}
+
+async fn a_patch_that_runs_dry_changes_nothing(api: Api) {
+    let created = api.add("a").await;
+    let path = api.config_map("a");
+
+    let dry = patch(&api, &format!("{path}?dryRun=All"), MERGE, &json!({"data": {"size": "5"}})).await;
+
+    assert_eq!((dry.code, &dry.body["data"]["size"]), (200, &json!("5")));
+    assert_eq!(api.get(&path).await.version(), version(&created));
+}
+
+async fn the_last_finalizer_can_be_patched_away(api: Api) {
+    let mut held = config_map("a", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    assert_eq!(api.post(&api.path("configmaps"), &held).await.code, 201);
+    api.delete(&api.config_map("a")).await;
+
+    let patched = patch(&api, &api.config_map("a"), MERGE, &json!({"metadata": {"finalizers": null}})).await;
+
+    assert_eq!(patched.code, 200, "{patched:?}");
+    assert_eq!(api.get(&api.config_map("a")).await.code, 404);
+}
