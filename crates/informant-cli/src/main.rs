@@ -1,60 +1,70 @@
-//! The command `informant`: one file or folder for each command.
+//! The command `informant`: a folder for each of its commands, on top of what they share.
 //!
 //! - **In:** arguments.
-//! - **Out:** results on stdout, everything else on stderr; exit code 0 if it worked, 1 if not, 2 if it was asked wrongly.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a command is for")]
+//! - **Out:** results on stdout, everything else on stderr; exit code 0 if it worked, 1 if not, 2 if it was asked wrongly, 130 if
+//!   it was interrupted before it was done.
 
 mod apiserver;
+mod arguments;
 mod cluster;
 mod demo;
+mod figures;
 mod get;
 mod interrupt;
 mod kinds;
-mod metrics;
 mod objects;
 mod output;
+mod progress;
 mod selection;
 mod watch;
 
 use std::error::Error;
-use std::fmt::Display;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::ArgAction;
 use clap::CommandFactory;
 use clap::Parser;
 use clap::Subcommand;
+use clap::error::ErrorKind;
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Shared informers for Kubernetes, to see and to use.
+use self::arguments::AskedWrongly;
+use self::interrupt::interrupted_twice;
+use self::output::Stdout;
+use self::output::say;
+
+/// Shared informers for Kubernetes, to see and to use
 #[derive(Parser)]
 #[command(name = "informant", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Says on stderr what happens; twice for more, three times for everything
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Log to stderr; twice for more, three times for everything
+    #[arg(short, long, global = true, action = ArgAction::Count, display_order = 900)]
     verbose: u8,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows informers at work, through trouble, without a cluster; at the end everything is compared with the server.
+    /// See informers at work, through trouble, without a cluster; at the end everything is checked
     Demo(demo::Options),
-    /// Follows a kind of a cluster: every change, as a shared informer hears of it.
+    /// Watch a resource: print every add, update and delete
     Watch(watch::Options),
-    /// Shows objects from the cache of a synced informer, also by an index.
+    /// List objects, or look them up by label, field or namespace
     Get(get::Options),
-    /// Serves an API like that of Kubernetes, without a cluster, for programs to be tried on; with load and faults if wanted.
+    /// Run an API server like that of Kubernetes, without a cluster; with load and faults on demand
     Apiserver(apiserver::Options),
-    /// Writes completions for a shell: `informant completions bash > /etc/bash_completion.d/informant`.
+    /// Print completions for a shell
+    #[command(after_help = "Example:\n  informant completions bash > /etc/bash_completion.d/informant")]
     Completions {
         /// Which shell
         shell: Shell,
     },
 }
+
+/// How a command ended, if it did what it is for.
+type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -62,33 +72,46 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("informant: no runtime can be started: {error}");
+            say(&format!("no runtime can be started: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(run(arguments));
-    // A reader of stdout who does not read any more must not keep it from ending.
+    let name = arguments.command.name();
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = run(arguments.command) => outcome,
+            twice = interrupted_twice() => Ok(twice.map(|()| ExitCode::from(interrupt::CODE))?),
+        }
+    });
+    // Somebody may have stopped to read stdout, and does not keep it from ending.
     runtime.shutdown_background();
-    code
+    outcome.unwrap_or_else(|error| complain(name, &*error))
 }
 
-async fn run(arguments: Arguments) -> ExitCode {
-    let outcome = match arguments.command {
+async fn run(command: Command) -> Outcome {
+    match command {
         Command::Demo(options) => demo::run(options).await,
         Command::Watch(options) => watch::run(options).await,
         Command::Get(options) => get::run(options).await,
         Command::Apiserver(options) => apiserver::run(options).await,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "informant", &mut std::io::stdout());
-            Ok(true)
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "informant", &mut text);
+            // Whoever does not read it has had enough.
+            let _ = Stdout::new().write(&text).await?;
+            Ok(ExitCode::SUCCESS)
         }
-    };
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("informant: {}", in_one_line(&*error));
-            ExitCode::FAILURE
+    }
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Demo(_) => "demo",
+            Self::Watch(_) => "watch",
+            Self::Get(_) => "get",
+            Self::Apiserver(_) => "apiserver",
+            Self::Completions { .. } => "completions",
         }
     }
 }
@@ -103,6 +126,22 @@ fn log(verbose: u8) {
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).init();
 }
 
+/// Says why it failed; of what was asked wrongly also how it is asked.
+fn complain(command: &str, error: &(dyn Error + 'static)) -> ExitCode {
+    if !error.is::<AskedWrongly>() {
+        say(&in_one_line(error));
+        return ExitCode::FAILURE;
+    }
+    let mut arguments = Arguments::command();
+    // So that its usage is that of the command.
+    arguments.build();
+    let command =
+        arguments.find_subcommand_mut(command).map(|command| command.error(ErrorKind::ArgumentConflict, error));
+    // There is nobody to tell that it failed.
+    let _ = command.map(|error| error.print());
+    ExitCode::from(2)
+}
+
 /// An error and what stands behind it; but for what was said already, as errors of others often do.
 fn in_one_line(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |error| (*error).source()).take(16);
@@ -115,27 +154,6 @@ fn in_one_line(error: &dyn Error) -> String {
         }
     }
     said.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Ends with the code for that, and says why.
-fn asked_wrongly(command: &str, why: impl Display) -> ! {
-    let mut arguments = Arguments::command();
-    // So that its usage is that of the command.
-    arguments.build();
-    let kind = clap::error::ErrorKind::ArgumentConflict;
-    match arguments.find_subcommand_mut(command) {
-        Some(command) => command.error(kind, why).exit(),
-        None => arguments.error(kind, why).exit(),
-    }
-}
-
-/// A time as people write it: `10s`, `2m`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: Duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    match duration {
-        Duration::ZERO => Err("it takes some time".into()),
-        duration => Ok(duration),
-    }
 }
 
 #[cfg(test)]

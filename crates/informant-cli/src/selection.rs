@@ -4,26 +4,36 @@
 //! - **Out:** [`Selected`]: a kind, and a factory that has an informer for it.
 
 use std::error::Error;
-use std::io;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use informant::Lazy;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
-use informant::informer::SyncError;
+use informant::factory::RequestError;
+use informant::informer::StopErrors;
+use kube::core::DynamicObject;
+use kube::core::PartialObjectMeta;
 
+use crate::Outcome;
+use crate::arguments::AskedWrongly;
+use crate::arguments::duration;
 use crate::cluster::ClusterOptions;
+use crate::in_one_line;
 use crate::kinds;
 use crate::kinds::Kind;
 use crate::kinds::KindName;
 use crate::objects::Form;
 use crate::objects::Reader;
+use crate::output::say;
 
 /// Which objects.
 #[derive(Args, Debug)]
 pub struct Selection {
-    /// A kind as kubectl takes it: pods, po, deployment.apps, widgets.v1.example.com; or pod/NAME
-    resource: String,
+    /// A kind as kubectl takes it: pods, po, deployment.apps, widgets.v1.example.com; or KIND/NAME
+    #[arg(value_name = "RESOURCE")]
+    resource: Target,
     /// Only the object of this name
     name: Option<String>,
     /// Only objects of this namespace [default: that of the context]
@@ -38,21 +48,47 @@ pub struct Selection {
     /// Only objects with such fields: spec.nodeName=node-1
     #[arg(long, default_value = "", hide_default_value = true)]
     field_selector: String,
-    /// Asks the server for nothing but metadata
+    /// Ask the server for nothing but metadata
     #[arg(long)]
     metadata_only: bool,
-    /// Holds objects as compact JSON and decodes what is shown of them; --lazy=false holds them decoded, which takes ten times
-    /// the memory
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    /// Hold objects as compact JSON and decode only what is shown; --lazy=false holds them decoded, which takes about ten times
+    /// the memory for pods
+    #[arg(
+        long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
     lazy: bool,
-    /// Shows what Secrets have in them
+    /// Show what Secrets have in them
     #[arg(long)]
     show_secrets: bool,
-    /// Gives up if the first list is not there after this time, such as 30s [default: waits while it may still come]
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration)]
+    /// Give up if the first list is not complete after this time, such as 30s [default: wait while it may still come]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     sync_timeout: Option<Duration>,
     #[command(flatten)]
     cluster: ClusterOptions,
+}
+
+/// `pods`, or `pod/web`.
+#[derive(Clone, Debug)]
+struct Target {
+    kind: KindName,
+    name: Option<String>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, name) = text.split_once('/').map_or((text, None), |(kind, name)| (kind, Some(name)));
+        match (kind, name) {
+            ("", _) => Err("say which kind, such as pods".to_owned()),
+            (kind, _) if kind.contains(',') => Err("these are several kinds; one at a time".to_owned()),
+            (_, Some(name)) if name.is_empty() || name.contains('/') => {
+                Err("write one object as in pod/web".to_owned())
+            }
+            (kind, name) => Ok(Self { kind: KindName::new(kind), name: name.map(str::to_owned) }),
+        }
+    }
 }
 
 /// In which form objects are held.
@@ -62,6 +98,22 @@ pub enum Held {
     Decoded,
     LazyMetadata,
     DecodedMetadata,
+}
+
+/// A command that does its work on objects of any form.
+pub trait OnObjects {
+    async fn run<O: Form>(self) -> Outcome;
+}
+
+impl Held {
+    pub async fn run(self, command: impl OnObjects) -> Outcome {
+        match self {
+            Self::Lazy => command.run::<Lazy<DynamicObject>>().await,
+            Self::Decoded => command.run::<DynamicObject>().await,
+            Self::LazyMetadata => command.run::<Lazy<PartialObjectMeta<DynamicObject>>>().await,
+            Self::DecodedMetadata => command.run::<PartialObjectMeta<DynamicObject>>().await,
+        }
+    }
 }
 
 /// What was selected, found in the cluster.
@@ -85,7 +137,7 @@ pub struct Selected {
 pub struct NotSynced {
     resource: String,
     url: String,
-    source: SyncError,
+    source: Box<dyn Error>,
 }
 
 impl Selection {
@@ -98,35 +150,31 @@ impl Selection {
         }
     }
 
-    /// Finds the cluster and the kind.
-    pub async fn find(self, command: &str, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
-        let (kind_name, name) = match (self.resource.split_once('/'), self.name) {
-            (Some((kind, name)), None) => (kind.to_owned(), Some(name.to_owned())),
-            (Some(_), Some(name)) => {
-                let resource = self.resource;
-                crate::asked_wrongly(
-                    command,
-                    format!("{resource:?} and {name:?} are two names for one object; say one"),
-                );
+    /// What cannot be meant.
+    pub fn check(&self) -> Result<(), AskedWrongly> {
+        match (&self.resource.name, &self.name) {
+            (Some(one), Some(other)) => {
+                Err(AskedWrongly(format!("{one:?} and {other:?} are two names for one object; say one")))
             }
-            (None, name) => (self.resource.clone(), name),
-        };
-        if kind_name.contains(',') {
-            crate::asked_wrongly(command, format!("{kind_name:?} is several kinds; one at a time"));
+            (Some(_), None) | (None, _) => Ok(()),
         }
+    }
+
+    /// Finds the cluster and the kind.
+    pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
         let cluster = self.cluster.connect().await?;
-        let kind_name: KindName = kind_name.parse()?;
-        let kind = kinds::find(&cluster.client, &cluster.url, &kind_name).await?;
+        let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind).await?;
         let namespace = match kind.is_namespaced() && !self.all_namespaces {
             true => Some(self.namespace.unwrap_or(cluster.namespace)),
             false => None,
         };
         let mut factory = SharedInformerFactory::builder(cluster.client).fail_fast().on_quarantine(|_, object| {
-            eprintln!("informant: an object is left out: {}", crate::in_one_line(&object.error));
+            say(&format!("an object is left out: {}", in_one_line(&object.error)));
         });
         if let Some(period) = resync {
             factory = factory.resync_every(period);
         }
+        let name = self.resource.name.or(self.name);
         let one_of_name = name.iter().map(|name| format!("metadata.name={name}"));
         let fields = one_of_name.chain(Some(self.field_selector).filter(|fields| !fields.is_empty()));
         Ok(Selected {
@@ -145,14 +193,14 @@ impl Selection {
 
 impl Selected {
     /// The informer of these objects.
-    pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, Box<dyn Error>> {
+    pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, RequestError> {
         let request = self.factory.request_dynamic::<O>(&self.kind.resource).scoped(&self.kind.scope);
         let request = request.with_labels(&self.selector).with_fields(&self.field_selector);
         let request = match &self.namespace {
             Some(namespace) => request.in_namespace(namespace),
             None => request.in_all_namespaces(),
         };
-        Ok(request.informer()?)
+        request.informer()
     }
 
     /// Waits until the cache has everything; or until it is clear that it will not.
@@ -161,29 +209,46 @@ impl Selected {
             Some(within) => self.factory.synced_within(within).await,
             None => self.factory.synced().await,
         };
-        // There is one informer, so there is one reason.
-        match synced.map_err(|errors| errors.errors.into_iter().next()) {
-            Ok(()) | Err(None) => Ok(()),
-            Err(Some(source)) => {
-                Err(NotSynced { resource: self.kind.resource.plural.clone(), url: self.url.clone(), source })
-            }
-        }
+        synced.map_err(|mut errors| {
+            let (resource, url) = (self.kind.resource.plural.clone(), self.url.clone());
+            // Of one informer there is one reason, unless it was shut down.
+            let source: Box<dyn Error> = match errors.errors.pop() {
+                Some(error) => error.into(),
+                None => errors.into(),
+            };
+            NotSynced { resource, url, source }
+        })
     }
 
-    /// Stops the informer; nobody's callbacks are waited for.
-    pub async fn stop(&self) -> Result<(), Box<dyn Error>> {
-        Ok(self.factory.shutdown().await?)
+    /// Stops the informer.
+    pub async fn stop(&self) -> Result<(), StopErrors> {
+        self.factory.shutdown().await
     }
 
     /// Whether tables need a column for namespaces.
     pub fn spans_namespaces(&self) -> bool {
         self.kind.is_namespaced() && self.namespace.is_none()
     }
+
+    /// What it is about, for people: `pods in namespace "shop"`.
+    pub fn told(&self) -> String {
+        let named = self.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
+        let place = self.namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}")).unwrap_or_default();
+        format!("{}{named}{place}", self.kind.resource.plural)
+    }
 }
 
-/// Something that is said while results go to stdout.
-pub fn note(text: &str) {
-    use io::Write;
-    // There is nobody to tell that it failed.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_kind_and_perhaps_a_name() {
+        let target: Target = "pod/web".parse().unwrap();
+        assert_eq!((target.kind, target.name.as_deref()), (KindName::new("pod"), Some("web")));
+        assert_eq!("pods".parse::<Target>().unwrap().name, None);
+        for bad in ["", "/", "pods/", "/web", "pods,nodes", "pod/a/b"] {
+            assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
+    }
 }

@@ -139,19 +139,26 @@ impl LoadMaker {
         self.changes.live()
     }
 
-    /// Makes one change.
+    /// Makes one change. What was to be deleted, somebody else may have deleted already.
     ///
     /// # Errors
     ///
-    /// If the kind is gone, or somebody else deleted what was to be deleted.
+    /// If the kind is gone.
     pub fn step(&mut self) -> Result<(), ApiError> {
         match self.changes.next() {
             Change::Put(object) => self.server.store(&self.kind, object).map(drop),
-            Change::Delete(key) => self.server.delete(&self.kind, &key).map(drop),
+            Change::Delete(key) => self.delete(&key),
             Change::Replace(key, object) => {
-                self.server.delete(&self.kind, &key)?;
+                self.delete(&key)?;
                 self.server.store(&self.kind, object).map(drop)
             }
+        }
+    }
+
+    fn delete(&self, key: &str) -> Result<(), ApiError> {
+        match self.server.delete(&self.kind, key) {
+            Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -8,6 +8,8 @@ use informant_apiserver::Fault;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
 
+use crate::arguments::duration;
+
 /// Rules, as somebody asks for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
@@ -75,10 +77,14 @@ fn rule(text: &str) -> Result<(On, Fault), String> {
     Ok((on, named(fault)?))
 }
 
-/// What follows the last mark, if it is a number.
+/// What follows the last mark, if it is a number; `spec.x1` is the name of a field.
 fn suffix(text: &str, mark: char) -> (&str, Option<&str>) {
     match text.rsplit_once(mark) {
-        Some((before, number)) if number.starts_with(|first: char| first.is_ascii_digit()) => (before, Some(number)),
+        Some((before, number))
+            if number.starts_with(|first: char| first.is_ascii_digit()) && !before.ends_with(['.', ':']) =>
+        {
+            (before, Some(number))
+        }
         Some(_) | None => (text, None),
     }
 }
@@ -105,17 +111,14 @@ fn requests(verb: &str) -> Result<On, String> {
 
 fn named(text: &str) -> Result<Fault, String> {
     let (name, detail) = text.split_once(':').map_or((text, None), |(name, detail)| (name, Some(detail)));
-    let number = || {
-        detail
-            .and_then(|detail| detail.parse().ok())
-            .ok_or_else(|| format!("{text:?} needs a number, as in {name}:100"))
-    };
+    let needs = || format!("{text:?} needs a number, as in {name}:100");
+    let number = || detail.and_then(|detail| detail.parse::<u32>().ok()).ok_or_else(needs);
     let fault = match (name, detail) {
-        ("delay", Some(time)) => Fault::Delay(crate::duration(time)?),
+        ("delay", Some(time)) => Fault::Delay(duration(time)?),
         ("bad-item", Some(field)) => Fault::BadItem { field: field.to_owned() },
-        ("cut", _) => Fault::cut_after_events(number()?),
-        ("freeze", _) => Fault::freeze_after_events(number()?),
-        ("stale", _) => Fault::Stale { versions: number()? as u64 },
+        ("cut", _) => Fault::cut_after_events(number()? as usize),
+        ("freeze", _) => Fault::freeze_after_events(number()? as usize),
+        ("stale", _) => Fault::Stale { versions: u64::from(number()?) },
         ("refuse", None) => Fault::Refuse,
         ("drop", None) => Fault::Drop,
         ("hang", None) => Fault::Hang,
@@ -154,6 +157,8 @@ mod tests {
             ]
         );
         assert_eq!(rules("watch=cut:100x3"), [(On::watch().times(3), Fault::cut_after_events(100))]);
+        let bad_item = Fault::BadItem { field: "spec.x1".into() };
+        assert_eq!(rules("list=bad-item:spec.x1"), [(On::list(), bad_item)]);
         assert!(rules("none").is_empty() && rules("").is_empty());
         assert!(!rules("some").is_empty() && rules("storm").len() > rules("some").len());
     }

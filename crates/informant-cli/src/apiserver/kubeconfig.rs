@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::output;
+use crate::output::YamlError;
 
 /// By this we know our own.
 const OURS: &str = "# Written by `informant apiserver`.\n";
@@ -19,6 +20,8 @@ pub enum KubeconfigError {
     NotOurs(PathBuf),
     #[error("{} cannot be written", file.display())]
     Write { file: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
 }
 
 /// Writes it, whole or not at all.
@@ -31,10 +34,10 @@ pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
     }
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".unfinished");
-    fs::write(&unfinished, kubeconfig(url)).and_then(|()| fs::rename(&unfinished, file)).map_err(failed)
+    fs::write(&unfinished, kubeconfig(url)?).and_then(|()| fs::rename(&unfinished, file)).map_err(failed)
 }
 
-fn kubeconfig(url: &str) -> String {
+fn kubeconfig(url: &str) -> Result<String, YamlError> {
     let content = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -43,5 +46,5 @@ fn kubeconfig(url: &str) -> String {
         "contexts": [{"name": "informant", "context": {"cluster": "informant", "user": "anybody", "namespace": "default"}}],
         "current-context": "informant",
     });
-    format!("{OURS}{}", output::yaml(&content))
+    Ok(format!("{OURS}{}", output::yaml(&content)?))
 }

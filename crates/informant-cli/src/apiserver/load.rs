@@ -81,12 +81,11 @@ fn namespace(name: &str) -> serde_json::Value {
 }
 
 impl Maker {
-    /// Goes on until it fails, which it should not: what others deleted is not missed.
+    /// Goes on until it fails, which it should not.
     pub async fn churn(mut self) -> ApiError {
         loop {
-            match self.objects.churn(self.rate, u64::MAX).await {
-                Ok(()) | Err(ApiError::NotFound { .. }) => {}
-                Err(error) => return error,
+            if let Err(error) = self.objects.churn(self.rate, u64::MAX).await {
+                return error;
             }
         }
     }

@@ -6,11 +6,11 @@ mod faults;
 mod kubeconfig;
 mod load;
 
-use std::error::Error;
 use std::io;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Args;
 use clap::ValueHint;
@@ -19,53 +19,66 @@ use tokio::task::JoinSet;
 
 use self::faults::Rules;
 use self::load::LoadPlan;
+use crate::Outcome;
+use crate::arguments::address;
+use crate::figures::FiguresOptions;
 use crate::interrupt::interrupted;
-use crate::metrics::MetricsOptions;
-use crate::metrics::address;
 use crate::output::Stdout;
-use crate::selection::note;
+use crate::output::say;
 
-/// What can be chosen.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   informant apiserver
   informant apiserver --listen 8080 --load pods=1000,nodes=20,rate=50
-  informant apiserver --kubeconfig-out /tmp/kubeconfig & kubectl --kubeconfig /tmp/kubeconfig get namespaces
-  informant apiserver --load pods=100 --faults 'watch=cut:100,pods/list=503@0.1,any=delay:200ms'
+  informant apiserver --load pods=100 --faults 'watch=cut:150,list=503@0.1'
+  informant apiserver --kubeconfig-out /tmp/kubeconfig &
+  kubectl --kubeconfig /tmp/kubeconfig get namespaces
 
-Its URL is written to stdout. It has the usual kinds and everybody may do everything, so it listens on loopback addresses
-alone. No controllers run in it, and it forgets everything at its end, which is Ctrl-C. With -vv it tells of each request.
+Its URL is written to stdout. It has the usual kinds, and everybody may do
+everything, so it listens on loopback addresses alone. No controllers run in
+it, and it forgets everything at its end, which is Ctrl-C. With -vv it tells of
+each request.
 
-A load is a number of objects for each kind, and with rate=N so many changes a second. namespaces=N is over how many
-namespaces they are spread.
+--load is a number of objects for each kind, and settings:
+  rate=N         changes in a second, over all kinds [default: 0]
+  namespaces=N   over how many namespaces they are spread [default: 5]
 
-Faults are none, some, storm, or rules: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED], separated by commas:
-by chance, so often, and not to the first requests.
-  VERB    any, read, write, list, watch, get, create, update, patch, delete
-  FAULT   an HTTP code such as 403, 410, 429 or 503; refuse, drop, hang, garbage, truncate, wrong-kind, expire-token,
-          no-bookmarks, no-streaming; delay:TIME, cut:EVENTS, freeze:EVENTS, stale:VERSIONS, bad-item:FIELD")]
+--faults is one of
+  none           [default]
+  some           half of the watches break after some events, one in ten has
+                 expired, one in ten reads is answered with 429
+  storm          everything, all the time
+or rules, separated by commas: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED]
+  VERB           any, read, write, list, watch, get, create, update, patch,
+                 delete; the list of an informer is a watch, mostly
+  FAULT          an HTTP code such as 403, 410, 429 or 503; refuse, drop, hang,
+                 garbage, truncate, wrong-kind, expire-token, no-bookmarks,
+                 no-streaming; delay:TIME, cut:EVENTS, freeze:EVENTS,
+                 stale:VERSIONS, bad-item:FIELD
+  SKIPPED        how many requests are left alone before it strikes")]
 pub struct Options {
-    /// Where it listens: 8080, or 127.0.0.1:8080; port 0 is any that is free
+    /// Address or port; port 0 is any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
     listen: SocketAddr,
-    /// Writes a kubeconfig for it
+    /// Write a kubeconfig for it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig_out: Option<PathBuf>,
-    /// What is in it, and how often that changes: pods=1000,rate=50
+    /// Objects, and how often they change: pods=1000,rate=50
     #[arg(long, value_name = "LOAD", default_value = "", hide_default_value = true)]
     load: LoadPlan,
-    /// What goes wrong
+    /// What goes wrong: none, some, storm, or rules
     #[arg(long, value_name = "FAULTS", default_value = "none")]
     faults: Rules,
-    /// What load and faults follow from; the same seed makes the same changes
+    /// Seed of load and faults
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    metrics: MetricsOptions,
+    figures: FiguresOptions,
 }
 
-pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
-    let mut metrics = options.metrics.serve().await?;
+pub async fn run(options: Options) -> Outcome {
+    let mut figures = options.figures.serve().await?;
+    // Nobody asks it what was requested, so it need not remember.
     let server = ApiServer::builder().seed(options.seed).remember_requests(1).build();
     let mut changing = JoinSet::new();
     for maker in options.load.fill(&server, options.seed).await? {
@@ -77,13 +90,11 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     if let Some(file) = &options.kubeconfig_out {
         kubeconfig::write(file, &url)?;
     }
-    let figures = server.clone();
-    metrics.refresh_with(move || figures_of(&figures));
-    metrics.ready_when(|| None);
+    describe();
+    let counted = server.clone();
+    figures.tell_of(|| None, move || record(&counted));
     if io::stderr().is_terminal() {
-        note(&format!(
-            "It serves, until Ctrl-C. Try\n  informant watch pods -A --server {url}\n  kubectl --server {url} get pods -A"
-        ));
+        say(&format!("it serves, until Ctrl-C; try `informant watch pods -A --server {url}`"));
     }
     // A reader who has gone knows the URL.
     let _ = Stdout::new().write(format!("{url}\n").as_bytes()).await?;
@@ -93,16 +104,23 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
             Ok(error) => Err(error.into()),
             Err(error) => Err(error.into()),
         },
-        error = metrics.broken() => Err(error.into()),
+        error = figures.broken() => Err(error.into()),
     };
     changing.shutdown().await;
     listening.stop().await;
-    metrics.stop().await;
-    outcome.map(|()| true)
+    figures.stop().await;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+fn describe() {
+    metrics::describe_counter!("informant_apiserver_requests_total", "Requests.");
+    metrics::describe_gauge!("informant_apiserver_version", "The version of the last change.");
+    metrics::describe_gauge!("informant_apiserver_objects", "Objects of a kind.");
+    metrics::describe_gauge!("informant_apiserver_watches", "Open watches of a kind.");
 }
 
 /// What is in the server now, and who follows it.
-fn figures_of(server: &ApiServer) {
+fn record(server: &ApiServer) {
     metrics::gauge!("informant_apiserver_version").set(server.version() as f64);
     for kind in server.kinds() {
         let resource = kind.resource();

@@ -13,6 +13,7 @@ mod world;
 
 use std::error::Error;
 use std::pin::pin;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -25,8 +26,10 @@ use self::faults::Faults;
 use self::show::Show;
 use self::verify::Verdict;
 use self::world::World;
+use crate::Outcome;
+use crate::arguments;
+use crate::figures::FiguresOptions;
 use crate::interrupt::interrupted;
-use crate::metrics::MetricsOptions;
 
 /// What can be chosen.
 #[derive(Args, Debug)]
@@ -35,41 +38,58 @@ use crate::metrics::MetricsOptions;
   informant demo --faults storm --pods 2000 --rate 1000 --duration 1m
   informant demo --json --seed 7 | tail -1")]
 pub struct Options {
-    /// How long changes are made, such as 10s or 2m
+    /// How long it runs, such as 10s or 2m
     #[arg(long, default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// How many pods there are at first
+    /// Number of pods at first
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pods: u32,
-    /// How many changes are made in a second
+    /// Changes in a second
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
-    /// What load and faults follow from; the same seed makes the same changes
+    /// Seed of load and faults
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// What goes wrong on the way
     #[arg(long, value_enum, default_value_t = Faults::Some)]
     faults: Faults,
-    /// One line of JSON for each second, and one at the end
+    /// Print a line of JSON each second, and one at the end
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    metrics: MetricsOptions,
+    figures: FiguresOptions,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    match crate::duration(text)? {
-        duration if duration > Duration::from_secs(24 * 3600) => Err("a day is enough".into()),
+    match arguments::duration(text)? {
+        duration if duration > Duration::from_secs(24 * 3600) => Err("must be at most 24h".into()),
         duration => Ok(duration),
     }
 }
 
 /// Runs until the time is over or somebody interrupts it; says whether everything is as it should be.
-pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
-    let mut metrics = options.metrics.serve().await?;
+pub async fn run(options: Options) -> Outcome {
+    let mut figures = options.figures.serve().await?;
     let mut world = World::start(&options).await?;
-    metrics.ready_when_synced(&world.factory);
+    figures.tell_of_factory(&world.factory);
     let mut show = Show::new(options.json);
+    let run = tokio::select! {
+        run = go_on(&options, &mut world, &mut show) => run,
+        broken = figures.broken() => Err(broken.into()),
+    };
+    let verdict = match run {
+        Ok(()) => verify(&mut world, &mut show).await,
+        Err(error) => Err(error),
+    };
+    let stopped = world.stop().await;
+    figures.stop().await;
+    let verdict = verdict?;
+    stopped?;
+    Ok(if verdict.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Shows what happens until it is time to end.
+async fn go_on(options: &Options, world: &mut World, show: &mut Show) -> Result<(), Box<dyn Error>> {
     let end = Instant::now() + options.duration;
     let half = Instant::now() + options.duration / 2;
     let mut ticks = interval(show.pause());
@@ -78,24 +98,22 @@ pub async fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     loop {
         tokio::select! {
             biased;
-            outcome = &mut interrupted => {
-                outcome?;
-                break;
-            }
-            () = sleep_until(end) => break,
+            outcome = &mut interrupted => return Ok(outcome?),
+            () = sleep_until(end) => return Ok(()),
             () = sleep_until(half), if !world.has_late() => world.join_late()?,
             _ = ticks.tick() => show.picture(&world.picture())?,
             broken = world.broken() => return Err(broken),
-            broken = metrics.broken() => return Err(broken.into()),
         }
     }
+}
+
+/// Lets everything settle, and compares it with the server.
+async fn verify(world: &mut World, show: &mut Show) -> Result<Verdict, Box<dyn Error>> {
     if !world.has_late() {
         world.join_late()?;
     }
     world.calm();
-    let verdict = Verdict::of(&world).await;
+    let verdict = Verdict::of(world).await;
     show.end(&world.picture(), &verdict)?;
-    world.stop().await?;
-    metrics.stop().await;
-    Ok(verdict.is_good())
+    Ok(verdict)
 }

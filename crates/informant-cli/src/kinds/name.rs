@@ -1,9 +1,7 @@
 //! Which kind a name means, by `kubectl`'s rules: `NAME`, `NAME.GROUP` or `NAME.VERSION.GROUP`, where the name is plural,
 //! singular, short or the kind itself, and upper case does not matter.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::str::FromStr;
 
 use super::Kind;
 
@@ -13,14 +11,6 @@ pub struct KindName {
     text: String,
 }
 
-impl FromStr for KindName {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self { text: text.to_owned() })
-    }
-}
-
 impl fmt::Debug for KindName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)
@@ -28,6 +18,10 @@ impl fmt::Debug for KindName {
 }
 
 impl KindName {
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned() }
+    }
+
     /// The part before the first dot, and what follows it.
     fn parts(&self) -> (String, Option<&str>) {
         match self.text.split_once('.') {
@@ -90,7 +84,7 @@ mod tests {
     use super::*;
 
     fn found(name: &str) -> Option<(String, String)> {
-        let name: KindName = name.parse().unwrap();
+        let name = KindName::new(name);
         let kinds = built_in::kinds();
         name.find_in(&kinds).map(|kind| (kind.resource.plural.clone(), kind.resource.api_version.clone()))
     }
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_similar_name_is_offered() {
-        let similar = |name: &str| name.parse::<KindName>().unwrap().similar_in(built_in::kinds().iter());
+        let similar = |name: &str| KindName::new(name).similar_in(built_in::kinds().iter());
         assert_eq!(similar("podz").as_deref(), Some("pods"));
         assert_eq!(similar("deploymets.apps").as_deref(), Some("deployments.apps"));
         assert_eq!(similar("zzz"), None);

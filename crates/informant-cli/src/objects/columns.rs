@@ -1,40 +1,65 @@
-//! What a table shows of an object: what `kubectl` shows of the kinds that people look at most, and whether others are ready.
+//! What a table shows of an object: of the kinds that people look at most what they look at first, and whether others are ready.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use informant::Key;
+
 use crate::kinds::Kind;
 
-/// A column of a table.
-#[derive(Clone, Copy)]
-pub struct Column {
-    pub header: &'static str,
-    cell: fn(&Value) -> String,
+/// The columns of a kind: namespace, name, and what its objects are like.
+pub struct Columns {
+    has_namespaces: bool,
+    columns: Vec<Column>,
 }
 
-impl Column {
-    const fn new(header: &'static str, cell: fn(&Value) -> String) -> Self {
-        Self { header, cell }
+struct Column {
+    header: &'static str,
+    cell: Cell,
+}
+
+enum Cell {
+    Of(fn(&Value) -> String),
+    /// How long ago the time was that stands there.
+    Since(&'static str),
+}
+
+impl Columns {
+    /// Of metadata alone there is less to show.
+    pub fn new(kind: &Kind, is_of_metadata: bool, has_namespaces: bool) -> Self {
+        let mut columns = if is_of_metadata { Vec::new() } else { of_kind(kind) };
+        columns.push(since("AGE", "/metadata/creationTimestamp"));
+        if is_of_metadata {
+            columns.push(column("LABELS", labels));
+        }
+        Self { has_namespaces, columns }
     }
 
-    /// What the object has in it.
-    pub fn cell(self, object: &Value) -> String {
-        (self.cell)(object)
+    pub fn headers(&self) -> impl Iterator<Item = String> {
+        let namespace = self.has_namespaces.then_some("NAMESPACE");
+        let headers = self.columns.iter().map(|column| column.header);
+        namespace.into_iter().chain(["NAME"]).chain(headers).map(str::to_owned)
+    }
+
+    pub fn cells(&self, key: &Key, object: &Value, now: Timestamp) -> impl Iterator<Item = String> {
+        let namespace = self.has_namespaces.then(|| key.namespace().unwrap_or_default().to_owned());
+        let cells = self.columns.iter().map(move |column| match column.cell {
+            Cell::Of(cell) => cell(object),
+            Cell::Since(pointer) => time_since(object, pointer, now),
+        });
+        namespace.into_iter().chain([key.name().to_owned()]).chain(cells)
     }
 }
 
-/// What is shown besides the name; of metadata alone there is less to show.
-pub fn of(kind: &Kind, is_of_metadata: bool) -> Vec<Column> {
-    let mut columns = if is_of_metadata { vec![] } else { of_kind(kind) };
-    columns.push(Column::new("AGE", |object| since(object, "/metadata/creationTimestamp")));
-    if is_of_metadata {
-        columns.push(Column::new("LABELS", labels));
-    }
-    columns
+fn column(header: &'static str, cell: fn(&Value) -> String) -> Column {
+    Column { header, cell: Cell::Of(cell) }
+}
+
+fn since(header: &'static str, pointer: &'static str) -> Column {
+    Column { header, cell: Cell::Since(pointer) }
 }
 
 fn of_kind(kind: &Kind) -> Vec<Column> {
-    let column = Column::new;
     match (&*kind.resource.group, &*kind.resource.kind) {
         ("", "Pod") => vec![
             column("READY", |pod| format!("{}/{}", ready_containers(pod), count(pod, "/spec/containers"))),
@@ -79,7 +104,7 @@ fn of_kind(kind: &Kind) -> Vec<Column> {
         ("batch", "CronJob") => vec![
             column("SCHEDULE", |job| text(job, "/spec/schedule")),
             column("ACTIVE", |job| count(job, "/status/active").to_string()),
-            column("LAST", |job| since(job, "/status/lastScheduleTime")),
+            since("LAST", "/status/lastScheduleTime"),
         ],
         ("coordination.k8s.io", "Lease") => vec![column("HOLDER", |lease| text(lease, "/spec/holderIdentity"))],
         (_, _) => vec![column("READY", |object| condition(object, "Ready").unwrap_or_default())],
@@ -181,11 +206,9 @@ fn about(event: &Value) -> String {
     format!("{}/{}", text(object, "/kind").to_lowercase(), text(object, "/name"))
 }
 
-fn since(object: &Value, pointer: &str) -> String {
-    match text(object, pointer).parse::<Timestamp>() {
-        Ok(then) => age(Timestamp::now().duration_since(then).as_secs()),
-        Err(_) => String::new(),
-    }
+fn time_since(object: &Value, pointer: &str, now: Timestamp) -> String {
+    let then = text(object, pointer).parse::<Timestamp>();
+    then.map_or_else(|_| String::new(), |then| age(now.duration_since(then).as_secs()))
 }
 
 /// A time as `kubectl` says it: the longer it is, the coarser.
@@ -204,7 +227,8 @@ fn age(seconds: i64) -> String {
         (_, _, ..48, _) => format!("{hours}h"),
         (_, _, _, ..8) => two(days, "d", hours % 24, "h"),
         (_, _, _, ..730) => format!("{days}d"),
-        (_, _, _, _) => two(days / 365, "y", days % 365, "d"),
+        (_, _, _, ..2920) => two(days / 365, "y", days % 365, "d"),
+        (_, _, _, _) => format!("{}y", days / 365),
     }
 }
 
@@ -217,14 +241,29 @@ mod tests {
     #[test]
     fn an_age_is_said_as_kubectl_does() {
         let said = [
-            0, 119, 120, 125, 599, 600, 10_799, 10_800, 11_000, 28_800, 172_799, 172_800, 180_000, 691_200, 63_072_000,
+            0,
+            119,
+            120,
+            125,
+            599,
+            600,
+            10_799,
+            10_800,
+            11_000,
+            28_800,
+            172_799,
+            172_800,
+            180_000,
+            691_200,
+            63_072_000,
             64_000_000,
+            252_288_001,
         ];
         assert_eq!(
             said.map(age),
             [
                 "0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h", "47h", "2d", "2d2h", "8d",
-                "2y", "2y10d"
+                "2y", "2y10d", "8y"
             ]
         );
         assert_eq!(age(-5), "0s", "clocks differ");
@@ -258,10 +297,18 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_every_kind_can_be_shown_also_without_content() {
+    fn a_row_has_a_cell_for_each_header_also_of_an_object_without_content() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let object = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
         for kind in crate::kinds::built_in_kinds() {
-            for column in of(&kind, false) {
-                column.cell(&json!({}));
+            for (is_of_metadata, has_namespaces) in [(false, true), (true, false)] {
+                let columns = Columns::new(&kind, is_of_metadata, has_namespaces);
+                let headers: Vec<_> = columns.headers().collect();
+                let cells: Vec<_> = columns.cells(&Key::namespaced("shop", "web"), &object, now).collect();
+                assert_eq!(headers.len(), cells.len(), "{headers:?}");
+                let cell = |header: &str| &cells[headers.iter().position(|other| other == header).unwrap()];
+                assert_eq!((cell("NAME").as_str(), cell("AGE").as_str()), ("web", "60s"));
+                assert_eq!(headers.contains(&"NAMESPACE".to_owned()), has_namespaces);
             }
         }
     }

@@ -3,51 +3,44 @@
 //! Items of a list that have names, or types, are compared with those of the same name; others with those of the same place.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde_json::Map;
 use serde_json::Value;
 
 use super::field::escaped;
-use crate::output::Paint;
 
 /// A field that has another value than before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The names on the way, and `[…]` for items of lists.
-    pub path: Vec<String>,
+    pub path: Vec<Step>,
     /// What it was, if it was there.
     pub old: Option<Value>,
     /// What it is, if it is there.
     pub new: Option<Value>,
 }
 
-impl Change {
-    /// In a line: the path, and the old value in red, the new one in green.
-    pub fn told(&self, paint: Paint) -> String {
-        let path = paint.bold(&self.path());
-        let old = self.old.as_ref().map(|old| paint.red(&old.to_string()));
-        let new = self.new.as_ref().map(|new| paint.green(&new.to_string()));
-        match (old, new) {
-            (Some(old), Some(new)) => format!("~ {path}: {old} → {new}"),
-            (Some(old), None) => format!("{} {path}: {old}", paint.red("-")),
-            (None, Some(new)) => format!("{} {path}: {new}", paint.green("+")),
-            (None, None) => path,
-        }
-    }
+/// A step on the way to a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Member(String),
+    /// An item of a list, by its name or its place.
+    Item(String),
+}
 
-    /// The path as people write it: `spec.containers[web].image`.
-    fn path(&self) -> String {
-        let mut path = String::new();
-        for name in &self.path {
-            match name.starts_with('[') {
-                true => path.push_str(name),
-                false => {
-                    let dot = if path.is_empty() { "" } else { "." };
-                    path.push_str(&format!("{dot}{}", escaped(name)));
-                }
+/// A path as people write it: `spec.containers[web].image`.
+pub struct Path<'a>(pub &'a [Step]);
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Member(name) if position == 0 => f.write_str(&escaped(name))?,
+                Step::Member(name) => write!(f, ".{}", escaped(name))?,
+                Step::Item(name) => write!(f, "[{name}]")?,
             }
         }
-        path
+        Ok(())
     }
 }
 
@@ -55,12 +48,12 @@ impl Change {
 pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     compare(&mut Vec::new(), Some(old), Some(new), &mut changes);
-    changes.retain(|change| change.path != ["metadata", "resourceVersion"]);
+    changes.retain(|change| Path(&change.path).to_string() != "metadata.resourceVersion");
     changes
 }
 
 /// Goes down to where nothing is below: a value, or an object or list that is empty.
-fn compare(path: &mut Vec<String>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(path: &mut Vec<Step>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
     if old == new {
         return;
     }
@@ -80,43 +73,43 @@ fn compare(path: &mut Vec<String>, old: Option<&Value>, new: Option<&Value>, cha
     }
 }
 
-fn members(path: &mut Vec<String>, old: &Map<String, Value>, new: &Map<String, Value>, changes: &mut Vec<Change>) {
+fn members(path: &mut Vec<Step>, old: &Map<String, Value>, new: &Map<String, Value>, changes: &mut Vec<Change>) {
     let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for name in names {
-        path.push(name.clone());
+        path.push(Step::Member(name.clone()));
         compare(path, old.get(name), new.get(name), changes);
         path.pop();
     }
 }
 
-fn items(path: &mut Vec<String>, old: &[Value], new: &[Value], changes: &mut Vec<Change>) {
+fn items(path: &mut Vec<Step>, old: &[Value], new: &[Value], changes: &mut Vec<Change>) {
     let name =
         ["name", "type", "key", "uid", "ip"].into_iter().find(|name| has_names(old, name) && has_names(new, name));
-    let pairs: Vec<(String, Option<&Value>, Option<&Value>)> = match name {
+    let pairs: Vec<(Step, Option<&Value>, Option<&Value>)> = match name {
         Some(name) => {
-            let named = |items: &[Value], wanted: &Value| items.iter().position(|item| &item[name] == wanted);
+            let place = |items: &[Value], wanted: &Value| items.iter().position(|item| &item[name] == wanted);
             let mut pairs: Vec<_> = old
                 .iter()
-                .map(|item| (label(&item[name]), Some(item), named(new, &item[name]).map(|place| &new[place])))
+                .map(|item| (named(&item[name]), Some(item), place(new, &item[name]).map(|place| &new[place])))
                 .collect();
-            let fresh = new.iter().filter(|item| named(old, &item[name]).is_none());
-            pairs.extend(fresh.map(|item| (label(&item[name]), None, Some(item))));
+            let fresh = new.iter().filter(|item| place(old, &item[name]).is_none());
+            pairs.extend(fresh.map(|item| (named(&item[name]), None, Some(item))));
             pairs
         }
         None => {
             let places = 0..old.len().max(new.len());
-            places.map(|place| (format!("[{place}]"), old.get(place), new.get(place))).collect()
+            places.map(|place| (Step::Item(place.to_string()), old.get(place), new.get(place))).collect()
         }
     };
-    for (label, old, new) in pairs {
-        path.push(label);
+    for (item, old, new) in pairs {
+        path.push(item);
         compare(path, old, new, changes);
         path.pop();
     }
 }
 
-fn label(name: &Value) -> String {
-    format!("[{}]", name.as_str().unwrap_or_default())
+fn named(name: &Value) -> Step {
+    Step::Item(name.as_str().unwrap_or_default().to_owned())
 }
 
 /// Whether each item has a name of its own.
@@ -130,10 +123,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::output::paint::Color;
 
     fn told(old: &Value, new: &Value) -> Vec<String> {
-        changes(old, new).iter().map(|change| change.told(Paint::new(Color::Never))).collect()
+        let shown = |value: &Option<Value>| value.as_ref().map_or("none".to_owned(), ToString::to_string);
+        let told = |change: &Change| format!("{}: {} → {}", Path(&change.path), shown(&change.old), shown(&change.new));
+        changes(old, new).iter().map(told).collect()
     }
 
     #[test]
@@ -144,9 +138,9 @@ mod tests {
         assert_eq!(
             told(&old, &new),
             [
-                r#"~ metadata.labels.app\.io/name: "web" → "api""#,
-                r#"- metadata.labels.tier: "db""#,
-                "+ spec.paused: true"
+                r#"metadata.labels.app\.io/name: "web" → "api""#,
+                r#"metadata.labels.tier: "db" → none"#,
+                "spec.paused: none → true"
             ]
         );
         assert!(told(&new, &new).is_empty());
@@ -160,11 +154,11 @@ mod tests {
         assert_eq!(
             told(&old, &new),
             [
-                r#"- c[a].image: "1""#,
-                r#"- c[a].name: "a""#,
-                r#"~ c[b].image: "1" → "2""#,
-                r#"+ c[d].image: "1""#,
-                r#"+ c[d].name: "d""#,
+                r#"c[a].image: "1" → none"#,
+                r#"c[a].name: "a" → none"#,
+                r#"c[b].image: "1" → "2""#,
+                r#"c[d].image: none → "1""#,
+                r#"c[d].name: none → "d""#,
             ]
         );
     }
@@ -173,7 +167,7 @@ mod tests {
     fn other_items_are_compared_by_their_places() {
         assert_eq!(
             told(&json!({"args": ["x", "y"]}), &json!({"args": ["x", "z", {}]})),
-            [r#"~ args[1]: "y" → "z""#, "+ args[2]: {}"]
+            [r#"args[1]: "y" → "z""#, "args[2]: none → {}"]
         );
     }
 
@@ -181,10 +175,10 @@ mod tests {
     fn values_of_another_type_and_empty_ones_are_changes() {
         assert_eq!(
             told(&json!({"a": {}, "b": [1], "c": null}), &json!({"a": {"x": 1}, "b": {"y": 2}})),
-            ["+ a.x: 1", r#"~ b: [1] → {"y":2}"#, "- c: null"]
+            ["a.x: none → 1", r#"b: [1] → {"y":2}"#, "c: null → none"]
         );
-        assert_eq!(told(&json!({"a": {"x": 1}}), &json!({"a": {}})), ["- a.x: 1"]);
-        assert_eq!(told(&json!({}), &json!({"a": {}})), ["+ a: {}"]);
+        assert_eq!(told(&json!({"a": {"x": 1}}), &json!({"a": {}})), ["a.x: 1 → none"]);
+        assert_eq!(told(&json!({}), &json!({"a": {}})), ["a: none → {}"]);
     }
 
     #[test]

@@ -3,35 +3,45 @@
 use serde_json::Value;
 
 use super::diff::Change;
-
-/// The members of a secret that nobody is to see.
-const HIDDEN: [&str; 2] = ["data", "stringData"];
+use super::diff::Step;
 
 /// Where `kubectl apply` keeps a copy of everything.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Whether nobody is to see what is there.
+fn is_hidden(path: &[&str]) -> bool {
+    match path {
+        ["data" | "stringData", ..] | ["metadata", "annotations", LAST_APPLIED, ..] => true,
+        [..] => false,
+    }
+}
+
 /// Hides the values, and keeps their names and sizes.
 pub fn hide(secret: &mut Value) {
-    for member in HIDDEN {
-        secret.get_mut(member).into_iter().for_each(hide_all);
-    }
-    secret
-        .pointer_mut("/metadata/annotations")
-        .and_then(|all| all.get_mut(LAST_APPLIED))
-        .into_iter()
-        .for_each(hide_all);
+    hide_below(&mut Vec::new(), secret);
 }
 
 /// The same of a change: that something changed can be seen, but not what.
 pub fn hide_change(change: &mut Change) {
-    let path: Vec<_> = change.path.iter().map(String::as_str).collect();
-    let is_hidden = match path[..] {
-        [member, ..] if HIDDEN.contains(&member) => true,
-        ["metadata", "annotations", LAST_APPLIED, ..] => true,
-        _ => false,
+    let member = |step: &Step| match step {
+        Step::Member(name) | Step::Item(name) => name.clone(),
     };
-    if is_hidden {
-        change.old.iter_mut().chain(&mut change.new).for_each(hide_all);
+    let path: Vec<_> = change.path.iter().map(member).collect();
+    for side in change.old.iter_mut().chain(&mut change.new) {
+        hide_below(&mut path.iter().map(String::as_str).collect(), side);
+    }
+}
+
+/// Hides what is to be hidden of a value at this place.
+fn hide_below<'a>(path: &mut Vec<&'a str>, value: &'a mut Value) {
+    if is_hidden(path) {
+        return hide_all(value);
+    }
+    let Value::Object(members) = value else { return };
+    for (name, member) in members {
+        path.push(name);
+        hide_below(path, member);
+        path.pop();
     }
 }
 
@@ -78,5 +88,18 @@ mod tests {
 
         assert_eq!(changes.len(), 3, "{changes:?}");
         assert!(!format!("{changes:?}").contains("b25l") && !format!("{changes:?}").contains("dHdv"), "{changes:?}");
+    }
+
+    #[test]
+    fn what_comes_as_a_whole_is_hidden_too() {
+        for (old, new) in [
+            (json!({}), secret("b25l")),
+            (secret("b25l"), json!({"data": null, "metadata": null})),
+            (json!({"metadata": {"annotations": null}, "data": 5}), secret("b25l")),
+        ] {
+            let mut changes = changes(&old, &new);
+            changes.iter_mut().for_each(hide_change);
+            assert!(!changes.is_empty() && !format!("{changes:?}").contains("b25l"), "{changes:?}");
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! How results are written: formats, tables, colours, and stdout itself.
+//! How results are written: tables, colours, YAML, and the two ways out.
 //!
 //! - **In:** what is to be said.
-//! - **Out:** text on stdout; progress and trouble on stderr.
-//! - **Knows nothing of:** where objects come from.
+//! - **Out:** results on stdout, everything else on stderr.
+//! - **Knows nothing of:** objects, clusters, informers.
 
 pub mod paint;
-pub mod progress;
+pub mod stderr;
 pub mod stdout;
 pub mod table;
 
@@ -14,14 +14,18 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 pub use self::paint::Paint;
-pub use self::progress::Progress;
+pub use self::stderr::say;
 pub use self::stdout::Stdout;
 pub use self::table::Table;
 
+/// It cannot be written as YAML.
+#[derive(Debug, thiserror::Error)]
+#[error("it cannot be written as YAML; -o json can")]
+pub struct YamlError(#[source] serde_saphyr::ser::Error);
+
 /// As YAML, without anything around it.
-pub fn yaml(value: &impl Serialize) -> String {
-    // What was read from JSON can be written as YAML.
-    serde_saphyr::to_string(value).unwrap_or_else(|error| format!("# cannot be written as YAML: {error}\n"))
+pub fn yaml(value: &impl Serialize) -> Result<String, YamlError> {
+    serde_saphyr::to_string(value).map_err(YamlError)
 }
 
 /// Text of others in one line, without what a terminal would obey.

@@ -1,10 +1,10 @@
-//! Stdout, written to without keeping anybody else waiting; whoever reads it may go.
+//! Results, written without keeping anybody else waiting; whoever reads them may go.
 
 use std::io;
 
 use tokio::io::AsyncWriteExt;
 
-/// Stdout.
+/// Where results go.
 pub struct Stdout {
     out: tokio::io::Stdout,
 }
@@ -12,7 +12,7 @@ pub struct Stdout {
 /// Whether somebody still reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Reader {
+pub enum Audience {
     Reads,
     Gone,
 }
@@ -23,14 +23,14 @@ impl Stdout {
     }
 
     /// Writes all of it. A reader who has gone has had enough, which is no failure.
-    pub async fn write(&mut self, text: &[u8]) -> io::Result<Reader> {
+    pub async fn write(&mut self, text: &[u8]) -> io::Result<Audience> {
         let written = async {
             self.out.write_all(text).await?;
             self.out.flush().await
         };
         match written.await {
-            Ok(()) => Ok(Reader::Reads),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Ok(()) => Ok(Audience::Reads),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Audience::Gone),
             Err(error) => Err(error),
         }
     }

@@ -1,5 +1,6 @@
 //! What is written of an event, in each format.
 
+use std::fmt::Arguments;
 use std::fmt::Write;
 
 use informant::Cached;
@@ -7,16 +8,21 @@ use informant::Deleted;
 use informant::Event;
 use informant::Origin;
 use informant::ResourceVersion;
+use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Format;
 use crate::objects::Form;
 use crate::objects::Reader;
-use crate::objects::columns;
-use crate::objects::columns::Column;
+use crate::objects::columns::Columns;
+use crate::objects::diff::Change;
+use crate::objects::diff::Path;
 use crate::output;
 use crate::output::Paint;
 use crate::output::Table;
+use crate::output::YamlError;
+use crate::output::harmless;
 use crate::output::paint::Color;
 use crate::output::table::Painting;
 use crate::selection::Selected;
@@ -29,10 +35,10 @@ pub struct Printer {
     paint: Paint,
     /// `pod`, `deployment.apps`.
     singular: String,
-    columns: Vec<Column>,
-    has_namespaces: bool,
-    table: Table,
+    columns: Columns,
+    /// What was written, but for rows.
     text: String,
+    rows: Table,
 }
 
 /// An event as a line of JSON has it, but for the object.
@@ -47,53 +53,49 @@ struct Line<'a> {
 }
 
 impl Printer {
-    pub fn new(selected: &Selected, is_of_metadata: bool, format: Format, no_object: bool, color: Color) -> Self {
-        let columns = columns::of(&selected.kind, is_of_metadata);
-        let has_namespaces = selected.spans_namespaces();
-        let namespace = has_namespaces.then_some("NAMESPACE");
-        let headers = ["EVENT"].into_iter().chain(namespace).chain(["NAME"]);
+    pub fn new<O: Form>(selected: &Selected, format: Format, color: Color, no_object: bool) -> Self {
+        let columns = Columns::new(&selected.kind, O::IS_OF_METADATA, selected.spans_namespaces());
         Self {
             format,
             has_objects: !no_object,
             reader: selected.reader,
             paint: Paint::new(color),
             singular: selected.kind.singular_with_group(),
-            table: Table::new(headers.chain(columns.iter().map(|column| column.header))),
+            rows: Table::new(["EVENT".to_owned()].into_iter().chain(columns.headers())),
             columns,
-            has_namespaces,
             text: String::new(),
         }
     }
 
     /// How much waits to be taken; of a table, roughly.
     pub fn len(&self) -> usize {
-        self.text.len() + self.table.len()
+        self.text.len() + self.rows.len()
     }
 
     /// What was written since the last time.
-    pub fn take(&mut self) -> Vec<u8> {
-        let mut text = std::mem::take(&mut self.text);
-        if self.format == Format::Table {
-            text.push_str(&self.table.take(self.paint));
+    pub fn take(&mut self) -> String {
+        match self.format {
+            Format::Table => self.rows.take(self.paint),
+            Format::Json | Format::Yaml | Format::Name | Format::Diff => std::mem::take(&mut self.text),
         }
-        text.into_bytes()
     }
 
     /// All that was there has been told.
     pub fn synced(&mut self, version: Option<&ResourceVersion>) {
+        let version = version.map(ResourceVersion::as_str);
         match self.format {
             Format::Json => {
-                let resource_version = version.map(ResourceVersion::as_str);
-                let line = Line { r#type: "SYNCED", key: None, resource_version, initial: false, missed: false };
+                let (initial, missed) = (false, false);
+                let line = Line { r#type: "SYNCED", key: None, resource_version: version, initial, missed };
                 self.json(&line, self.has_objects.then_some("null"));
             }
-            Format::Yaml => self.line(format_args!("# SYNCED {}", version.map_or("", ResourceVersion::as_str))),
+            Format::Yaml => self.line(format_args!("# SYNCED {}", version.unwrap_or_default())),
             Format::Table | Format::Name | Format::Diff => {}
         }
     }
 
-    pub fn event<O: Form>(&mut self, event: &Event<O>) {
-        let Some(object) = event.object() else { return };
+    pub fn event<O: Form>(&mut self, event: &Event<O>) -> Result<(), YamlError> {
+        let Some(object) = event.object() else { return Ok(()) };
         match self.format {
             Format::Table => self.row(event, object),
             Format::Json => {
@@ -104,44 +106,59 @@ impl Printer {
                 self.json(&line, json.as_deref());
             }
             Format::Yaml => {
-                let value = self.reader.value(object);
+                let yaml = output::yaml(&self.reader.value(object))?;
                 self.line(format_args!("---\n# {} {}{}", name(event), headline(object), remark(event)));
-                self.text.push_str(&output::yaml(&value));
+                self.text.push_str(&yaml);
             }
-            Format::Name => self.line(format_args!("{}/{}", self.singular.clone(), object.key().name())),
+            Format::Name => {
+                let name = format!("{}/{}", self.singular, harmless(object.key().name()));
+                self.line(format_args!("{name}"));
+            }
             Format::Diff => self.diff(event, object),
         }
+        Ok(())
     }
 
     fn row<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) {
         let value = self.reader.value(object);
-        let key = object.key();
-        let namespace = self.has_namespaces.then(|| key.namespace().unwrap_or_default().to_owned());
         let first = format!("{}{}", name(event), if is_missed(event) { " (missed)" } else { "" });
-        let cells = [first].into_iter().chain(namespace).chain([key.name().to_owned()]);
-        let cells = cells.chain(self.columns.iter().map(|column| column.cell(&value)));
-        self.table.add(cells, Some(painting(event)));
+        let cells = self.columns.cells(object.key(), &value, Timestamp::now());
+        self.rows.add([first].into_iter().chain(cells), Some(painting(event)));
     }
 
     fn diff<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) {
-        let paint = self.paint;
-        let what = painting(event)(paint, name(event));
+        let what = painting(event)(self.paint, name(event));
         let Event::Updated { old, new } = event else {
             return self.line(format_args!("{what} {}{}", headline(object), remark(event)));
         };
         let changes = self.reader.changes(old, new);
         let nothing = if changes.is_empty() { " (nothing but its version)" } else { "" };
-        self.line(format_args!("{what} {} {} → {}{nothing}", new.key(), old.version(), new.version()));
+        let key = new.key().to_string();
+        self.line(format_args!("{what} {} {} → {}{nothing}", harmless(&key), old.version(), new.version()));
         for change in &changes {
-            self.line(format_args!("  {}", change.told(paint)));
+            let told = self.told(change);
+            self.line(format_args!("  {told}"));
         }
     }
 
+    /// A change in a line: old values in red, new ones in green.
+    fn told(&self, change: &Change) -> String {
+        let paint = self.paint;
+        let path = paint.bold(&harmless(&Path(&change.path).to_string()));
+        let shown = |value: &Value, color: Painting| color(paint, &harmless(&value.to_string()));
+        match (&change.old, &change.new) {
+            (Some(old), Some(new)) => format!("~ {path}: {} → {}", shown(old, Paint::red), shown(new, Paint::green)),
+            (Some(old), None) => format!("{} {path}: {}", paint.red("-"), shown(old, Paint::red)),
+            (None, Some(new)) => format!("{} {path}: {}", paint.green("+"), shown(new, Paint::green)),
+            (None, None) => path,
+        }
+    }
+
+    /// The object is JSON already, so it is not read again: it stands where the last brace was.
     fn json(&mut self, line: &Line<'_>, object: Option<&str>) {
         // Texts and truth values can be written.
         let line = serde_json::to_string(line).unwrap_or_default();
         match object {
-            // The object is JSON already; it stands where the last brace was.
             Some(object) => {
                 let without_brace = line.strip_suffix('}').unwrap_or(&line);
                 self.line(format_args!("{without_brace},\"object\":{object}}}"));
@@ -150,7 +167,7 @@ impl Printer {
         }
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    fn line(&mut self, line: Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{line}");
     }
@@ -184,7 +201,7 @@ fn is_missed<O>(event: &Event<O>) -> bool {
 }
 
 fn headline<O>(object: &Cached<O>) -> String {
-    format!("{} {}", object.key(), object.version())
+    harmless(&format!("{} {}", object.key(), object.version())).into_owned()
 }
 
 fn remark<O>(event: &Event<O>) -> &'static str {

@@ -63,12 +63,12 @@ async fn what_is_not_there_is_said() {
 
     let missing = run(&["get", "cm", "plums", "-n", "shop", "--server", &server.url]);
     assert_eq!(missing.status.code(), Some(1));
-    assert_eq!(text(&missing.stderr), "informant: configmaps \"plums\" not found in namespace \"shop\"\n");
+    assert_eq!(text(&missing.stderr), "informant: configmaps \"plums\" in namespace \"shop\" not found\n");
     assert!(missing.stdout.is_empty());
 
     let none = run(&["get", "pods", "--server", &server.url]);
     assert!(none.status.success() && none.stdout.is_empty());
-    assert_eq!(text(&none.stderr), "informant: there are none\n");
+    assert_eq!(text(&none.stderr), "informant: no pods in namespace \"default\"\n");
 }
 
 #[tokio::test]

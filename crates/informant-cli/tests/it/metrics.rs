@@ -22,7 +22,7 @@ fn page(address: &str, request: &str) -> (u16, String) {
 /// Where it says that they are.
 fn address(running: &Running) -> String {
     let said = running.complaint();
-    let url = said.strip_prefix("informant: figures at http://").and_then(|url| url.strip_suffix("/metrics"));
+    let url = said.strip_prefix("informant: metrics at http://").and_then(|url| url.strip_suffix("/metrics"));
     url.unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 

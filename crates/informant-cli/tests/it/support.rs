@@ -11,7 +11,9 @@ use std::process::Output;
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Secret;
@@ -25,10 +27,13 @@ use serde_json::json;
 /// So long is waited for what must come; nothing is measured by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a machine may have set, and no test relies on.
+pub const ELSEWHERE: [&str; 5] = ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
+
 /// The command, on a machine that knows no cluster.
 pub fn informant() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
-    for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"] {
+    for name in ELSEWHERE {
         command.env_remove(name);
     }
     command.env("HOME", nowhere());
@@ -102,7 +107,12 @@ impl Running {
 
     /// What follows on stdout, up to its end.
     pub fn rest(&self) -> Vec<String> {
-        std::iter::from_fn(|| self.stdout.recv_timeout(PATIENCE).ok()).collect()
+        let next = || match self.stdout.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it has not ended"),
+        };
+        std::iter::from_fn(next).collect()
     }
 
     #[cfg(unix)]
@@ -111,8 +121,16 @@ impl Running {
         assert!(Command::new("kill").args([format!("-{signal}"), id]).status().unwrap().success());
     }
 
+    /// Waits for its end.
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it has not ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// At once, as if the machine had failed.

@@ -8,6 +8,7 @@ use pty_process::Size;
 use pty_process::blocking::Command;
 use serde_json::json;
 
+use crate::support::ELSEWHERE;
 use crate::support::Server;
 use crate::support::nowhere;
 
@@ -27,7 +28,7 @@ fn seen(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
     terminal.resize(Size::new(24, 80)).unwrap();
     let mut command =
         Command::new(env!("CARGO_BIN_EXE_informant")).args(arguments).env("HOME", nowhere()).env("TERM", "xterm");
-    for name in ["KUBECONFIG", "NO_COLOR", "CLICOLOR"] {
+    for name in ELSEWHERE {
         command = command.env_remove(name);
     }
     let mut child = command.envs(environment.iter().copied()).spawn(inside).unwrap();

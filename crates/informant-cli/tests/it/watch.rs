@@ -1,6 +1,9 @@
 //! `informant watch`, against `informant apiserver` that a client changes.
 
-use std::time::Duration;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::process::Command;
+use std::process::Stdio;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Patch;
@@ -10,6 +13,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::support::Server;
+use crate::support::informant;
 
 /// Type, key and the two marks of an event.
 fn told(event: &Value) -> (&str, Option<&str>, bool, bool) {
@@ -227,10 +231,8 @@ async fn what_is_in_secrets_is_shown_only_on_demand() {
     let hidden = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json"]);
     assert!(hidden.contains("(hidden, 12 characters)"), "{hidden}");
 
-    let watching = server.watch(&["secrets", "-n", "shop", "-o", "diff", "--no-initial", "--exit-after", "1"]);
-    let mut running = watching;
-    // Its watch is there when it says so; of a diff there is no word before the first change.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut running = server.watch(&["secrets", "-n", "shop", "-o", "diff", "--exit-after", "2"]);
+    assert!(running.line().starts_with("ADDED shop/db"));
     server.secrets().replace("db", &PostParams::default(), &secret("c2VjcmV0MTI=")).await.unwrap();
     let changed = running.rest().join("\n");
     assert!(running.wait().success());
@@ -260,7 +262,7 @@ async fn whoever_stops_reading_is_no_failure() {
     let server = Server::start(&["--load", "pods=50,rate=100"]);
     let shell = format!("{} watch pods -A -o json --server {} | head -3", env!("CARGO_BIN_EXE_informant"), server.url);
 
-    let output = std::process::Command::new("bash").args(["-o", "pipefail", "-c", &shell]).output().unwrap();
+    let output = Command::new("bash").args(["-o", "pipefail", "-c", &shell]).output().unwrap();
 
     assert!(output.status.success(), "{output:?}");
     assert_eq!((output.stdout.iter().filter(|byte| **byte == b'\n').count(), output.stderr.len()), (3, 0));
@@ -270,19 +272,18 @@ async fn whoever_stops_reading_is_no_failure() {
 #[cfg(unix)]
 #[tokio::test]
 async fn an_interrupt_ends_it_also_if_nobody_reads() {
-    let server = Server::start(&["--load", "pods=500"]);
-    let mut child = crate::support::informant()
-        .args(["watch", "pods", "-A", "-o", "json", "--server", &server.url, "--metrics", "0"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It has 3 MB to write, and a pipe takes 64 kB.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(child.try_wait().unwrap().is_none());
+    // A megabyte and more, and a pipe takes 64 kB.
+    let server = Server::start(&["--load", "pods=300"]);
+    for (arguments, code) in [(["watch", "pods", "-A", "-o", "json"], 0), (["get", "pods", "-A", "-o", "json"], 130)] {
+        let mut command = informant();
+        command.args(arguments).args(["--server", &server.url, "-vv"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut complaints = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(complaints.any(|line| line.unwrap().contains("synced")));
 
-    let id = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 
-    assert!(child.wait().unwrap().success());
+        assert!(complaints.all(|line| line.is_ok()), "until it ends");
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments:?}");
+    }
 }

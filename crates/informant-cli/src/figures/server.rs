@@ -1,8 +1,6 @@
 //! The HTTP server: three pages.
 
 use std::convert::Infallible;
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -27,7 +25,7 @@ use super::Answers;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers until it is dropped; the connections end with it.
-pub(super) async fn serve(listener: TcpListener, answers: Answers) -> io::Result<()> {
+pub(super) async fn serve(listener: TcpListener, answers: Answers) -> Infallible {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -57,14 +55,16 @@ fn answer(request: &Request<Incoming>, answers: &Answers) -> Response<Full<Bytes
     }
     match request.uri().path() {
         "/metrics" => {
-            let refresh = Arc::clone(&answers.refresh.lock());
-            refresh();
-            page(StatusCode::OK, answers.figures.render())
+            if let Some(subject) = answers.subject.get() {
+                (subject.refresh)();
+            }
+            page(StatusCode::OK, answers.recorded.render())
         }
         "/healthz" => page(StatusCode::OK, "ok\n".to_owned()),
         "/readyz" => {
-            let trouble = Arc::clone(&answers.trouble.lock());
-            match trouble() {
+            let trouble =
+                answers.subject.get().map_or_else(|| Some("it starts".to_owned()), |subject| (subject.trouble)());
+            match trouble {
                 None => page(StatusCode::OK, "ok\n".to_owned()),
                 Some(trouble) => page(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
             }

@@ -16,18 +16,23 @@ use kube::config::KubeConfigOptions;
 use kube::config::Kubeconfig;
 use kube::config::KubeconfigError;
 
+const HEADING: &str = "Cluster";
+
 /// How to reach a cluster.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Cluster")]
 pub struct ClusterOptions {
-    /// The kubeconfig [default: $KUBECONFIG, or ~/.kube/config, or what a pod finds around it]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Kubeconfig [default: $KUBECONFIG, or ~/.kube/config, or what a pod finds around it]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = HEADING)]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: the current one]
-    #[arg(long)]
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, help_heading = HEADING)]
     context: Option<String>,
-    /// An API server without credentials, such as `informant apiserver` or `kubectl proxy`; no kubeconfig is read
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["kubeconfig", "context"], value_parser = url)]
+    /// API server that wants no credentials, such as `informant apiserver` or `kubectl proxy`: no kubeconfig is read, and none
+    /// are sent
+    #[arg(
+        long, value_name = "URL", value_hint = ValueHint::Url, value_parser = url, help_heading = HEADING,
+        conflicts_with_all = ["kubeconfig", "context"]
+    )]
     server: Option<Uri>,
 }
 
@@ -121,10 +126,12 @@ impl ClusterOptions {
                 Err(ClusterError::UnknownContext { wanted, known })
             }
             // A kubeconfig that names nothing, as an empty file, is none.
-            Err(KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_)) => match known.is_empty() {
-                true if self.is_for_any_cluster() => Config::incluster().map_err(|_| ClusterError::None),
-                true | false => Err(ClusterError::NoContext { known }),
-            },
+            Err(KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_)) => {
+                if known.is_empty() && self.is_for_any_cluster() {
+                    return Config::incluster().map_err(|_| ClusterError::None);
+                }
+                Err(ClusterError::NoContext { known })
+            }
             outcome => Ok(outcome?),
         }
     }

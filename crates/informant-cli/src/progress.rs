@@ -1,0 +1,205 @@
+//! How informers come along, told on stderr: in a terminal as a line that is redrawn until there are results, elsewhere a line now
+//! and then; and afterwards what goes wrong, and that it is over.
+//!
+//! [`Story`] has the rules of what is told when; the task around it looks, and writes.
+
+use std::io;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use informant::SharedInformerFactory;
+use informant::informer::InformerStatus;
+use informant::informer::Problem;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio::time::MissedTickBehavior;
+use tokio::time::interval;
+
+use crate::output::harmless;
+use crate::output::say;
+
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often it is told where nothing can be redrawn.
+const TELL: Duration = Duration::from_secs(5);
+
+/// As wide as every terminal is.
+const WIDTH: usize = 79;
+
+/// A task that tells how a factory's informers come along; it ends with this.
+pub struct Progress {
+    task: JoinHandle<()>,
+    line: Arc<Line>,
+}
+
+impl Progress {
+    pub fn of(factory: SharedInformerFactory) -> Self {
+        let line = Arc::new(Line::default());
+        Self { task: tokio::spawn(follow(factory, Arc::clone(&line))), line }
+    }
+
+    /// Makes room: results come now.
+    pub fn make_room(&self) {
+        self.line.end();
+    }
+
+    /// No more of it.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        // It was asked to end, so its end is no news.
+        let _ = (&mut self.task).await;
+        self.line.end();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn follow(factory: SharedInformerFactory, line: Arc<Line>) {
+    let mut story = Story { redraws: io::stderr().is_terminal(), ..Story::default() };
+    let begun = Instant::now();
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // At once there is nothing to tell yet.
+    looks.tick().await;
+    loop {
+        looks.tick().await;
+        let problems: Vec<_> = factory.status().iter().filter_map(InformerStatus::problem).collect();
+        match story.look(&problems, factory.is_synced(), begun.elapsed()) {
+            Telling::Nothing => {}
+            Telling::Redraw(text) => line.redraw(&text),
+            Telling::End => line.end(),
+            Telling::Line(text) => say(&text),
+        }
+    }
+}
+
+/// What was told so far.
+#[derive(Debug, Default)]
+struct Story {
+    /// Whether a line can be drawn over.
+    redraws: bool,
+    was_synced: bool,
+    was_in_trouble: bool,
+    told: Duration,
+}
+
+/// What is told now.
+#[derive(Debug, PartialEq, Eq)]
+enum Telling {
+    Nothing,
+    /// Over the line before.
+    Redraw(String),
+    /// The line that was redrawn goes.
+    End,
+    Line(String),
+}
+
+impl Story {
+    fn look(&mut self, problems: &[Problem], is_synced: bool, passed: Duration) -> Telling {
+        if self.was_synced {
+            return self.look_later(problems);
+        }
+        self.was_synced = is_synced;
+        let all = || problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        match (is_synced, self.redraws) {
+            (true, _) => Telling::End,
+            (false, true) => Telling::Redraw(all()),
+            (false, false) if passed - self.told >= TELL => {
+                self.told = passed;
+                Telling::Line(all())
+            }
+            (false, false) => Telling::Nothing,
+        }
+    }
+
+    /// Once it was synced: what has gone wrong since, and that it is over.
+    fn look_later(&mut self, problems: &[Problem]) -> Telling {
+        let before = std::mem::replace(&mut self.was_in_trouble, !problems.is_empty());
+        match (problems.first(), before) {
+            (Some(problem), false) => Telling::Line(format!("{problem}; it goes on trying")),
+            (None, true) => Telling::Line("it is up to date again".to_owned()),
+            (Some(_), true) | (None, false) => Telling::Nothing,
+        }
+    }
+}
+
+/// The line in a terminal that is redrawn, until there are results.
+#[derive(Default)]
+struct Line {
+    has_ended: AtomicBool,
+}
+
+impl Line {
+    /// One line, over the one before.
+    fn redraw(&self, text: &str) {
+        let shown: String = harmless(text).chars().take(WIDTH).collect();
+        let mut stderr = io::stderr().lock();
+        // Looked at under the lock, so that nothing is drawn after the end.
+        if !self.has_ended.load(Ordering::Relaxed) {
+            // There is nobody to tell that it failed.
+            let _ = write!(stderr, "\r\x1b[K{shown}").and_then(|()| stderr.flush());
+        }
+    }
+
+    /// The terminal is left clean.
+    fn end(&self) {
+        let mut stderr = io::stderr().lock();
+        if !self.has_ended.swap(true, Ordering::Relaxed) && stderr.is_terminal() {
+            // There is nobody to tell that it failed.
+            let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn syncing(objects: usize) -> [Problem; 1] {
+        [Problem::Syncing { informer: "pods".into(), objects }]
+    }
+
+    fn gone() -> [Problem; 1] {
+        [Problem::Gone { informer: "pods".into() }]
+    }
+
+    #[test]
+    fn a_terminal_sees_each_look_until_it_is_synced() {
+        let mut story = Story { redraws: true, ..Story::default() };
+
+        let told = story.look(&syncing(7), false, LOOK);
+        assert_eq!(told, Telling::Redraw("informer pods is syncing: 7 objects so far".into()));
+        assert_eq!(story.look(&[], true, LOOK), Telling::End);
+        assert_eq!(story.look(&[], true, LOOK), Telling::Nothing);
+    }
+
+    #[test]
+    fn others_get_a_line_now_and_then() {
+        let mut story = Story::default();
+
+        assert_eq!(story.look(&syncing(7), false, Duration::from_secs(4)), Telling::Nothing);
+        assert!(matches!(story.look(&syncing(7), false, Duration::from_secs(5)), Telling::Line(_)));
+        assert_eq!(story.look(&syncing(8), false, Duration::from_secs(9)), Telling::Nothing);
+        assert!(matches!(story.look(&syncing(8), false, Duration::from_secs(10)), Telling::Line(_)));
+    }
+
+    #[test]
+    fn trouble_is_told_once_and_so_is_its_end() {
+        let mut story = Story { was_synced: true, ..Story::default() };
+
+        let Telling::Line(told) = story.look(&gone(), true, LOOK) else { panic!("it is told") };
+        assert!(told.ends_with("; it goes on trying"), "{told}");
+        assert_eq!(story.look(&gone(), true, LOOK), Telling::Nothing);
+        assert_eq!(story.look(&[], true, LOOK), Telling::Line("it is up to date again".into()));
+        assert_eq!(story.look(&[], true, LOOK), Telling::Nothing);
+    }
+}
