@@ -21,6 +21,7 @@ use crate::Fault;
 use crate::Requested;
 use crate::error::ApiError;
 use crate::faults::plan::Plan;
+use crate::http::request::ApiRequest;
 use crate::log::Log;
 use crate::storage::CollectionId;
 use crate::watch::Watch;
@@ -61,6 +62,12 @@ pub(crate) struct Desk {
 }
 
 impl Shared {
+    /// Whether the request is for a kind that there is.
+    pub(crate) fn serves(&self, request: &ApiRequest) -> bool {
+        let registry = &self.world.read().registry;
+        request.place().is_some_and(|place| registry.at(&place.group, &place.version, &place.plural).is_some())
+    }
+
     pub(crate) fn new(world: World, settings: Settings, seed: u64, log: usize) -> Self {
         Self {
             changed: watch::Sender::new(world.storage.version()),

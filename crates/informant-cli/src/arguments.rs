@@ -10,6 +10,13 @@ use std::time::Duration;
 #[error("{0}")]
 pub struct AskedWrongly(pub String);
 
+impl AskedWrongly {
+    /// A kind that the embedded server does not have, said in an option.
+    pub fn unknown_kind(option: &str, kind: &str) -> Self {
+        Self(format!("{option}: there is no kind {kind:?}; write it as in pods or deployments.apps"))
+    }
+}
+
 /// A time as people write it: `10s`, `2m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text).map_err(|error| error.to_string())? {
@@ -36,6 +43,17 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     named.or_else(|| text.parse().ok()).ok_or_else(|| "write a port, or an address as in 127.0.0.1:9090".to_owned())
 }
 
+/// Where to listen, if that is of this machine alone.
+pub fn loopback_address(text: &str) -> Result<SocketAddr, String> {
+    match address(text)? {
+        address if address.ip().is_loopback() => Ok(address),
+        _ => {
+            Err("everybody may do everything there, so it is for loopback addresses alone, as 127.0.0.1 or [::1]"
+                .into())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +68,12 @@ mod tests {
         for text in ["", "here", "70000", "127.0.0.1", "example.com:80"] {
             assert!(address(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_without_access_control_is_for_this_machine() {
+        assert!(loopback_address("[::1]:80").is_ok() && loopback_address("80").is_ok());
+        assert!(loopback_address("0.0.0.0:80").is_err() && loopback_address("192.0.2.1:80").is_err());
     }
 
     #[test]

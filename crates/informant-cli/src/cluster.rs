@@ -10,8 +10,10 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueHint;
 use hyper::Uri;
+use hyper::http::uri::Authority;
 use kube::Client;
 use kube::Config;
+use kube::client::AuthError;
 use kube::config::KubeConfigOptions;
 use kube::config::Kubeconfig;
 use kube::config::KubeconfigError;
@@ -61,6 +63,8 @@ pub enum ClusterError {
     Unreadable { file: PathBuf, source: io::Error },
     #[error("the kubeconfig cannot be used: {0}")]
     Unusable(String),
+    #[error("there are no credentials{}: {why}", .plugin.as_ref().map(|plugin| format!(" from plugin {plugin:?}")).unwrap_or_default())]
+    Credentials { plugin: Option<String>, why: String },
     #[error("no client can be made for {url}")]
     Client { url: String, source: Box<kube::Error> },
 }
@@ -75,6 +79,16 @@ impl From<KubeconfigError> for ClusterError {
     }
 }
 
+/// What a plugin was called with, and what it gave, may be secret; what it complains of is for people.
+fn told(error: &AuthError) -> String {
+    if let AuthError::AuthExecRun { out, .. } = error {
+        let complaint = String::from_utf8_lossy(&out.stderr);
+        let first = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+        return format!("it failed with {}: {first}", out.status);
+    }
+    error.to_string()
+}
+
 fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
@@ -83,9 +97,16 @@ fn listed(names: &[String]) -> String {
 fn url(text: &str) -> Result<Uri, String> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url: Uri = whole.parse().map_err(|error| format!("{error}; write it as http://127.0.0.1:8080"))?;
-    match (url.scheme_str(), url.host()) {
-        (Some("http" | "https"), Some(_)) => Ok(url),
-        (_, _) => Err("write it as http://127.0.0.1:8080".to_owned()),
+    let authority = url.authority().map(Authority::as_str).unwrap_or_default();
+    if authority.contains('@') {
+        return Err("credentials in a URL are not sent; leave them out".to_owned());
+    }
+    // A port that is none is left out by the parser.
+    let has_bad_port =
+        authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']')) && url.port_u16().is_none();
+    match (url.scheme_str(), url.host(), url.query()) {
+        (Some("http" | "https"), Some(_), None) if !has_bad_port => Ok(url),
+        (_, _, _) => Err("write it as http://127.0.0.1:8080".to_owned()),
     }
 }
 
@@ -97,27 +118,28 @@ impl ClusterOptions {
         config.default_retry = false;
         let (url, namespace) =
             (config.cluster_url.to_string().trim_end_matches('/').to_owned(), config.default_namespace.clone());
-        let client = Client::try_from(config);
-        let client = client.map_err(|error| ClusterError::Client { url: url.clone(), source: Box::new(error) })?;
-        Ok(Cluster { client, namespace, url })
+        let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
+        match Client::try_from(config) {
+            Ok(client) => Ok(Cluster { client, namespace, url }),
+            Err(kube::Error::Auth(error)) => Err(ClusterError::Credentials { plugin, why: told(&error) }),
+            Err(error) => Err(ClusterError::Client { url, source: Box::new(error) }),
+        }
     }
 
     async fn config(&self) -> Result<Config, ClusterError> {
         if let Some(server) = &self.server {
             return Ok(Config::new(server.clone()));
         }
-        let kubeconfig = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let kubeconfig = match kubeconfig {
-            Ok(kubeconfig) => kubeconfig,
-            Err(error) if self.is_for_any_cluster() && is_missing(&error) => {
-                let is_named = std::env::var_os("KUBECONFIG").is_some();
-                let none = |_| if is_named { error.into() } else { ClusterError::None };
-                return Config::incluster().map_err(none);
-            }
-            Err(error) => return Err(error.into()),
+        let kubeconfig = match (&self.kubeconfig, files_of_environment()) {
+            (Some(file), _) => Kubeconfig::read_from(file)?,
+            (None, Some(files)) => merged(&files)?,
+            (None, None) => match Kubeconfig::read() {
+                Ok(kubeconfig) => kubeconfig,
+                Err(error) if self.is_for_any_cluster() && is_missing(&error) => {
+                    return Config::incluster().map_err(|_| ClusterError::None);
+                }
+                Err(error) => return Err(error.into()),
+            },
         };
         let known: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
@@ -140,6 +162,28 @@ impl ClusterOptions {
     fn is_for_any_cluster(&self) -> bool {
         self.kubeconfig.is_none() && self.context.is_none()
     }
+}
+
+/// The files that `KUBECONFIG` names, if it names any.
+fn files_of_environment() -> Option<Vec<PathBuf>> {
+    let files = std::env::var_os("KUBECONFIG").map(|files| std::env::split_paths(&files).collect::<Vec<_>>());
+    files
+        .map(|files| files.into_iter().filter(|file| !file.as_os_str().is_empty()).collect())
+        .filter(|files: &Vec<_>| !files.is_empty())
+}
+
+/// All of them in one, as `kubectl` does it: some may be missing, but not all.
+fn merged(files: &[PathBuf]) -> Result<Kubeconfig, KubeconfigError> {
+    let mut merged = None;
+    let mut missing = KubeconfigError::FindPath;
+    for file in files {
+        match Kubeconfig::read_from(file) {
+            Ok(next) => merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(next)?),
+            Err(error) if is_missing(&error) => missing = error,
+            Err(error) => return Err(error),
+        }
+    }
+    merged.ok_or(missing)
 }
 
 fn is_missing(error: &KubeconfigError) -> bool {

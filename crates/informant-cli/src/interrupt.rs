@@ -1,31 +1,57 @@
-//! Somebody wants it to end: Ctrl-C, or on Unix a polite `kill`.
+//! Somebody wants it to end: Ctrl-C, or on Unix a polite `kill`. Once, and it ends well; twice, and it ends at once.
 
 use std::io;
+
+use tokio::sync::watch;
 
 /// The exit code of a command that was interrupted before it was done, as shells know it.
 pub const CODE: u8 = 130;
 
-/// Ends when somebody wants that.
-pub async fn interrupted() -> io::Result<()> {
-    Interrupts::new()?.next().await
+/// Hears of it from the moment it is made.
+pub struct Interrupts {
+    signals: Signals,
+    first: watch::Sender<bool>,
 }
 
-/// Ends when somebody wants it badly: what ends well may still be busy with that.
-pub async fn interrupted_twice() -> io::Result<()> {
-    let mut interrupts = Interrupts::new()?;
-    interrupts.next().await?;
-    interrupts.next().await
+/// Whether it has happened, for a command that ends well then. Clones hear of the same.
+#[derive(Clone)]
+pub struct Interrupt {
+    first: watch::Receiver<bool>,
 }
 
-struct Interrupts {
-    #[cfg(unix)]
+impl Interrupts {
+    /// Within a runtime.
+    pub fn new() -> io::Result<(Self, Interrupt)> {
+        let (sender, receiver) = watch::channel(false);
+        Ok((Self { signals: Signals::new()?, first: sender }, Interrupt { first: receiver }))
+    }
+
+    /// Ends when it has happened twice.
+    pub async fn twice(mut self) -> io::Result<()> {
+        self.signals.next().await?;
+        self.first.send_replace(true);
+        self.signals.next().await
+    }
+}
+
+impl Interrupt {
+    /// Ends when it has happened, also if that was before.
+    pub async fn happened(&mut self) {
+        if self.first.wait_for(|happened| *happened).await.is_err() {
+            // Nobody listens to signals any more: it will not happen.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(unix)]
+struct Signals {
     terminated: tokio::signal::unix::Signal,
-    #[cfg(unix)]
     interrupted: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Interrupts {
+impl Signals {
     fn new() -> io::Result<Self> {
         use tokio::signal::unix::SignalKind;
         use tokio::signal::unix::signal;
@@ -42,9 +68,12 @@ impl Interrupts {
 }
 
 #[cfg(not(unix))]
-impl Interrupts {
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self {})
+        Ok(Self)
     }
 
     async fn next(&mut self) -> io::Result<()> {

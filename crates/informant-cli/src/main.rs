@@ -30,7 +30,8 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::arguments::AskedWrongly;
-use self::interrupt::interrupted_twice;
+use self::interrupt::Interrupt;
+use self::interrupt::Interrupts;
 use self::output::Stdout;
 use self::output::say;
 
@@ -78,9 +79,10 @@ fn main() -> ExitCode {
     };
     let name = arguments.command.name();
     let outcome = runtime.block_on(async {
+        let (interrupts, interrupt) = Interrupts::new()?;
         tokio::select! {
-            outcome = run(arguments.command) => outcome,
-            twice = interrupted_twice() => Ok(twice.map(|()| ExitCode::from(interrupt::CODE))?),
+            twice = interrupts.twice() => Ok(twice.map(|()| ExitCode::from(interrupt::CODE))?),
+            outcome = run(arguments.command, interrupt) => outcome,
         }
     });
     // Somebody may have stopped to read stdout, and does not keep it from ending.
@@ -88,12 +90,12 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|error| complain(name, &*error))
 }
 
-async fn run(command: Command) -> Outcome {
+async fn run(command: Command, interrupt: Interrupt) -> Outcome {
     match command {
-        Command::Demo(options) => demo::run(options).await,
-        Command::Watch(options) => watch::run(options).await,
-        Command::Get(options) => get::run(options).await,
-        Command::Apiserver(options) => apiserver::run(options).await,
+        Command::Demo(options) => demo::run(options, interrupt).await,
+        Command::Watch(options) => watch::run(options, interrupt).await,
+        Command::Get(options) => get::run(options, interrupt).await,
+        Command::Apiserver(options) => apiserver::run(options, interrupt).await,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "informant", &mut text);

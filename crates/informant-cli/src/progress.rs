@@ -4,7 +4,6 @@
 //! [`Story`] has the rules of what is told when; the task around it looks, and writes.
 
 use std::io;
-use std::io::IsTerminal;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,15 +20,13 @@ use tokio::time::interval;
 
 use crate::output::harmless;
 use crate::output::say;
+use crate::output::terminal;
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How often it is told where nothing can be redrawn.
 const TELL: Duration = Duration::from_secs(5);
-
-/// As wide as every terminal is.
-const WIDTH: usize = 79;
 
 /// A task that tells how a factory's informers come along; it ends with this.
 pub struct Progress {
@@ -64,7 +61,7 @@ impl Drop for Progress {
 }
 
 async fn follow(factory: SharedInformerFactory, line: Arc<Line>) {
-    let mut story = Story { redraws: io::stderr().is_terminal(), ..Story::default() };
+    let mut story = Story { redraws: terminal::of(&io::stderr()).is_some(), ..Story::default() };
     let begun = Instant::now();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -141,8 +138,9 @@ struct Line {
 impl Line {
     /// One line, over the one before.
     fn redraw(&self, text: &str) {
-        let shown: String = harmless(text).chars().take(WIDTH).collect();
         let mut stderr = io::stderr().lock();
+        let Some(size) = terminal::of(&stderr) else { return };
+        let shown = size.cut(&[harmless(text).into_owned()]).concat();
         // Looked at under the lock, so that nothing is drawn after the end.
         if !self.has_ended.load(Ordering::Relaxed) {
             // There is nobody to tell that it failed.
@@ -153,7 +151,7 @@ impl Line {
     /// The terminal is left clean.
     fn end(&self) {
         let mut stderr = io::stderr().lock();
-        if !self.has_ended.swap(true, Ordering::Relaxed) && stderr.is_terminal() {
+        if !self.has_ended.swap(true, Ordering::Relaxed) && terminal::of(&stderr).is_some() {
             // There is nobody to tell that it failed.
             let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
         }

@@ -8,10 +8,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use informant::Lazy;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
-use informant::factory::RequestError;
 use informant::informer::StopErrors;
 use kube::core::DynamicObject;
 use kube::core::PartialObjectMeta;
@@ -21,6 +21,7 @@ use crate::arguments::AskedWrongly;
 use crate::arguments::duration;
 use crate::cluster::ClusterOptions;
 use crate::in_one_line;
+use crate::interrupt::Interrupt;
 use crate::kinds;
 use crate::kinds::Kind;
 use crate::kinds::KindName;
@@ -35,9 +36,10 @@ pub struct Selection {
     #[arg(value_name = "RESOURCE")]
     resource: Target,
     /// Only the object of this name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// Only objects of this namespace [default: that of the context]
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
     /// Objects of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -91,6 +93,14 @@ impl FromStr for Target {
     }
 }
 
+/// A server that says nothing of its kinds for so long will not.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
+/// A value as it stands in a field selector.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
+}
+
 /// In which form objects are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
@@ -102,16 +112,16 @@ pub enum Held {
 
 /// A command that does its work on objects of any form.
 pub trait OnObjects {
-    async fn run<O: Form>(self) -> Outcome;
+    async fn run<O: Form>(self, interrupt: Interrupt) -> Outcome;
 }
 
 impl Held {
-    pub async fn run(self, command: impl OnObjects) -> Outcome {
+    pub async fn run(self, command: impl OnObjects, interrupt: Interrupt) -> Outcome {
         match self {
-            Self::Lazy => command.run::<Lazy<DynamicObject>>().await,
-            Self::Decoded => command.run::<DynamicObject>().await,
-            Self::LazyMetadata => command.run::<Lazy<PartialObjectMeta<DynamicObject>>>().await,
-            Self::DecodedMetadata => command.run::<PartialObjectMeta<DynamicObject>>().await,
+            Self::Lazy => command.run::<Lazy<DynamicObject>>(interrupt).await,
+            Self::Decoded => command.run::<DynamicObject>(interrupt).await,
+            Self::LazyMetadata => command.run::<Lazy<PartialObjectMeta<DynamicObject>>>(interrupt).await,
+            Self::DecodedMetadata => command.run::<PartialObjectMeta<DynamicObject>>(interrupt).await,
         }
     }
 }
@@ -163,7 +173,8 @@ impl Selection {
     /// Finds the cluster and the kind.
     pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
         let cluster = self.cluster.connect().await?;
-        let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind).await?;
+        let patience = self.sync_timeout.unwrap_or(DISCOVERY);
+        let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind, patience).await?;
         let namespace = match kind.is_namespaced() && !self.all_namespaces {
             true => Some(self.namespace.unwrap_or(cluster.namespace)),
             false => None,
@@ -175,7 +186,7 @@ impl Selection {
             factory = factory.resync_every(period);
         }
         let name = self.resource.name.or(self.name);
-        let one_of_name = name.iter().map(|name| format!("metadata.name={name}"));
+        let one_of_name = name.iter().map(|name| format!("metadata.name={}", escaped(name)));
         let fields = one_of_name.chain(Some(self.field_selector).filter(|fields| !fields.is_empty()));
         Ok(Selected {
             reader: Reader::new(&kind, self.show_secrets),
@@ -193,14 +204,14 @@ impl Selection {
 
 impl Selected {
     /// The informer of these objects.
-    pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, RequestError> {
+    pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, AskedWrongly> {
         let request = self.factory.request_dynamic::<O>(&self.kind.resource).scoped(&self.kind.scope);
         let request = request.with_labels(&self.selector).with_fields(&self.field_selector);
         let request = match &self.namespace {
             Some(namespace) => request.in_namespace(namespace),
             None => request.in_all_namespaces(),
         };
-        request.informer()
+        request.informer().map_err(|error| AskedWrongly(error.to_string()))
     }
 
     /// Waits until the cache has everything; or until it is clear that it will not.
@@ -241,6 +252,11 @@ impl Selected {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_no_selector() {
+        assert_eq!(escaped(r"a,b=c\d"), r"a\,b\=c\\d");
+    }
 
     #[test]
     fn a_target_is_a_kind_and_perhaps_a_name() {

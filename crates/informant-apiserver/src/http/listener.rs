@@ -28,7 +28,7 @@ pub enum ListenError {
     NotLoopback(SocketAddr),
 
     /// The address cannot be had.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address}; is something else there?")]
     Bind {
         /// The address that was asked for.
         address: SocketAddr,

@@ -93,7 +93,9 @@ impl ApiService {
         let accept_encoding = text(&parts.headers, &header::ACCEPT_ENCODING);
         let logged = Requested::new(self.shared.age(), &parts, read.as_ref().ok());
         debug!(request = %logged, kind = logged.resource, "request");
-        let resource = logged.resource.clone();
+        // Whatever clients make up is not counted by its name.
+        let is_known = read.as_ref().is_ok_and(|request| self.shared.serves(request));
+        let resource = if is_known { logged.resource.clone() } else { String::new() };
         counter!("informant_apiserver_requests_total", "verb" => logged.verb.name(), "resource" => resource)
             .increment(1);
         let accepts = |fault: &Fault| *fault != Fault::Gzip(Gzip::IfAccepted) || accept_encoding.contains("gzip");

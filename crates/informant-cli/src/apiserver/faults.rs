@@ -8,14 +8,23 @@ use informant_apiserver::Fault;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
 
+use crate::arguments::AskedWrongly;
 use crate::arguments::duration;
 
 /// Rules, as somebody asks for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
-    rules: Vec<(On, Fault)>,
+    rules: Vec<Rule>,
     /// By this chance, watches break after so many events; streamed lists come to their end before.
     breaks: Option<(f64, usize)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    /// Of any, if none is said.
+    resource: Option<String>,
+    on: On,
+    fault: Fault,
 }
 
 /// One in ten watches expires, the server is busy at times.
@@ -40,53 +49,60 @@ impl FromStr for Rules {
 }
 
 impl Rules {
-    pub fn inject(&self, server: &ApiServer) {
-        for (on, fault) in &self.rules {
+    pub fn inject(&self, server: &ApiServer) -> Result<(), AskedWrongly> {
+        let unknown =
+            self.rules.iter().filter_map(|rule| rule.resource.as_ref()).find(|kind| server.count(kind).is_err());
+        if let Some(kind) = unknown {
+            return Err(AskedWrongly::unknown_kind("--faults", kind));
+        }
+        for Rule { on, fault, .. } in &self.rules {
             server.inject(on.clone(), fault.clone());
         }
+        Ok(())
+    }
+
+    /// Has watches break, if they are to; when the server has its objects.
+    pub fn break_watches(&self, server: &ApiServer) {
         let Some((chance, events)) = self.breaks else { return };
-        // A load may double.
         let most = server.kinds().iter().filter_map(|kind| server.count(&kind.resource()).ok()).max().unwrap_or(0);
         let breaks = |on: On, events| server.inject(on.with_probability(chance), Fault::cut_after_events(events));
+        // A load may double.
         breaks(On::watch_list(), 2 * most + 1 + events);
         breaks(On::verbs([Verb::Watch]), events);
     }
 }
 
-fn rule(text: &str) -> Result<(On, Fault), String> {
-    let (what, fault) =
-        text.split_once('=').ok_or_else(|| format!("{text:?} is no rule; write it as in pods/watch=410@0.5x2"))?;
+fn rule(text: &str) -> Result<Rule, String> {
+    let no_rule = || format!("{text:?} is no rule; write it as in pods/watch=410@0.5x2");
+    let (what, mut fault) = text.split_once('=').ok_or_else(no_rule)?;
     let (resource, verb) = what.split_once('/').map_or((None, what), |(resource, verb)| (Some(resource), verb));
     let mut on = requests(verb)?;
-    if let Some(resource) = resource {
-        on = on.of(resource);
+    match resource {
+        Some("") => return Err(no_rule()),
+        Some(resource) => on = on.of(resource),
+        None => {}
     }
-    let (fault, skipped) = suffix(fault, '+');
-    if let Some(skipped) = skipped {
-        on = on.skip(skipped.parse().map_err(|_| format!("{skipped:?} in {text:?} is no number of requests"))?);
+    while let Some((before, mark, number)) = suffix(fault) {
+        let bad = |what: &str| format!("{number:?} in {text:?} is no {what}");
+        on = match mark {
+            '@' => {
+                let probability = number.parse().ok().filter(|chance| *chance > 0.0 && *chance <= 1.0);
+                on.with_probability(probability.ok_or_else(|| bad("chance: more than 0, and 1 at most"))?)
+            }
+            'x' => on.times(number.parse().ok().filter(|times| *times > 0).ok_or_else(|| bad("number of times"))?),
+            _ => on.skip(number.parse().map_err(|_| bad("number of requests"))?),
+        };
+        fault = before;
     }
-    let (fault, times) = suffix(fault, 'x');
-    if let Some(times) = times {
-        on = on.times(times.parse().map_err(|_| format!("{times:?} in {text:?} is no number of times"))?);
-    }
-    let (fault, chance) = suffix(fault, '@');
-    if let Some(chance) = chance {
-        let probability = chance.parse().ok().filter(|chance| (0.0..=1.0).contains(chance));
-        on = on.with_probability(probability.ok_or_else(|| format!("{chance:?} in {text:?} is no chance: 0 to 1"))?);
-    }
-    Ok((on, named(fault)?))
+    Ok(Rule { resource: resource.map(str::to_owned), on, fault: named(fault)? })
 }
 
-/// What follows the last mark, if it is a number; `spec.x1` is the name of a field.
-fn suffix(text: &str, mark: char) -> (&str, Option<&str>) {
-    match text.rsplit_once(mark) {
-        Some((before, number))
-            if number.starts_with(|first: char| first.is_ascii_digit()) && !before.ends_with(['.', ':']) =>
-        {
-            (before, Some(number))
-        }
-        Some(_) | None => (text, None),
-    }
+/// What stands before the last mark, the mark, and the number that follows it; `spec.x1` is the name of a field.
+fn suffix(text: &str) -> Option<(&str, char, &str)> {
+    let (place, mark) = text.char_indices().rev().find(|(_, mark)| ['@', 'x', '+'].contains(mark))?;
+    let (before, number) = (&text[..place], &text[place + 1..]);
+    let is_number = mark != 'x' || number.starts_with(|first: char| first.is_ascii_digit());
+    (is_number && !before.ends_with(['.', ':'])).then_some((before, mark, number))
 }
 
 fn requests(verb: &str) -> Result<On, String> {
@@ -143,7 +159,7 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> Vec<(On, Fault)> {
-        text.parse::<Rules>().unwrap().rules
+        text.parse::<Rules>().unwrap().rules.into_iter().map(|rule| (rule.on, rule.fault)).collect()
     }
 
     #[test]
@@ -157,6 +173,7 @@ mod tests {
             ]
         );
         assert_eq!(rules("watch=cut:100x3"), [(On::watch().times(3), Fault::cut_after_events(100))]);
+        assert_eq!(rules("watch=410+1x2@.5"), rules("watch=410@0.5x2+1"), "in any order");
         let bad_item = Fault::BadItem { field: "spec.x1".into() };
         assert_eq!(rules("list=bad-item:spec.x1"), [(On::list(), bad_item)]);
         assert!(rules("none").is_empty() && rules("").is_empty());
@@ -176,6 +193,10 @@ mod tests {
             "watch=410@2",
             "watch=410x1.5",
             "watch=410+1s",
+            "watch=410@-1",
+            "watch=410@0",
+            "watch=410x0",
+            "/watch=410",
             "any=delay:soon",
             "any=drop:1",
         ] {

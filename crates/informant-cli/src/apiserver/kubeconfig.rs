@@ -1,7 +1,9 @@
 //! How other programs find the server: a kubeconfig. Only a file that is ours is written over.
 
 use std::fs;
+use std::fs::File;
 use std::io;
+use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -24,17 +26,27 @@ pub enum KubeconfigError {
     Yaml(#[from] YamlError),
 }
 
-/// Writes it, whole or not at all.
+/// Writes it, whole or not at all; where a link leads, if it is one.
 pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError::Write { file: file.to_owned(), source };
-    match fs::read(file) {
-        Ok(before) if !before.starts_with(OURS.as_bytes()) => return Err(KubeconfigError::NotOurs(file.to_owned())),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        Ok(_) | Err(_) => {}
-    }
-    let mut unfinished = file.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    fs::write(&unfinished, kubeconfig(url)?).and_then(|()| fs::rename(&unfinished, file)).map_err(failed)
+    let content = kubeconfig(url)?;
+    let place = match fs::canonicalize(file) {
+        Ok(place) => {
+            let is_ours = || fs::read(&place).map(|before| before.is_empty() || before.starts_with(OURS.as_bytes()));
+            if !place.is_file() || !is_ours().map_err(failed)? {
+                return Err(KubeconfigError::NotOurs(file.to_owned()));
+            }
+            place
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => file.to_owned(),
+        Err(error) => return Err(failed(error)),
+    };
+    // A name that nobody else has.
+    let mut unfinished = place.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
+    let unfinished = PathBuf::from(unfinished);
+    let written = File::create_new(&unfinished).and_then(|mut out| out.write_all(content.as_bytes()));
+    written.and_then(|()| fs::rename(&unfinished, &place)).map_err(failed)
 }
 
 fn kubeconfig(url: &str) -> Result<String, YamlError> {

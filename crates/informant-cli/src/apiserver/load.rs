@@ -8,6 +8,8 @@ use informant_apiserver::Load;
 use informant_apiserver::LoadMaker;
 use serde_json::json;
 
+use crate::arguments::AskedWrongly;
+
 /// How many of what, and how often it changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadPlan {
@@ -33,6 +35,9 @@ impl FromStr for LoadPlan {
                 continue;
             }
             let count: usize = value.parse().ok().filter(|count| *count <= MOST).ok_or_else(how)?;
+            if plan.kinds.iter().any(|(kind, _)| kind == name) {
+                return Err(format!("{name} is there twice"));
+            }
             match name {
                 "namespaces" if count > 0 => plan.namespaces = Some(count),
                 "" | "namespaces" => return Err(how()),
@@ -53,6 +58,12 @@ pub struct Maker {
 }
 
 impl LoadPlan {
+    /// Whether the server has these kinds.
+    pub fn check(&self, server: &ApiServer) -> Result<(), AskedWrongly> {
+        let unknown = self.kinds.iter().find(|(kind, _)| server.count(kind).is_err());
+        unknown.map_or(Ok(()), |(kind, _)| Err(AskedWrongly::unknown_kind("--load", kind)))
+    }
+
     /// Makes the objects, and the namespaces that they are in; gives what changes them.
     pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<Maker>, ApiError> {
         server.put("namespaces", namespace("default"))?;
@@ -102,9 +113,17 @@ mod tests {
         assert_eq!((plan.rate, plan.namespaces), (0.5, Some(3)));
         assert_eq!("".parse::<LoadPlan>().unwrap(), LoadPlan::default());
 
-        for bad in
-            ["pods", "pods=many", "=5", "pods=2000000", "rate=5", "pods=0,rate=5", "pods=1,rate=-1", "namespaces=0"]
-        {
+        for bad in [
+            "pods",
+            "pods=many",
+            "=5",
+            "pods=2000000",
+            "rate=5",
+            "pods=0,rate=5",
+            "pods=1,rate=-1",
+            "namespaces=0",
+            "pods=1,pods=2",
+        ] {
             assert!(bad.parse::<LoadPlan>().is_err(), "{bad}");
         }
     }

@@ -20,9 +20,9 @@ use tokio::task::JoinSet;
 use self::faults::Rules;
 use self::load::LoadPlan;
 use crate::Outcome;
-use crate::arguments::address;
+use crate::arguments::loopback_address;
 use crate::figures::FiguresOptions;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use crate::output::Stdout;
 use crate::output::say;
 
@@ -58,7 +58,7 @@ or rules, separated by commas: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED]
   SKIPPED        how many requests are left alone before it strikes")]
 pub struct Options {
     /// Address or port; port 0 is any that is free
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = loopback_address)]
     listen: SocketAddr,
     /// Write a kubeconfig for it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -76,15 +76,19 @@ pub struct Options {
     figures: FiguresOptions,
 }
 
-pub async fn run(options: Options) -> Outcome {
+pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
     let mut figures = options.figures.serve().await?;
     // Nobody asks it what was requested, so it need not remember.
     let server = ApiServer::builder().seed(options.seed).remember_requests(1).build();
+    options.load.check(&server)?;
+    options.faults.inject(&server)?;
+    let makers = tokio::select! {
+        makers = options.load.fill(&server, options.seed) => makers?,
+        () = interrupt.happened() => return Ok(ExitCode::SUCCESS),
+    };
+    options.faults.break_watches(&server);
     let mut changing = JoinSet::new();
-    for maker in options.load.fill(&server, options.seed).await? {
-        changing.spawn(maker.churn());
-    }
-    options.faults.inject(&server);
+    makers.into_iter().for_each(|maker| drop(changing.spawn(maker.churn())));
     let listening = server.listen(options.listen).await?;
     let url = listening.url();
     if let Some(file) = &options.kubeconfig_out {
@@ -99,7 +103,7 @@ pub async fn run(options: Options) -> Outcome {
     // A reader who has gone knows the URL.
     let _ = Stdout::new().write(format!("{url}\n").as_bytes()).await?;
     let outcome = tokio::select! {
-        outcome = interrupted() => outcome.map_err(Into::into),
+        () = interrupt.happened() => Ok(()),
         Some(changed) = changing.join_next() => match changed {
             Ok(error) => Err(error.into()),
             Err(error) => Err(error.into()),

@@ -111,3 +111,45 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Follower {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use informant::Identity;
+
+    use super::*;
+
+    fn pod(uid: &str, version: &str) -> Arc<Cached<()>> {
+        let key = Key::namespaced("shop", "web");
+        Arc::new(Cached::new(Identity { key, uid: uid.into(), version: version.into() }, ()))
+    }
+
+    #[test]
+    fn what_is_told_is_folded() {
+        let follower = Follower::new(Duration::ZERO, Times::default());
+
+        follower.on_add(&pod("u1", "1"), Origin::InitialList);
+        follower.on_update(&pod("u1", "1"), &pod("u1", "2"));
+        assert_eq!(follower.known().values().next(), Some(&("u1".into(), "2".into())));
+        follower.on_delete(&Deleted::Observed(pod("u1", "3")));
+        follower.on_add(&pod("u2", "4"), Origin::Live);
+        follower.on_delete(&Deleted::Missed { last_known: pod("u2", "4") });
+
+        assert!(follower.known().is_empty());
+        assert_eq!(follower.counts(), Counts { added: 2, updated: 1, deleted: 1, missed: 1, nonsense: 0 });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_nonsense() {
+        let nonsense = |tell: &dyn Fn(&Follower)| {
+            let follower = Follower::new(Duration::ZERO, Times::default());
+            follower.on_add(&pod("u1", "1"), Origin::Live);
+            tell(&follower);
+            follower.counts().nonsense
+        };
+
+        assert_eq!(nonsense(&|follower| follower.on_add(&pod("u2", "2"), Origin::Live)), 1, "it is there already");
+        assert_eq!(nonsense(&|follower| follower.on_update(&pod("u1", "0"), &pod("u1", "2"))), 1, "another old state");
+        let twice = |follower: &Follower| (0..2).for_each(|_| follower.on_delete(&Deleted::Observed(pod("u1", "2"))));
+        assert_eq!(nonsense(&twice), 1, "it is gone already");
+    }
+}

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::time::Instant;
+use tokio::time::Interval;
 use tokio::time::MissedTickBehavior;
 use tokio::time::interval;
 use tokio::time::sleep_until;
@@ -29,7 +30,8 @@ use self::world::World;
 use crate::Outcome;
 use crate::arguments;
 use crate::figures::FiguresOptions;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
+use crate::output::stdout::Audience;
 
 /// What can be chosen.
 #[derive(Args, Debug)]
@@ -67,53 +69,84 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs until the time is over or somebody interrupts it; says whether everything is as it should be.
-pub async fn run(options: Options) -> Outcome {
+/// Runs until the time is over or somebody interrupts it; then says whether everything is as it should be.
+pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
     let mut figures = options.figures.serve().await?;
     let mut world = World::start(&options).await?;
     figures.tell_of_factory(&world.factory);
     let mut show = Show::new(options.json);
     let run = tokio::select! {
-        run = go_on(&options, &mut world, &mut show) => run,
+        run = go_on(&options, &mut world, &mut show, &mut interrupt) => run,
         broken = figures.broken() => Err(broken.into()),
     };
-    let verdict = match run {
-        Ok(()) => verify(&mut world, &mut show).await,
+    let ended = match run {
+        Ok(Audience::Reads) => verify(&mut world, &mut show).await,
+        // Who has gone does not want to know.
+        Ok(Audience::Gone) => Ok(true),
         Err(error) => Err(error),
     };
     let stopped = world.stop().await;
     figures.stop().await;
-    let verdict = verdict?;
+    let is_good = ended?;
     stopped?;
-    Ok(if verdict.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Shows what happens until it is time to end.
-async fn go_on(options: &Options, world: &mut World, show: &mut Show) -> Result<(), Box<dyn Error>> {
+async fn go_on(
+    options: &Options,
+    world: &mut World,
+    show: &mut Show,
+    interrupt: &mut Interrupt,
+) -> Result<Audience, Box<dyn Error>> {
     let end = Instant::now() + options.duration;
     let half = Instant::now() + options.duration / 2;
-    let mut ticks = interval(show.pause());
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut interrupted = pin!(interrupted());
+    let mut ticks = ticks(show);
     loop {
         tokio::select! {
             biased;
-            outcome = &mut interrupted => return Ok(outcome?),
-            () = sleep_until(end) => return Ok(()),
+            () = interrupt.happened() => return Ok(Audience::Reads),
+            () = sleep_until(end) => return Ok(Audience::Reads),
             () = sleep_until(half), if !world.has_late() => world.join_late()?,
-            _ = ticks.tick() => show.picture(&world.picture())?,
+            _ = ticks.tick() => {
+                let picture = world.picture();
+                // Nobody may read it.
+                tokio::select! {
+                    shown = show.picture(&picture) => if shown? == Audience::Gone {
+                        return Ok(Audience::Gone);
+                    },
+                    () = interrupt.happened() => return Ok(Audience::Reads),
+                }
+            }
             broken = world.broken() => return Err(broken),
         }
     }
 }
 
 /// Lets everything settle, and compares it with the server.
-async fn verify(world: &mut World, show: &mut Show) -> Result<Verdict, Box<dyn Error>> {
+async fn verify(world: &mut World, show: &mut Show) -> Result<bool, Box<dyn Error>> {
     if !world.has_late() {
         world.join_late()?;
     }
     world.calm();
-    let verdict = Verdict::of(world).await;
-    show.end(&world.picture(), &verdict)?;
-    Ok(verdict)
+    let mut ticks = ticks(show);
+    let mut verdict = pin!(Verdict::of(world));
+    let verdict = loop {
+        tokio::select! {
+            biased;
+            verdict = &mut verdict => break verdict,
+            _ = ticks.tick() => if show.picture(&world.picture()).await? == Audience::Gone {
+                return Ok(true);
+            },
+        }
+    };
+    let is_good = verdict.is_good();
+    let _ = show.end(&world.picture(), &verdict).await?;
+    Ok(is_good)
+}
+
+fn ticks(show: &Show) -> Interval {
+    let mut ticks = interval(show.pause());
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
 }

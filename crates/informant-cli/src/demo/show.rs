@@ -2,8 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::io::IsTerminal;
-use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -13,10 +11,16 @@ use super::follower::Counts;
 use super::picture::Picture;
 use super::verify::Verdict;
 use super::world::SCHEDULER;
+use crate::output::Stdout;
+use crate::output::harmless;
+use crate::output::stdout::Audience;
+use crate::output::stdout::StdoutError;
+use crate::output::terminal;
 
 /// Tells people, or programs.
 pub struct Show {
     manner: Manner,
+    stdout: Stdout,
     /// When the picture before was taken, and what had been heard of then.
     before: (f64, Counts),
 }
@@ -45,17 +49,14 @@ impl fmt::Display for Rate {
     }
 }
 
-/// As wide as every terminal is.
-const WIDTH: usize = 79;
-
 impl Show {
     pub fn new(json: bool) -> Self {
-        let manner = match (json, io::stdout().is_terminal()) {
+        let manner = match (json, terminal::of(&io::stdout())) {
             (true, _) => Manner::Json,
-            (false, true) => Manner::Terminal { lines: 0 },
-            (false, false) => Manner::Lines,
+            (false, Some(_)) => Manner::Terminal { lines: 0 },
+            (false, None) => Manner::Lines,
         };
-        Self { manner, before: (0.0, Counts::default()) }
+        Self { manner, stdout: Stdout::new(), before: (0.0, Counts::default()) }
     }
 
     /// How often there is something new to tell.
@@ -66,36 +67,44 @@ impl Show {
         }
     }
 
-    pub fn picture(&mut self, picture: &Picture) -> io::Result<()> {
+    /// Says whether somebody still reads.
+    pub async fn picture(&mut self, picture: &Picture) -> Result<Audience, StdoutError> {
         let rate = self.rate(picture);
-        match &mut self.manner {
+        let text = match &mut self.manner {
             Manner::Json => {
-                let mut line = serde_json::to_value(picture)?;
+                let mut line = json!(picture);
                 line["events_per_second"] = json!(rate);
-                print(&line.to_string())
+                line.to_string()
             }
-            Manner::Lines => print(&line(picture, rate)),
+            Manner::Lines => line(picture, rate),
             Manner::Terminal { lines } => {
-                let screen = screen(picture, rate);
-                let back = if *lines > 0 { format!("\x1b[{lines}A\x1b[J") } else { String::new() };
-                *lines = screen.len();
-                print(&format!("{back}{}", screen.join("\n")))
+                let back = if *lines > 0 { format!("\x1b[{lines}A\r\x1b[J") } else { String::new() };
+                let whole = screen(picture, rate);
+                // It may have another size than before.
+                let shown = terminal::of(&io::stdout()).map_or(whole.clone(), |size| size.cut(&whole));
+                *lines = shown.len();
+                format!("{back}{}", shown.join("\n"))
             }
+        };
+        self.print(&text).await
+    }
+
+    pub async fn end(&mut self, picture: &Picture, verdict: &Verdict) -> Result<Audience, StdoutError> {
+        match self.manner {
+            Manner::Json => {
+                let mut last = json!(verdict);
+                last["picture"] = json!(picture);
+                self.print(&last.to_string()).await
+            }
+            Manner::Lines | Manner::Terminal { .. } => match self.picture(picture).await? {
+                Audience::Reads => self.print(&summary(picture, verdict)).await,
+                Audience::Gone => Ok(Audience::Gone),
+            },
         }
     }
 
-    pub fn end(&mut self, picture: &Picture, verdict: &Verdict) -> io::Result<()> {
-        match self.manner {
-            Manner::Json => {
-                let mut last = serde_json::to_value(verdict)?;
-                last["picture"] = json!(picture);
-                print(&last.to_string())
-            }
-            Manner::Lines | Manner::Terminal { .. } => {
-                self.picture(picture)?;
-                print(&summary(picture, verdict))
-            }
-        }
+    async fn print(&mut self, text: &str) -> Result<Audience, StdoutError> {
+        self.stdout.write(format!("{text}\n").as_bytes()).await
     }
 
     /// Events in a second since the picture before, as the first handler of each kind has heard of them.
@@ -115,15 +124,6 @@ impl Show {
             updated: in_a_second(heard.updated, before.updated),
             deleted: in_a_second(heard.deleted, before.deleted),
         }
-    }
-}
-
-/// Whoever reads it may have gone; that is no failure.
-fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        outcome => outcome,
     }
 }
 
@@ -177,7 +177,7 @@ fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
         lines.push(format!("by index     {node} has most pods: {pods}"));
     }
     lines.extend(picture.problems.iter().map(|problem| format!("! {problem}")));
-    lines.iter().map(|line| line.chars().take(WIDTH).collect()).collect()
+    lines.iter().map(|line| harmless(line).into_owned()).collect()
 }
 
 fn summary(picture: &Picture, verdict: &Verdict) -> String {

@@ -25,19 +25,40 @@ pub struct Verdict {
     pub differences: Vec<String>,
 }
 
-/// How long caches and handlers may take to catch up when nothing changes any more.
+/// How long nothing may come along before those who have not caught up are given up.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a cache or a handler has come to know.
+struct Found {
+    who: String,
+    kind: &'static str,
+    known: Known,
+    /// How many events it has not heard of yet.
+    waiting: usize,
+    /// How many events made no sense to it.
+    nonsense: u64,
+}
 
 impl Verdict {
     /// Compares, as soon as all have caught up.
     pub async fn of(world: &World) -> Self {
-        let begun = Instant::now();
+        let mut since = Instant::now();
+        let mut before = Vec::new();
         loop {
-            let verdict = Self::now(world);
-            if verdict.is_good() || begun.elapsed() > PATIENCE {
-                return verdict;
+            let delivered: Vec<_> =
+                world.followers.iter().map(|following| following.registration.status().delivered).collect();
+            if delivered != before {
+                (since, before) = (Instant::now(), delivered);
             }
-            sleep(Duration::from_millis(20)).await;
+            let has_given_up = since.elapsed() > PATIENCE;
+            // Comparing takes time, and is in vain while some are busy.
+            if has_given_up || world.followers.iter().all(|following| following.registration.backlog() == 0) {
+                let verdict = Self::now(world);
+                if has_given_up || verdict.is_good() {
+                    return verdict;
+                }
+            }
+            sleep(Duration::from_millis(50)).await;
         }
     }
 
@@ -47,26 +68,16 @@ impl Verdict {
 
     fn now(world: &World) -> Self {
         let expected = BTreeMap::from([("pods", on_server(world, "pods")), ("nodes", on_server(world, "nodes"))]);
-        let mut differences = Vec::new();
-        let mut compare = |what: String, kind: &str, found: &Known| {
-            let wrong = differing(&expected[kind], found);
-            if wrong > 0 {
-                differences.push(format!("{what}: {wrong} {kind} are not as the server has them"));
-            }
-        };
-        compare("the cache".into(), "pods", &in_cache(&world.pods));
-        compare("the cache".into(), "nodes", &in_cache(&world.nodes));
-        for following in &world.followers {
-            let name = following.registration.name();
-            compare(format!("handler {name}"), following.kind, &following.follower.known());
-        }
-        for following in &world.followers {
-            let nonsense = following.follower.counts().nonsense;
-            if nonsense > 0 {
-                let name = following.registration.name();
-                differences.push(format!("handler {name}: {nonsense} events of {} made no sense", following.kind));
-            }
-        }
+        let cache = |kind, known| Found { who: "the cache".to_owned(), kind, known, waiting: 0, nonsense: 0 };
+        let mut found = vec![cache("pods", in_cache(&world.pods)), cache("nodes", in_cache(&world.nodes))];
+        found.extend(world.followers.iter().map(|following| Found {
+            who: format!("handler {}", following.registration.name()),
+            kind: following.kind,
+            known: following.follower.known(),
+            waiting: following.registration.backlog(),
+            nonsense: following.follower.counts().nonsense,
+        }));
+        let differences = differences(&expected, &found);
         Self {
             verified: differences.is_empty(),
             caches: 2,
@@ -76,6 +87,23 @@ impl Verdict {
             differences,
         }
     }
+}
+
+/// What is not as it should be, by kind.
+fn differences(expected: &BTreeMap<&str, Known>, found: &[Found]) -> Vec<String> {
+    let mut differences = Vec::new();
+    for Found { who, kind, known, waiting, nonsense } in found {
+        let wrong = differing(&expected[kind], known);
+        if *waiting > 0 {
+            differences.push(format!("{who}: has not caught up, {waiting} events of {kind} wait"));
+        } else if wrong > 0 {
+            differences.push(format!("{who}: {wrong} {kind} are not as the server has them"));
+        }
+        if *nonsense > 0 {
+            differences.push(format!("{who}: {nonsense} events of {kind} made no sense"));
+        }
+    }
+    differences
 }
 
 fn on_server(world: &World, kind: &str) -> Known {
@@ -96,4 +124,45 @@ fn in_cache<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Known {
 fn differing(expected: &Known, found: &Known) -> usize {
     let missing = expected.iter().filter(|(key, state)| found.get(key) != Some(state)).count();
     missing + found.keys().filter(|key| !expected.contains_key(key)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(objects: &[(&str, &str, &str)]) -> Known {
+        let state = |(name, uid, version): &(&str, &str, &str)| {
+            (Key::namespaced("shop", name), ((*uid).into(), (*version).into()))
+        };
+        objects.iter().map(state).collect()
+    }
+
+    fn told(objects: &[(&str, &str, &str)], waiting: usize, nonsense: u64) -> Vec<String> {
+        let expected = BTreeMap::from([("pods", known(&[("a", "u1", "1"), ("b", "u2", "2")]))]);
+        let found = Found { who: "handler x".to_owned(), kind: "pods", known: known(objects), waiting, nonsense };
+        differences(&expected, &[found])
+    }
+
+    #[test]
+    fn whoever_knows_exactly_what_the_server_has_is_right() {
+        assert!(told(&[("a", "u1", "1"), ("b", "u2", "2")], 0, 0).is_empty());
+    }
+
+    #[test]
+    fn every_difference_is_found() {
+        let wrong = |objects: &[(&str, &str, &str)]| told(objects, 0, 0).concat();
+
+        assert_eq!(wrong(&[("a", "u1", "1")]), "handler x: 1 pods are not as the server has them", "one is missing");
+        assert_eq!(wrong(&[]), "handler x: 2 pods are not as the server has them");
+        assert!(wrong(&[("a", "u1", "1"), ("b", "u2", "1")]).contains(": 1 pods"), "an old state");
+        assert!(wrong(&[("a", "u1", "1"), ("b", "u9", "2")]).contains(": 1 pods"), "another life");
+        assert!(wrong(&[("a", "u1", "1"), ("b", "u2", "2"), ("c", "u3", "3")]).contains(": 1 pods"), "one too many");
+    }
+
+    #[test]
+    fn events_that_made_no_sense_or_still_wait_are_told() {
+        let right = [("a", "u1", "1"), ("b", "u2", "2")];
+        assert_eq!(told(&right, 0, 3), ["handler x: 3 events of pods made no sense"]);
+        assert_eq!(told(&[], 7, 0), ["handler x: has not caught up, 7 events of pods wait"]);
+    }
 }

@@ -48,11 +48,12 @@ projection!(Placed of Pod);
 pub const SCHEDULER: &str = "scheduler";
 
 /// How many nodes there are.
-const NODES: usize = 20;
+pub const NODES: usize = 20;
 const NAMESPACES: usize = 5;
 
-/// How long the slow handler takes for one event, and how many may wait before they are merged.
+/// How long the slow handler takes for one event at most, and for all pods at first; how many events may wait before they are merged.
 const SLOW: Duration = Duration::from_millis(5);
+const SLOW_AT_FIRST: Duration = Duration::from_secs(10);
 const MERGED_ABOVE: usize = 100;
 
 /// Everything that runs.
@@ -115,7 +116,7 @@ impl World {
         world.looking.spawn(world.times.clone().look_at(world.server.clone()));
         world.follow_pods(SCHEDULER, Duration::ZERO)?;
         world.follow_nodes(SCHEDULER)?;
-        world.follow_pods("slow", SLOW)?;
+        world.follow_pods("slow", SLOW.min(SLOW_AT_FIRST / options.pods.max(1)))?;
         world.factory.start();
         // One change in twenty is one of a node.
         world.load.spawn(churn(pod_load, rate * 0.95));

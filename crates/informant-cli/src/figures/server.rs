@@ -10,6 +10,7 @@ use hyper::Response;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::body::Incoming;
+use hyper::header::ALLOW;
 use hyper::header::CONTENT_TYPE;
 use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
@@ -51,32 +52,36 @@ pub(super) async fn serve(listener: TcpListener, answers: Answers) -> Infallible
 
 fn answer(request: &Request<Incoming>, answers: &Answers) -> Response<Full<Bytes>> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return page(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+        let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned());
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refused;
     }
     match request.uri().path() {
         "/metrics" => {
             if let Some(subject) = answers.subject.get() {
                 (subject.refresh)();
             }
-            page(StatusCode::OK, answers.recorded.render())
+            page(StatusCode::OK, PROMETHEUS, answers.recorded.render())
         }
-        "/healthz" => page(StatusCode::OK, "ok\n".to_owned()),
+        "/healthz" => page(StatusCode::OK, PLAIN, "ok\n".to_owned()),
         "/readyz" => {
             let trouble =
                 answers.subject.get().map_or_else(|| Some("it starts".to_owned()), |subject| (subject.trouble)());
             match trouble {
-                None => page(StatusCode::OK, "ok\n".to_owned()),
-                Some(trouble) => page(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+                None => page(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+                Some(trouble) => page(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{trouble}\n")),
             }
         }
-        _ => page(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n".to_owned()),
+        _ => page(StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /healthz and /readyz\n".to_owned()),
     }
 }
 
-fn page(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+const PLAIN: &str = "text/plain; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+fn page(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -64,7 +64,9 @@ impl IndexBy {
             }
             // What is hidden cannot be looked up, either.
             Self::Field(path) => {
-                informer.add_index(&name, move |object: &Cached<O>| path.values(&reader.value(object)))?;
+                let values =
+                    move |object: &Cached<O>| reader.value(object).map_or_else(|_| vec![], |value| path.values(&value));
+                informer.add_index(&name, values)?;
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use self::index::IndexBy;
 use self::printer::Printer;
 use crate::Outcome;
 use crate::interrupt;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use crate::objects::Form;
 use crate::output::Stdout;
 use crate::output::say;
@@ -82,16 +82,16 @@ enum Found<O> {
 #[error("{0} not found")]
 struct NotFound(String);
 
-pub async fn run(options: Options) -> Outcome {
+pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     options.selection.check()?;
-    options.selection.held().run(options).await
+    options.selection.held().run(options, interrupt).await
 }
 
 impl OnObjects for Options {
-    async fn run<O: Form>(self) -> Outcome {
+    async fn run<O: Form>(self, mut interrupt: Interrupt) -> Outcome {
         tokio::select! {
             outcome = self.get::<O>() => outcome,
-            interrupted = interrupted() => Ok(interrupted.map(|()| ExitCode::from(interrupt::CODE))?),
+            () = interrupt.happened() => Ok(ExitCode::from(interrupt::CODE)),
         }
     }
 }
@@ -133,6 +133,9 @@ fn find<O: Form>(
         objects.sort_by(|one, other| one.key().cmp(other.key()));
         objects
     };
+    if selected.name.is_some() && lister.is_empty() {
+        return Err(NotFound(selected.told()).into());
+    }
     if let Some(index) = index {
         let index = lister.index(&index.to_string())?;
         if let Some(value) = value {
@@ -145,10 +148,8 @@ fn find<O: Form>(
     }
     let objects = sorted(lister.list());
     match (&selected.name, &objects[..]) {
-        (None, _) => Ok(Found::Several(objects)),
-        (Some(_), []) => Err(NotFound(selected.told()).into()),
         (Some(_), [one]) => Ok(Found::One(Arc::clone(one))),
-        // One in each of several namespaces.
-        (Some(_), [..]) => Ok(Found::Several(objects)),
+        // Of one name there may be one in each of several namespaces.
+        (Some(_) | None, [..]) => Ok(Found::Several(objects)),
     }
 }

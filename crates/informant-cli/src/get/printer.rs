@@ -11,6 +11,7 @@ use serde_json::json;
 use super::Format;
 use super::Found;
 use super::index::IndexBy;
+use crate::in_one_line;
 use crate::objects::Form;
 use crate::objects::Reader;
 use crate::objects::columns::Columns;
@@ -20,6 +21,7 @@ use crate::output::Table;
 use crate::output::YamlError;
 use crate::output::harmless;
 use crate::output::paint::Color;
+use crate::output::say;
 use crate::selection::Selected;
 
 /// Writes objects.
@@ -53,12 +55,18 @@ impl Printer {
         })
     }
 
+    /// What can be shown of an object; of others it is said why not.
+    fn value<O: Form>(&self, object: &Cached<O>) -> Option<Value> {
+        let value = self.reader.value(object);
+        value.map_err(|error| say(&format!("an object is left out: {}", in_one_line(&error)))).ok()
+    }
+
     /// One object by itself, several in a list as `kubectl` has it, and those of an index by their values.
     fn document<O: Form>(&self, found: &Found<O>) -> Value {
         let values =
-            |objects: &[Arc<Cached<O>>]| -> Value { objects.iter().map(|object| self.reader.value(object)).collect() };
+            |objects: &[Arc<Cached<O>>]| -> Value { objects.iter().filter_map(|object| self.value(object)).collect() };
         match found {
-            Found::One(object) => self.reader.value(object),
+            Found::One(object) => self.value(object).unwrap_or_default(),
             Found::Several(objects) => json!({"apiVersion": "v1", "kind": "List", "items": values(objects)}),
             Found::ByValue(lookups) => {
                 let index = self.index.as_ref().map(ToString::to_string);
@@ -75,7 +83,7 @@ impl Printer {
         let mut table = Table::new(value_header.into_iter().chain(self.columns.headers()));
         let now = Timestamp::now();
         for (value, object) in rows {
-            let read = self.reader.value(object);
+            let Some(read) = self.value(object) else { continue };
             let value = value.map(str::to_owned);
             table.add(value.into_iter().chain(self.columns.cells(object.key(), &read, now)), None);
         }

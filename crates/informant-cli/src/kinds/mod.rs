@@ -10,11 +10,14 @@ mod built_in;
 mod discovery;
 mod name;
 
+use std::time::Duration;
+
 use kube::Client;
 use kube::core::ApiResource;
 use kube::discovery::Scope;
 
 pub use self::name::KindName;
+use crate::in_one_line;
 
 /// A kind that can be followed.
 #[derive(Clone, Debug)]
@@ -34,8 +37,8 @@ pub enum KindError {
     Unknown { url: String, name: KindName, similar: Option<String> },
     #[error("{name:?} cannot be watched: the server at {url} does not list and watch such objects")]
     NotWatchable { url: String, name: KindName },
-    #[error("{name:?} is no built-in kind, and the server at {url} cannot be asked for others")]
-    Discovery { url: String, name: KindName, source: Box<kube::Error> },
+    #[error("{name:?} is no built-in kind, and the server at {url} cannot be asked for others: {why}")]
+    Discovery { url: String, name: KindName, why: String },
 }
 
 fn meant(similar: Option<&str>) -> String {
@@ -66,23 +69,33 @@ impl Kind {
     }
 }
 
+/// What a client's error says to people.
+fn told(error: &kube::Error) -> String {
+    let kube::Error::Api(status) = error else { return in_one_line(error) };
+    let advice = match status.code {
+        401 => " (are the client's credentials valid?)",
+        403 => " (may the client's user ask for it?)",
+        _ => "",
+    };
+    format!("the server says: {} ({}, {}){advice}", status.message, status.reason, status.code)
+}
+
 /// The usual ones.
 #[cfg(test)]
 pub fn built_in_kinds() -> Vec<Kind> {
     built_in::kinds()
 }
 
-/// Finds the kind that is meant; asks the server only if it is none of the usual ones.
-pub async fn find(client: &Client, url: &str, name: &KindName) -> Result<Kind, KindError> {
+/// Finds the kind that is meant; asks the server only if it is none of the usual ones, and does not wait for it forever.
+pub async fn find(client: &Client, url: &str, name: &KindName, patience: Duration) -> Result<Kind, KindError> {
     let built_in = built_in::kinds();
     if let Some(kind) = name.find_in(&built_in) {
         return Ok(kind.clone());
     }
-    let served = discovery::kinds(client, name).await.map_err(|source| KindError::Discovery {
-        url: url.to_owned(),
-        name: name.clone(),
-        source: Box::new(source),
-    })?;
+    let failed = |why: String| KindError::Discovery { url: url.to_owned(), name: name.clone(), why };
+    let served = tokio::time::timeout(patience, discovery::kinds(client, name)).await;
+    let served = served.map_err(|_| failed(format!("it does not answer in {patience:?}")))?;
+    let served = served.map_err(|error| failed(told(&error)))?;
     match name.find_in(&served) {
         Some(kind) if kind.can_be_watched => Ok(kind.clone()),
         Some(_) => Err(KindError::NotWatchable { url: url.to_owned(), name: name.clone() }),

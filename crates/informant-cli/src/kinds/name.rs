@@ -25,6 +25,7 @@ impl KindName {
     /// The part before the first dot, and what follows it.
     fn parts(&self) -> (String, Option<&str>) {
         match self.text.split_once('.') {
+            Some((name, "")) => (name.to_lowercase(), None),
             Some((name, rest)) => (name.to_lowercase(), Some(rest)),
             None => (self.text.to_lowercase(), None),
         }
@@ -103,7 +104,7 @@ mod tests {
         ] {
             assert_eq!(found(name), Some(("deployments".into(), "apps/v1".into())), "{name}");
         }
-        for name in ["po", "pod", "PODS", "pods.v1", "pods.v1."] {
+        for name in ["po", "pod", "PODS", "pods.", "pods.v1", "pods.v1."] {
             assert_eq!(found(name), Some(("pods".into(), "v1".into())), "{name}");
         }
         assert_eq!(found("ev"), Some(("events".into(), "v1".into())), "the core group comes first");

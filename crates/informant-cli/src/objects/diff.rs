@@ -1,6 +1,7 @@
 //! What changed between two states of an object, field by field.
 //!
-//! Items of a list that have names, or types, are compared with those of the same name; others with those of the same place.
+//! Items of a list that have names, or types, are compared with those of the same name, and their order is looked at; others are
+//! compared with those of the same place.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -106,6 +107,17 @@ fn items(path: &mut Vec<Step>, old: &[Value], new: &[Value], changes: &mut Vec<C
         compare(path, old, new, changes);
         path.pop();
     }
+    let Some(name) = name else { return };
+    let order = |items: &[Value], others: &[Value]| -> Vec<Value> {
+        let is_common = |item: &&Value| others.iter().any(|other| other[name] == item[name]);
+        items.iter().filter(is_common).map(|item| item[name].clone()).collect()
+    };
+    let (before, now) = (order(old, new), order(new, old));
+    if before != now {
+        path.push(Step::Item("order".to_owned()));
+        changes.push(Change { path: path.clone(), old: Some(before.into()), new: Some(now.into()) });
+        path.pop();
+    }
 }
 
 fn named(name: &Value) -> Step {
@@ -183,8 +195,11 @@ mod tests {
 
     #[test]
     fn items_in_another_order_are_a_change() {
-        let (one, other) = (json!({"name": "a"}), json!({"name": "b"}));
+        let items = |names: &[&str]| json!({"c": names.iter().map(|name| json!({"name": name})).collect::<Value>()});
 
-        assert_eq!(told(&json!({"c": [one, other]}), &json!({"c": [other, one]})).len(), 1);
+        assert_eq!(told(&items(&["a", "b"]), &items(&["b", "a"])), [r#"c[order]: ["a","b"] → ["b","a"]"#]);
+        let others = told(&items(&["a", "b", "x"]), &items(&["y", "b", "a"]));
+        assert!(others.contains(&r#"c[order]: ["a","b"] → ["b","a"]"#.to_owned()), "{others:?}");
+        assert_eq!(others.len(), 3, "{others:?}");
     }
 }

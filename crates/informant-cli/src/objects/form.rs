@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use informant::DecodeError;
 use informant::Labelled;
 use informant::Lazy;
 use informant::Object;
@@ -17,45 +18,45 @@ pub trait Form: Object + Labelled {
     /// As a line of JSON.
     fn to_json(&self) -> Cow<'_, str>;
 
-    /// As a value.
-    fn to_value(&self) -> Value;
+    /// As a value. Of an object that is held as JSON nobody knows before whether each number can be held.
+    fn to_value(&self) -> Result<Value, DecodeError>;
 }
 
-/// A kind that is known at run time: all of it, or its metadata.
-pub trait Whole: kube::Resource + serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static {
+/// A decoded form: all of an object, or its metadata.
+pub trait Decoded: kube::Resource + serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static {
     const IS_OF_METADATA: bool;
 }
 
-impl Whole for DynamicObject {
+impl Decoded for DynamicObject {
     const IS_OF_METADATA: bool = false;
 }
 
-impl Whole for PartialObjectMeta<DynamicObject> {
+impl Decoded for PartialObjectMeta<DynamicObject> {
     const IS_OF_METADATA: bool = true;
 }
 
-impl<K: Whole> Form for Lazy<K> {
+impl<K: Decoded> Form for Lazy<K> {
     const IS_OF_METADATA: bool = K::IS_OF_METADATA;
 
     fn to_json(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.json())
     }
 
-    fn to_value(&self) -> Value {
-        // Its syntax was checked when it came.
-        serde_json::from_str(self.json()).unwrap_or_default()
+    fn to_value(&self) -> Result<Value, DecodeError> {
+        self.peek()
     }
 }
 
-impl<K: Whole> Form for K {
-    const IS_OF_METADATA: bool = <K as Whole>::IS_OF_METADATA;
+impl<K: Decoded> Form for K {
+    const IS_OF_METADATA: bool = <K as Decoded>::IS_OF_METADATA;
 
     fn to_json(&self) -> Cow<'_, str> {
-        Cow::Owned(self.to_value().to_string())
+        // It was JSON before.
+        Cow::Owned(serde_json::to_string(self).unwrap_or_default())
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> Result<Value, DecodeError> {
         // It was JSON before.
-        serde_json::to_value(self).unwrap_or_default()
+        Ok(serde_json::to_value(self).unwrap_or_default())
     }
 }

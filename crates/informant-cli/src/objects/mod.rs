@@ -14,6 +14,7 @@ mod secrets;
 use std::borrow::Cow;
 
 use informant::Cached;
+use informant::DecodeError;
 use serde_json::Value;
 
 pub use self::form::Form;
@@ -32,28 +33,28 @@ impl Reader {
     }
 
     /// The object as a value.
-    pub fn value<O: Form>(self, object: &Cached<O>) -> Value {
-        let mut value = object.to_value();
+    pub fn value<O: Form>(self, object: &Cached<O>) -> Result<Value, DecodeError> {
+        let mut value = object.to_value()?;
         if self.hides_secrets {
             secrets::hide(&mut value);
         }
-        value
+        Ok(value)
     }
 
     /// The object as a line of JSON.
-    pub fn json<O: Form>(self, object: &Cached<O>) -> Cow<'_, str> {
+    pub fn json<O: Form>(self, object: &Cached<O>) -> Result<Cow<'_, str>, DecodeError> {
         match self.hides_secrets {
-            true => Cow::Owned(self.value(object).to_string()),
-            false => object.to_json(),
+            true => Ok(Cow::Owned(self.value(object)?.to_string())),
+            false => Ok(object.to_json()),
         }
     }
 
     /// What changed between two states.
-    pub fn changes<O: Form>(self, old: &Cached<O>, new: &Cached<O>) -> Vec<diff::Change> {
-        let mut changes = diff::changes(&old.to_value(), &new.to_value());
+    pub fn changes<O: Form>(self, old: &Cached<O>, new: &Cached<O>) -> Result<Vec<diff::Change>, DecodeError> {
+        let mut changes = diff::changes(&old.to_value()?, &new.to_value()?);
         if self.hides_secrets {
             changes.iter_mut().for_each(secrets::hide_change);
         }
-        changes
+        Ok(changes)
     }
 }

@@ -8,10 +8,11 @@ pub mod paint;
 pub mod stderr;
 pub mod stdout;
 pub mod table;
+pub mod terminal;
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde_json::Value;
 
 pub use self::paint::Paint;
 pub use self::stderr::say;
@@ -24,8 +25,19 @@ pub use self::table::Table;
 pub struct YamlError(#[source] serde_saphyr::ser::Error);
 
 /// As YAML, without anything around it.
-pub fn yaml(value: &impl Serialize) -> Result<String, YamlError> {
-    serde_saphyr::to_string(value).map_err(YamlError)
+pub fn yaml(value: &Value) -> Result<String, YamlError> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: !begins_with_tab(value) };
+    serde_saphyr::to_string_with_options(value, options).map_err(YamlError)
+}
+
+/// Whether a text of several lines begins with a tab: as a block, not every parser could read it.
+fn begins_with_tab(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\n') && text.trim_start_matches(['\n', '\r', ' ']).starts_with('\t'),
+        Value::Array(items) => items.iter().any(begins_with_tab),
+        Value::Object(members) => members.values().any(begins_with_tab),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Text of others in one line, without what a terminal would obey.
@@ -36,5 +48,22 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
             Cow::Owned(without.trim().to_owned())
         }
         false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_block_never_begins_with_a_tab() {
+        for text in ["\tx\ny\n", "\tb\nc", "\n\tx\n", "\t\n", "  \n\tx"] {
+            let written = yaml(&json!({"v": [text]})).unwrap();
+            assert_eq!(written.lines().count(), 2, "{written}");
+            assert_eq!(serde_saphyr::from_str::<Value>(&written).unwrap(), json!({"v": [text]}));
+        }
+        assert!(yaml(&json!({"v": "x\n\ty\n"})).unwrap().contains("|"), "others are blocks");
     }
 }

@@ -22,10 +22,12 @@ use crate::Outcome;
 use crate::arguments::AskedWrongly;
 use crate::arguments::resync_period;
 use crate::figures::FiguresOptions;
-use crate::interrupt::interrupted;
+use crate::in_one_line;
+use crate::interrupt::Interrupt;
 use crate::objects::Form;
 use crate::output::Stdout;
 use crate::output::paint::Color;
+use crate::output::say;
 use crate::output::stdout::Audience;
 use crate::progress::Progress;
 use crate::selection::OnObjects;
@@ -105,21 +107,21 @@ const CHUNK: usize = 64 * 1024;
 #[error("{0}")]
 struct Ended(String);
 
-pub async fn run(options: Options) -> Outcome {
+pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     options.selection.check()?;
     if options.no_object && options.output != Format::Json {
         return Err(AskedWrongly("--no-object is for lines of JSON: say -o json, too".to_owned()).into());
     }
-    options.selection.held().run(options).await
+    options.selection.held().run(options, interrupt).await
 }
 
 impl OnObjects for Options {
-    async fn run<O: Form>(self) -> Outcome {
+    async fn run<O: Form>(self, mut interrupt: Interrupt) -> Outcome {
         let mut figures = self.figures.serve().await?;
         // Also while it looks for the cluster.
         let selected = tokio::select! {
             selected = self.selection.find(self.resync) => selected?,
-            interrupted = interrupted() => return Ok(interrupted.map(|()| ExitCode::SUCCESS)?),
+            () = interrupt.happened() => return Ok(ExitCode::SUCCESS),
         };
         let informer = selected.informer::<O>()?;
         let subscribe = informer.subscribe().named("watch");
@@ -138,7 +140,7 @@ impl OnObjects for Options {
         };
         let outcome = tokio::select! {
             biased;
-            outcome = interrupted() => outcome.map_err(Into::into),
+            () = interrupt.happened() => Ok(()),
             outcome = telling.tell(&informer, events, &progress) => outcome,
             error = failed(&selected) => Err(error),
             error = figures.broken() => Err(error.into()),
@@ -179,11 +181,11 @@ impl Telling {
     ) -> Result<(), Box<dyn Error>> {
         let mut stdout = Stdout::new();
         while let Some(event) = events.next().await {
-            let mut is_enough = self.hear(informer, &event)?;
+            let mut is_enough = self.hear(informer, &event);
             // What waits already is written together.
             while !is_enough && self.printer.len() < CHUNK {
                 let Some(Some(event)) = events.next().now_or_never() else { break };
-                is_enough = self.hear(informer, &event)?;
+                is_enough = self.hear(informer, &event);
             }
             let text = self.printer.take();
             if !text.is_empty() {
@@ -202,16 +204,18 @@ impl Telling {
     }
 
     /// Says whether this was enough.
-    fn hear<O: Form>(&mut self, informer: &SharedInformer<O>, event: &Event<O>) -> Result<bool, Box<dyn Error>> {
+    fn hear<O: Form>(&mut self, informer: &SharedInformer<O>, event: &Event<O>) -> bool {
         if let Event::Synced = event {
             self.printer.synced(informer.last_version().as_ref());
-            return Ok(self.until_synced);
+            return self.until_synced;
         }
         if let (Event::Added { origin: Origin::InitialList, .. }, false) = (event, self.tells_initial) {
-            return Ok(false);
+            return false;
         }
-        self.printer.event(event)?;
+        if let Err(error) = self.printer.event(event) {
+            say(&format!("an event is left out: {}", in_one_line(&*error)));
+        }
         self.left = self.left.map(|left| left.saturating_sub(1));
-        Ok(self.left == Some(0))
+        self.left == Some(0)
     }
 }

@@ -1,9 +1,11 @@
 //! What is written of an event, in each format.
 
+use std::error::Error;
 use std::fmt::Arguments;
 use std::fmt::Write;
 
 use informant::Cached;
+use informant::DecodeError;
 use informant::Deleted;
 use informant::Event;
 use informant::Origin;
@@ -21,7 +23,6 @@ use crate::objects::diff::Path;
 use crate::output;
 use crate::output::Paint;
 use crate::output::Table;
-use crate::output::YamlError;
 use crate::output::harmless;
 use crate::output::paint::Color;
 use crate::output::table::Painting;
@@ -61,7 +62,8 @@ impl Printer {
             reader: selected.reader,
             paint: Paint::new(color),
             singular: selected.kind.singular_with_group(),
-            rows: Table::new(["EVENT".to_owned()].into_iter().chain(columns.headers())),
+            // As wide as the longest of its usual words.
+            rows: Table::new(["EVENT  ".to_owned()].into_iter().chain(columns.headers())),
             columns,
             text: String::new(),
         }
@@ -94,19 +96,22 @@ impl Printer {
         }
     }
 
-    pub fn event<O: Form>(&mut self, event: &Event<O>) -> Result<(), YamlError> {
+    /// # Errors
+    ///
+    /// If the object cannot be shown; then nothing is written of the event.
+    pub fn event<O: Form>(&mut self, event: &Event<O>) -> Result<(), Box<dyn Error>> {
         let Some(object) = event.object() else { return Ok(()) };
         match self.format {
-            Format::Table => self.row(event, object),
+            Format::Table => self.row(event, object)?,
             Format::Json => {
                 let (initial, missed) = (is_initial(event), is_missed(event));
                 let (key, resource_version) = (Some(object.key().as_str()), Some(object.version().as_str()));
                 let line = Line { r#type: name(event), key, resource_version, initial, missed };
-                let json = self.has_objects.then(|| self.reader.json(object));
+                let json = self.has_objects.then(|| self.reader.json(object)).transpose()?;
                 self.json(&line, json.as_deref());
             }
             Format::Yaml => {
-                let yaml = output::yaml(&self.reader.value(object))?;
+                let yaml = output::yaml(&self.reader.value(object)?)?;
                 self.line(format_args!("---\n# {} {}{}", name(event), headline(object), remark(event)));
                 self.text.push_str(&yaml);
             }
@@ -114,24 +119,26 @@ impl Printer {
                 let name = format!("{}/{}", self.singular, harmless(object.key().name()));
                 self.line(format_args!("{name}"));
             }
-            Format::Diff => self.diff(event, object),
+            Format::Diff => self.diff(event, object)?,
         }
         Ok(())
     }
 
-    fn row<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) {
-        let value = self.reader.value(object);
+    fn row<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) -> Result<(), DecodeError> {
+        let value = self.reader.value(object)?;
         let first = format!("{}{}", name(event), if is_missed(event) { " (missed)" } else { "" });
         let cells = self.columns.cells(object.key(), &value, Timestamp::now());
         self.rows.add([first].into_iter().chain(cells), Some(painting(event)));
+        Ok(())
     }
 
-    fn diff<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) {
+    fn diff<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) -> Result<(), DecodeError> {
         let what = painting(event)(self.paint, name(event));
         let Event::Updated { old, new } = event else {
-            return self.line(format_args!("{what} {}{}", headline(object), remark(event)));
+            self.line(format_args!("{what} {}{}", headline(object), remark(event)));
+            return Ok(());
         };
-        let changes = self.reader.changes(old, new);
+        let changes = self.reader.changes(old, new)?;
         let nothing = if changes.is_empty() { " (nothing but its version)" } else { "" };
         let key = new.key().to_string();
         self.line(format_args!("{what} {} {} → {}{nothing}", harmless(&key), old.version(), new.version()));
@@ -139,6 +146,7 @@ impl Printer {
             let told = self.told(change);
             self.line(format_args!("  {told}"));
         }
+        Ok(())
     }
 
     /// A change in a line: old values in red, new ones in green.

@@ -1,9 +1,13 @@
 //! `informant apiserver`, as other programs find it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use serde_json::json;
 
+use crate::metrics::address;
+use crate::metrics::page;
 use crate::support::Running;
 use crate::support::Server;
 use crate::support::fresh_file;
@@ -32,6 +36,46 @@ async fn others_find_it_by_its_kubeconfig() {
     assert!(std::fs::read_to_string(&file).unwrap().contains(&again.url), "its own file is written anew");
 }
 
+/// A link leads to the file that is meant, and an empty file is nobody's.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_kubeconfig_is_written_where_a_link_leads() {
+    let (file, link) = (fresh_file("linked-kubeconfig"), fresh_file("link-to-kubeconfig"));
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+
+    let server = Server::start(&["--kubeconfig-out", link.to_str().unwrap()]);
+
+    assert!(link.is_symlink());
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&server.url));
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_written_is_said() {
+    let nowhere = crate::support::nowhere().join("kubeconfig");
+    for (file, said) in [
+        (nowhere.to_str().unwrap(), "cannot be written: No such file"),
+        (env!("CARGO_TARGET_TMPDIR"), "is there already"),
+    ] {
+        let output = run(&["apiserver", "--kubeconfig-out", file]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(said), "{output:?}");
+        assert!(output.stdout.is_empty(), "it does not serve");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_said() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for option in ["--listen", "--metrics"] {
+        let output = run(&["apiserver", option, &address]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said.contains(&address) && said.contains("is something else there?"), "{said}");
+    }
+}
+
 #[test]
 fn a_kubeconfig_of_others_is_not_written_over() {
     let file = fresh_file("foreign-kubeconfig");
@@ -55,6 +99,45 @@ async fn a_load_is_there_and_changes() {
     assert_eq!(changes.lines().count(), 20);
 }
 
+/// Each gets its share: three of four changes are of pods.
+#[tokio::test]
+async fn a_rate_is_shared_among_kinds() {
+    let server = Server::start(&["--load", "pods=300,configmaps=100,rate=200"]);
+    let changes = |kind: &str| {
+        let watching = server.watch(&[kind, "-A", "-o", "json", "--no-object"]);
+        while watching.event()["type"] != "SYNCED" {}
+        watching
+    };
+    let (pods, configs) = (changes("pods"), changes("cm"));
+
+    (0..30).for_each(|_| drop(configs.event()));
+
+    let of_pods = pods.waiting();
+    assert!((60..150).contains(&of_pods), "{of_pods} of pods while there were 30 of config maps");
+}
+
+#[tokio::test]
+async fn the_same_seed_makes_the_same_changes() {
+    // Which object each version is of, as far as it was seen.
+    let changes = |seed: &str| {
+        let server = Server::start(&["--load", "configmaps=50,rate=100", "--seed", seed]);
+        let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
+        let events = (0..150).map(|_| watching.event()).filter(|event| event["type"] != "SYNCED");
+        let of_version = |event: Value| Some((event["resourceVersion"].as_str()?.to_owned(), event["key"].to_string()));
+        events.filter_map(of_version).collect::<BTreeMap<_, _>>()
+    };
+    let differing = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
+        let common = one.iter().filter_map(|(version, key)| Some((key, other.get(version)?)));
+        let common: Vec<_> = common.collect();
+        assert!(common.len() > 50, "they saw the same versions");
+        common.iter().filter(|(one, other)| one != other).count()
+    };
+
+    let first = changes("1");
+    assert_eq!(differing(&first, &changes("1")), 0);
+    assert!(differing(&first, &changes("2")) > 0);
+}
+
 /// What the load was about to change, others may have deleted.
 #[tokio::test]
 async fn a_load_goes_on_when_others_delete_its_objects() {
@@ -76,7 +159,7 @@ async fn a_load_goes_on_when_others_delete_its_objects() {
 
 #[tokio::test]
 async fn faults_come_on_command_and_are_survived() {
-    let server = Server::start(&["--load", "pods=20,rate=200", "--faults", "pods/watch=cut:60x2,pods/list=503x1"]);
+    let server = Server::start(&["--metrics", "0", "--load", "pods=20,rate=200", "--faults", "pods/watch=cut:60x2"]);
 
     let watching = server.watch(&["pods", "-A", "-o", "json", "--no-object"]);
 
@@ -84,6 +167,9 @@ async fn faults_come_on_command_and_are_survived() {
     for _ in 0..200 {
         watching.event();
     }
+    let (_, figures) = page(&address(&server.running), "GET /metrics");
+    let watches = "informant_apiserver_requests_total{verb=\"watch\",resource=\"pods\"} 2\n";
+    assert!(figures.contains(watches), "{figures}");
     for level in ["some", "storm"] {
         let server = Server::start(&["--load", "pods=20", "--faults", level, "--seed", "5"]);
         assert_eq!(
@@ -97,7 +183,7 @@ async fn faults_come_on_command_and_are_survived() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_well_and_it_says_nothing_but_its_url() {
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "INT", "TERM"] {
         let mut running = Running::start(&["apiserver", "--load", "pods=10,rate=10"]);
         assert!(running.line().starts_with("http://127.0.0.1:"));
 

@@ -69,6 +69,39 @@ fn an_interrupt_ends_it_with_the_verification() {
     assert!(running.wait().unwrap().success());
 }
 
+/// It is stuck in writing, and what it has to say nobody wants to know.
+#[cfg(unix)]
+#[test]
+fn two_interrupts_end_it_also_if_nobody_reads() {
+    let arguments = ["demo", "--json", "--duration", "1h", "--pods", "50", "-v"];
+    let mut command = informant();
+    let mut running = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut complaints = BufReader::new(running.stderr.take().unwrap()).lines();
+    complaints.next().unwrap().unwrap();
+    let id = running.id().to_string();
+
+    // Signals of one kind that come together are one, so it is told until it ends.
+    let code = loop {
+        if let Some(status) = running.try_wait().unwrap() {
+            break status.code();
+        }
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+
+    assert_eq!(code, Some(130));
+}
+
+#[test]
+fn faults_strike_also_if_the_machine_does_not_keep_up() {
+    let output = demo(&["--json", "--duration", "3s", "--pods", "100", "--rate", "20000", "--faults", "storm"]);
+
+    let last: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!(last["verified"], true, "{last}");
+    let pods = &last["picture"]["informers"][1];
+    assert!(pods["relists"].as_u64().unwrap() + pods["watch_restarts"].as_u64().unwrap() > 0, "{pods}");
+}
+
 #[test]
 fn whoever_stops_reading_is_no_failure() {
     let mut running = informant().args(["demo", "--json", "--duration", "3s"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -95,6 +95,19 @@ async fn an_index_shows_what_is_under_each_value() {
 }
 
 #[tokio::test]
+async fn a_name_is_a_name_and_no_selector() {
+    let server = shop().await;
+
+    for name in ["pears,metadata.name!=x", "a=b", r"a\b"] {
+        for index in [&[][..], &["--index", "namespace"]] {
+            let output = run(&[&["get", "cm", name, "-n", "shop", "--server", &server.url], index].concat());
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            assert!(text(&output.stderr).contains("not found"), "{output:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_index_does_not_tell_what_is_in_secrets() {
     let server = Server::start(&[]);
     let secret: Secret =

@@ -28,6 +28,14 @@ fn what_is_asked_wrongly_is_said_and_exits_with_2() {
         (&["apiserver", "--load", "pods"][..], "write it as in pods=1000"),
         (&["apiserver", "--faults", "few"][..], "is no rule"),
         (&["apiserver", "--listen", "nowhere"][..], "write a port"),
+        (&["apiserver", "--listen", "0.0.0.0:0"][..], "loopback addresses alone"),
+        (&["apiserver", "--load", "podz=5"][..], "--load: there is no kind \"podz\""),
+        (&["apiserver", "--faults", "podz/list=503"][..], "--faults: there is no kind \"podz\""),
+        (&["get", "pods", ""][..], "a value is required"),
+        (&["get", "pods", "-n", ""][..], "a value is required"),
+        (&["get", "pods", "-n", "a/b", "--server", "127.0.0.1:1"][..], "is no name of a namespace"),
+        (&["get", "pods", "--server", "http://me:secret@x"][..], "credentials in a URL are not sent"),
+        (&["get", "pods", "--server", "127.0.0.1:99999"][..], "write it as http://127.0.0.1:8080"),
     ] {
         let output = informant().args(arguments).output().unwrap();
         let complaints = text(&output.stderr);
@@ -60,6 +68,7 @@ fn whoever_does_not_listen_is_no_failure() {
     };
 
     assert_eq!(shell("informant completions bash | head -1 >/dev/null; exit ${PIPESTATUS[0]}"), Some(0));
+    assert_eq!(shell("informant completions bash >/dev/full 2>/dev/full"), Some(1));
     assert_eq!(shell("informant get pods 2>&-"), Some(1));
     assert_eq!(shell("informant get pods 2>&1 | true; exit ${PIPESTATUS[0]}"), Some(1));
 }

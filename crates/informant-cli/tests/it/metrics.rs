@@ -10,17 +10,22 @@ use crate::support::Running;
 use crate::support::Server;
 
 /// The code and the text of a page.
-fn page(address: &str, request: &str) -> (u16, String) {
+pub fn page(address: &str, request: &str) -> (u16, String) {
+    let (head, body) = head_and_body(address, request);
+    (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body)
+}
+
+fn head_and_body(address: &str, request: &str) -> (String, String) {
     let mut connection = TcpStream::connect(address).unwrap();
     write!(connection, "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body.to_owned())
+    (head.to_lowercase(), body.to_owned())
 }
 
 /// Where it says that they are.
-fn address(running: &Running) -> String {
+pub fn address(running: &Running) -> String {
     let said = running.complaint();
     let url = said.strip_prefix("informant: metrics at http://").and_then(|url| url.strip_suffix("/metrics"));
     url.unwrap_or_else(|| panic!("{said}")).to_owned()
@@ -46,6 +51,9 @@ async fn a_watch_tells_its_figures() {
     assert!(figures.contains("informant_batch_seconds_bucket{informer=\"configmaps\",le=\"+Inf\"} "), "{figures}");
     assert_eq!(page(&address, "GET /").0, 404);
     assert_eq!(page(&address, "POST /metrics").0, 405);
+    let (head, body) = head_and_body(&address, "HEAD /metrics");
+    assert!(head.starts_with("http/1.1 200") && head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert!(body.is_empty());
 }
 
 #[tokio::test]
@@ -74,12 +82,25 @@ async fn the_server_tells_its_figures() {
 
     let (_, figures) = page(&address, "GET /metrics");
 
+    assert!(figures.contains("# HELP informant_apiserver_objects Objects of a kind."), "{figures}");
     assert!(figures.contains("informant_apiserver_objects{resource=\"pods\"} 7\n"), "{figures}");
     assert!(
         figures.contains("informant_apiserver_requests_total{verb=\"watchlist\",resource=\"pods\"} 1\n"),
         "{figures}"
     );
     assert_eq!(page(&address, "GET /readyz").0, 200);
+
+    // Whatever clients make up is counted, but not by its name.
+    let server_address = url.strip_prefix("http://").unwrap();
+    (0..5).for_each(|number| assert_eq!(page(server_address, &format!("GET /api/v1/made-up-{number}")).0, 404));
+    let _watching = Running::start(&["watch", "pods", "-A", "--server", &url]);
+    loop {
+        let (_, figures) = page(&address, "GET /metrics");
+        assert!(!figures.contains("made-up"), "{figures}");
+        if figures.contains("informant_apiserver_watches{resource=\"pods\"} 1\n") {
+            break;
+        }
+    }
 }
 
 #[test]

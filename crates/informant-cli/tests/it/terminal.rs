@@ -24,8 +24,12 @@ struct Terminal {
 
 /// Runs it in a terminal, to its end.
 fn seen(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
+    seen_at(24, 80, arguments, environment)
+}
+
+fn seen_at(rows: u16, columns: u16, arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
     let (mut terminal, inside) = pty_process::blocking::open().unwrap();
-    terminal.resize(Size::new(24, 80)).unwrap();
+    terminal.resize(Size::new(rows, columns)).unwrap();
     let mut command =
         Command::new(env!("CARGO_BIN_EXE_informant")).args(arguments).env("HOME", nowhere()).env("TERM", "xterm");
     for name in ELSEWHERE {
@@ -40,7 +44,7 @@ fn seen(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
             sender.send(buffer[..count].to_vec()).unwrap();
         }
     });
-    let (mut screen, mut bytes, mut pictures) = (vt100::Parser::new(24, 80, 1000), Vec::new(), Vec::new());
+    let (mut screen, mut bytes, mut pictures) = (vt100::Parser::new(rows, columns, 1000), Vec::new(), Vec::new());
     while let Ok(part) = receiver.recv_timeout(Duration::from_secs(60)) {
         screen.process(&part);
         bytes.extend(part);
@@ -67,6 +71,25 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert!(terminal.pictures.len() > 5, "it is alive");
 }
 
+#[test]
+fn the_demo_fits_every_terminal() {
+    for (rows, columns) in [(24, 40), (8, 80)] {
+        let terminal = seen_at(rows, columns, &["demo", "--duration", "2s", "--pods", "50", "--rate", "50"], &[]);
+
+        let before_the_end = &terminal.pictures[terminal.pictures.len() - 2];
+        assert!(before_the_end.starts_with("API server"), "nothing has scrolled away: {before_the_end}");
+        assert!(terminal.success);
+    }
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines() {
+    let terminal = seen(&["demo", "--duration", "2s", "--pods", "50", "--rate", "50"], &[("TERM", "dumb")]);
+
+    assert!(!terminal.bytes.contains(&b'\x1b'), "{}", terminal.contents());
+    assert!(terminal.contents().contains("verified: 2 caches"), "{}", terminal.contents());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_has_colours_in_a_terminal_unless_they_are_not_wanted() {
     let server = Server::start(&[]);
@@ -85,7 +108,9 @@ async fn a_progress_line_is_there_while_it_syncs_and_then_gone() {
     let server = Server::start(&["--load", "pods=3", "--faults", "read=delay:1500ms"]);
 
     let terminal = seen(&["watch", "pods", "-A", "--until-synced", "--server", &server.url], &[]);
+    let narrow = seen_at(24, 20, &["watch", "pods", "-A", "--until-synced", "--server", &server.url], &[]);
 
+    assert!(narrow.contents().starts_with("EVENT"), "nothing is left of it: {}", narrow.contents());
     let is_there = |picture: &String| picture.contains("informer pods is syncing: 0 objects so far");
     assert!(terminal.pictures.iter().any(is_there), "{:?}", terminal.pictures);
     let contents = terminal.contents();

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::support::Server;
 use crate::support::fresh_file;
+use crate::support::informant;
 use crate::support::nowhere;
 use crate::support::run;
 use crate::support::text;
@@ -74,6 +75,71 @@ fn a_kubeconfig_that_cannot_be_used_is_said() {
     assert_says(
         &complaint(&["get", "pods", "--kubeconfig", path]),
         &["no current context", "--context", "it has here"],
+    );
+}
+
+#[test]
+fn of_several_kubeconfigs_some_may_be_missing() {
+    let file = fresh_file("one-kubeconfig");
+    let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
+    let cluster = json!({"name": "here", "cluster": {"server": "http://127.0.0.1:1"}});
+    let users = json!([{"name": "me", "user": {}}]);
+    let kubeconfig = json!({"contexts": [context], "clusters": [cluster], "users": users, "current-context": "here"});
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let said = |files: &str| {
+        let output = informant().env("KUBECONFIG", files).args(["get", "pods"]).output().unwrap();
+        text(&output.stderr)
+    };
+    let (missing, file) = (nowhere(), file.to_str().unwrap().to_owned());
+    let missing = missing.to_str().unwrap();
+
+    assert_says(&said(&format!("{missing}:{file}")), &["no pods from http://127.0.0.1:1"]);
+    assert_says(&said(missing), &[missing, "cannot be read"]);
+    assert_says(&said(""), &["there is no cluster"]);
+}
+
+/// What a plugin is called with, and what it gives, may be secret.
+#[cfg(unix)]
+#[test]
+fn a_credential_plugin_that_fails_is_named_and_its_complaint_is_said() {
+    let file = fresh_file("plugin-kubeconfig");
+    let complaint_with = |command: &str, arguments: &[&str]| {
+        let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": command, "args": arguments, "interactiveMode": "Never"});
+        let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
+        let cluster = json!({"name": "here", "cluster": {"server": "https://127.0.0.1:1"}});
+        let users = json!([{"name": "me", "user": {"exec": exec}}]);
+        let kubeconfig =
+            json!({"contexts": [context], "clusters": [cluster], "users": users, "current-context": "here"});
+        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+        complaint(&["get", "pods", "--kubeconfig", file.to_str().unwrap()])
+    };
+
+    assert_says(&complaint_with("no-such-plugin", &[]), &["\"no-such-plugin\"", "No such file"]);
+    let failed = complaint_with("sh", &["-c", "echo hunter2; echo log in first >&2; exit 3"]);
+    assert_says(&failed, &["\"sh\"", "exit status: 3", "log in first"]);
+    assert!(!failed.contains("hunter2"), "{failed}");
+}
+
+/// It accepts connections and says nothing.
+#[test]
+fn a_server_that_does_not_answer_is_not_waited_for_forever() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+
+    let of_kind = |kind: &str| complaint(&["get", kind, "--server", &url, "--sync-timeout", "500ms"]);
+    assert_says(&of_kind("widgets"), &["it does not answer in 500ms"]);
+    assert_says(&of_kind("pods"), &["not synced after 500ms"]);
+}
+
+#[tokio::test]
+async fn who_may_not_ask_for_kinds_is_told_so() {
+    let server = Server::start(&["--faults", "any=403"]);
+
+    let said = complaint(&["get", "widgets", "--server", &server.url]);
+
+    assert_says(
+        &said,
+        &["\"widgets\" is no built-in kind", "the server says: ", "(Forbidden, 403) (may the client's user"],
     );
 }
 

@@ -5,6 +5,9 @@ use std::io::BufReader;
 use std::process::Command;
 use std::process::Stdio;
 
+use informant_apiserver::Canned;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Patch;
 use kube::api::PatchParams;
@@ -12,6 +15,7 @@ use kube::api::PostParams;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::support::Running;
 use crate::support::Server;
 use crate::support::informant;
 
@@ -169,7 +173,7 @@ async fn colours_are_there_when_they_are_wanted() {
     server.put("prices", json!({})).await;
     let arguments = ["watch", "cm", "-n", "shop", "--until-synced", "-o"];
 
-    for (format, said) in [("diff", "\x1b[32mADDED\x1b[0m shop/prices"), ("table", "\x1b[32mADDED\x1b[0m   prices")] {
+    for (format, said) in [("diff", "\x1b[32mADDED\x1b[0m shop/prices"), ("table", "\x1b[32mADDED\x1b[0m     prices")] {
         let colourful = server.said(&[&arguments[..], &[format, "--color", "always"]].concat());
         assert!(colourful.contains(said), "{colourful:?}");
         assert!(!server.said(&[&arguments[..], &[format]].concat()).contains('\x1b'), "nobody sees them in a pipe");
@@ -195,6 +199,54 @@ async fn every_form_of_objects_tells_the_same() {
     }
     let table = server.said(&["watch", "cm", "-A", "--metadata-only", "--exit-after", "1"]);
     assert!(table.contains("LABELS") && table.contains("app=web") && !table.contains("DATA"), "{table}");
+}
+
+/// Whatever stands in an object, and however it is called.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_terminal_would_obey_is_in_no_format_for_people() {
+    let server = informant_apiserver::ApiServer::new();
+    let put = |value: &str| {
+        let data = json!({"k\u{1b}[31m": format!("{value}\u{1b}]0;x\u{7}\u{9b}\u{7f}")});
+        server.put("configmaps", json!({"metadata": {"namespace": "default", "name": "a"}, "data": data})).unwrap();
+    };
+    put("1");
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let url = listening.url();
+
+    for format in ["diff", "table", "name", "yaml"] {
+        let watching = Running::start(&["watch", "cm", "-o", format, "--server", &url, "--exit-after", "2"]);
+        let first = watching.line();
+        put(&format!("{format} 2"));
+        let lines = [vec![first], watching.rest()].concat().join("\n");
+        assert!(!lines.contains(|one: char| one.is_control() && one != '\n'), "{format}: {lines:?}");
+    }
+}
+
+/// Of a number that nobody can hold, JSON is written as it came; the other formats leave the event out and say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_cannot_be_shown_is_said() {
+    let line = |secret: &str| {
+        format!("{{\"metadata\":{{\"namespace\":\"default\",\"name\":\"a\"}},\"data\":{{\"n\":{secret}}}}}")
+    };
+    let server = informant_apiserver::ApiServer::new();
+    let list = format!(
+        "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"1\"}},\"items\":[{}]}}",
+        line("1e400")
+    );
+    server.inject(On::watch_list(), Fault::WatchListRefused);
+    server.inject(On::list(), Fault::Answer(Canned::new(200, list)));
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let url = listening.url();
+
+    for (kind, format, lines) in [("cm", "json", 2), ("secrets", "json", 1), ("secrets", "yaml", 1), ("cm", "table", 1)]
+    {
+        let watching = Running::start(&["watch", kind, "-o", format, "--server", &url, "--until-synced"]);
+        let written = watching.rest();
+        assert_eq!(written.len(), lines, "{kind} {format}: {written:?}");
+        if lines == 1 {
+            watching.complains_of("an event is left out: ");
+        }
+    }
 }
 
 #[tokio::test]
