@@ -71,18 +71,24 @@ impl LoadPlan {
         for number in 0..namespaces {
             server.put("namespaces", namespace(&format!("team-{number}")))?;
         }
+        // Without nodes of their own, pods are placed on a hundred that nobody made.
         let nodes = self.kinds.iter().find(|(kind, _)| kind == "nodes").map_or(100, |(_, count)| *count);
-        let all: usize = self.kinds.iter().map(|(_, count)| count).sum();
         let mut makers = Vec::new();
         for (kind, count) in &self.kinds {
             let load = Load::of(kind, *count).namespaces(namespaces).nodes(nodes).seed(seed);
             let objects = load.fill(server).await?;
-            let rate = self.rate * *count as f64 / all.max(1) as f64;
+            let rate = self.rate_of(*count);
             if rate > 0.0 {
                 makers.push(Maker { objects, rate });
             }
         }
         Ok(makers)
+    }
+
+    /// The share of the changes that so many objects have.
+    fn rate_of(&self, count: usize) -> f64 {
+        let all: usize = self.kinds.iter().map(|(_, count)| count).sum();
+        self.rate * count as f64 / all.max(1) as f64
     }
 }
 
@@ -111,6 +117,7 @@ mod tests {
         let plan: LoadPlan = "pods=1000, nodes=20,rate=0.5,namespaces=3".parse().unwrap();
         assert_eq!(plan.kinds, [("pods".into(), 1000), ("nodes".into(), 20)]);
         assert_eq!((plan.rate, plan.namespaces), (0.5, Some(3)));
+        assert_eq!((plan.rate_of(1000) * 1020.0, plan.rate_of(0)), (500.0, 0.0), "each kind has its share");
         assert_eq!("".parse::<LoadPlan>().unwrap(), LoadPlan::default());
 
         for bad in [

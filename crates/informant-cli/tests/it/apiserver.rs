@@ -99,23 +99,6 @@ async fn a_load_is_there_and_changes() {
     assert_eq!(changes.lines().count(), 20);
 }
 
-/// Each gets its share: three of four changes are of pods.
-#[tokio::test]
-async fn a_rate_is_shared_among_kinds() {
-    let server = Server::start(&["--load", "pods=300,configmaps=100,rate=200"]);
-    let changes = |kind: &str| {
-        let watching = server.watch(&[kind, "-A", "-o", "json", "--no-object"]);
-        while watching.event()["type"] != "SYNCED" {}
-        watching
-    };
-    let (pods, configs) = (changes("pods"), changes("cm"));
-
-    (0..30).for_each(|_| drop(configs.event()));
-
-    let of_pods = pods.waiting();
-    assert!((60..150).contains(&of_pods), "{of_pods} of pods while there were 30 of config maps");
-}
-
 #[tokio::test]
 async fn the_same_seed_makes_the_same_changes() {
     // Which object each version is of, as far as it was seen.

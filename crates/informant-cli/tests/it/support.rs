@@ -95,11 +95,6 @@ impl Running {
         serde_json::from_str(&self.line()).unwrap()
     }
 
-    /// How many lines of stdout wait to be read; they are read.
-    pub fn waiting(&self) -> usize {
-        self.stdout.try_iter().count()
-    }
-
     /// The next line of stderr.
     pub fn complaint(&self) -> String {
         self.stderr.recv_timeout(PATIENCE).expect("there is one more line")
