@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** kinds; `kinds` finds those.
 
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -61,21 +62,38 @@ pub enum ClusterError {
     NoContext { known: Vec<String> },
     #[error("the kubeconfig {} cannot be read", file.display())]
     Unreadable { file: PathBuf, source: io::Error },
-    #[error("the kubeconfig cannot be used: {0}")]
-    Unusable(String),
+    #[error("the kubeconfig{} cannot be used: {why}", .file.as_ref().map(|file| format!(" {}", file.display())).unwrap_or_default())]
+    Unusable { file: Option<PathBuf>, why: String },
     #[error("there are no credentials{}: {why}", .plugin.as_ref().map(|plugin| format!(" from plugin {plugin:?}")).unwrap_or_default())]
     Credentials { plugin: Option<String>, why: String },
     #[error("no client can be made for {url}")]
     Client { url: String, source: Box<kube::Error> },
 }
 
-impl From<KubeconfigError> for ClusterError {
-    fn from(error: KubeconfigError) -> Self {
+impl ClusterError {
+    fn kubeconfig(file: Option<&Path>, error: KubeconfigError) -> Self {
+        // Whoever has no home has none there.
+        if let KubeconfigError::FindPath = error {
+            return Self::None;
+        }
         if let KubeconfigError::ReadConfig(source, file) = error {
             return Self::Unreadable { file, source };
         }
         // Parsers show what they stumble over; that may be a secret, and is not for one line.
-        Self::Unusable(error.to_string().lines().next().unwrap_or_default().to_owned())
+        let why = error.to_string().lines().next().unwrap_or_default().to_owned();
+        Self::Unusable { file: file.map(Path::to_owned), why }
+    }
+
+    fn is_missing(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Unreadable { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::UnknownContext { .. }
+            | Self::NoContext { .. }
+            | Self::Unusable { .. }
+            | Self::Credentials { .. }
+            | Self::Client { .. } => false,
+        }
     }
 }
 
@@ -131,14 +149,14 @@ impl ClusterOptions {
             return Ok(Config::new(server.clone()));
         }
         let kubeconfig = match (&self.kubeconfig, files_of_environment()) {
-            (Some(file), _) => Kubeconfig::read_from(file)?,
-            (None, Some(files)) => merged(&files)?,
-            (None, None) => match Kubeconfig::read() {
+            (Some(file), _) => read(file)?,
+            (None, files) if !files.is_empty() => merged(&files)?,
+            (None, _) => match Kubeconfig::read().map_err(|error| ClusterError::kubeconfig(None, error)) {
                 Ok(kubeconfig) => kubeconfig,
-                Err(error) if self.is_for_any_cluster() && is_missing(&error) => {
+                Err(error) if error.is_missing() && self.context.is_none() => {
                     return Config::incluster().map_err(|_| ClusterError::None);
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             },
         };
         let known: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
@@ -149,46 +167,39 @@ impl ClusterOptions {
             }
             // A kubeconfig that names nothing, as an empty file, is none.
             Err(KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_)) => {
-                if known.is_empty() && self.is_for_any_cluster() {
+                if known.is_empty() && self.kubeconfig.is_none() && self.context.is_none() {
                     return Config::incluster().map_err(|_| ClusterError::None);
                 }
                 Err(ClusterError::NoContext { known })
             }
-            outcome => Ok(outcome?),
+            outcome => outcome.map_err(|error| ClusterError::kubeconfig(None, error)),
         }
-    }
-
-    /// Whether nobody said which.
-    fn is_for_any_cluster(&self) -> bool {
-        self.kubeconfig.is_none() && self.context.is_none()
     }
 }
 
-/// The files that `KUBECONFIG` names, if it names any.
-fn files_of_environment() -> Option<Vec<PathBuf>> {
-    let files = std::env::var_os("KUBECONFIG").map(|files| std::env::split_paths(&files).collect::<Vec<_>>());
-    files
-        .map(|files| files.into_iter().filter(|file| !file.as_os_str().is_empty()).collect())
-        .filter(|files: &Vec<_>| !files.is_empty())
+/// The files that `KUBECONFIG` names.
+fn files_of_environment() -> Vec<PathBuf> {
+    let files = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    std::env::split_paths(&files).filter(|file| !file.as_os_str().is_empty()).collect()
+}
+
+fn read(file: &Path) -> Result<Kubeconfig, ClusterError> {
+    Kubeconfig::read_from(file).map_err(|error| ClusterError::kubeconfig(Some(file), error))
 }
 
 /// All of them in one, as `kubectl` does it: some may be missing, but not all.
-fn merged(files: &[PathBuf]) -> Result<Kubeconfig, KubeconfigError> {
+fn merged(files: &[PathBuf]) -> Result<Kubeconfig, ClusterError> {
     let mut merged = None;
-    let mut missing = KubeconfigError::FindPath;
+    let mut missing = ClusterError::None;
     for file in files {
-        match Kubeconfig::read_from(file) {
-            Ok(next) => merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(next)?),
-            Err(error) if is_missing(&error) => missing = error,
+        match read(file) {
+            Ok(next) => {
+                let together = merged.unwrap_or_else(Kubeconfig::default).merge(next);
+                merged = Some(together.map_err(|error| ClusterError::kubeconfig(Some(file), error))?);
+            }
+            Err(error) if error.is_missing() => missing = error,
             Err(error) => return Err(error),
         }
     }
     merged.ok_or(missing)
-}
-
-fn is_missing(error: &KubeconfigError) -> bool {
-    if let KubeconfigError::ReadConfig(error, _) = error {
-        return error.kind() == io::ErrorKind::NotFound;
-    }
-    matches!(error, KubeconfigError::FindPath)
 }

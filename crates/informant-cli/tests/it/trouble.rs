@@ -63,7 +63,7 @@ fn a_kubeconfig_that_cannot_be_used_is_said() {
     let path = file.to_str().unwrap();
     std::fs::write(&file, "token: hunter2\n- nonsense").unwrap();
     let said = complaint(&["watch", "pods", "--kubeconfig", path]);
-    assert_says(&said, &["the kubeconfig cannot be used", "line 2"]);
+    assert_says(&said, &[&format!("the kubeconfig {path} cannot be used"), "line 2"]);
     assert!(!said.contains("hunter2"), "what is in it may be secret: {said}");
 
     let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
