@@ -33,12 +33,14 @@ use crate::figures::FiguresOptions;
 use crate::interrupt::Interrupt;
 use crate::output::stdout::Audience;
 
-/// What can be chosen.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   informant demo
   informant demo --faults storm --pods 2000 --rate 1000 --duration 1m
-  informant demo --json --seed 7 | tail -1")]
+  informant demo --json --seed 7 | tail -1
+
+At its end, or at Ctrl-C, every cache and what every handler has heard are
+compared with the server; exit code 1 if they differ.")]
 pub struct Options {
     /// How long it runs, such as 10s or 2m
     #[arg(long, default_value = "10s", value_parser = duration)]

@@ -1,9 +1,8 @@
 //! What a table shows of an object: of the kinds that people look at most what they look at first, and whether others are ready.
 
+use informant::Key;
 use jiff::Timestamp;
 use serde_json::Value;
-
-use informant::Key;
 
 use crate::kinds::Kind;
 

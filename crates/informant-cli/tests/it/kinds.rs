@@ -1,11 +1,13 @@
 //! Kinds by the names that `kubectl` takes: also those that only the server knows.
 
 use informant_apiserver::ApiServer;
+use informant_apiserver::Canned;
 use informant_apiserver::Fault;
 use informant_apiserver::Kind;
 use informant_apiserver::Listening;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
+use serde_json::Value;
 use serde_json::json;
 
 use crate::support::run;
@@ -37,6 +39,36 @@ async fn a_custom_kind_is_found_by_each_of_its_names() {
     for name in ["deploy", "deployments.apps", "Deployment.v1.apps"] {
         assert_eq!(names(&listening.url(), name).await, "deployment.apps/web\n", "{name}");
     }
+}
+
+/// As servers since 1.26 answer: everything in a document for the core group, and one for all others.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_found_in_two_requests_if_the_server_can() {
+    let (server, listening) = with_widgets().await;
+    let document = |groups: Value| {
+        let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": groups});
+        Fault::Answer(Canned::new(200, list.to_string()))
+    };
+    let resource = |plural: &str, kind: &str, verbs: &[&str]| {
+        let response = json!({"group": "", "version": "", "kind": kind});
+        json!({"resource": plural, "responseKind": response, "scope": "Namespaced", "singularResource": kind.to_lowercase(),
+            "shortNames": [plural[..2]], "verbs": verbs})
+    };
+    let resources = [resource("reviews", "Review", &["create"]), resource("widgets", "Widget", &["list", "watch"])];
+    let versions = json!([{"version": "v1", "resources": resources}, {"version": "v1alpha1", "resources": []}]);
+    let groups = json!([{"metadata": {"name": "example.com"}, "versions": versions}]);
+    let answers = || [document(json!([])), document(groups.clone())];
+
+    for name in ["wi", "widgets.example.com", "widget.v1.example.com"] {
+        server.inject_each(&On::verbs([Verb::Discover]), answers());
+        server.clear_requests();
+        assert_eq!(names(&listening.url(), name).await, "widget.example.com/w\n", "{name}");
+        assert_eq!(server.requests().iter().filter(|request| request.verb == Verb::Discover).count(), 2);
+    }
+    server.inject_each(&On::verbs([Verb::Discover]), answers());
+    let url = listening.url();
+    let output = tokio::task::spawn_blocking(move || run(&["get", "reviews", "--server", &url])).await.unwrap();
+    assert!(text(&output.stderr).contains("\"reviews\" cannot be watched"), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
