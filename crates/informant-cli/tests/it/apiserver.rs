@@ -163,6 +163,15 @@ async fn faults_come_on_command_and_are_survived() {
     }
 }
 
+#[tokio::test]
+async fn it_tells_of_each_request_to_who_wants_that() {
+    let server = Server::start(&["-vv"]);
+
+    server.said(&["get", "ns", "-o", "name"]);
+
+    server.running.complains_of("request=WL(\"\") kind=\"namespaces\"");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_well_and_it_says_nothing_but_its_url() {

@@ -57,16 +57,18 @@ fn what_is_piped_is_plain_lines_and_a_verdict() {
 #[test]
 fn an_interrupt_ends_it_with_the_verification() {
     let arguments = ["demo", "--json", "--duration", "1h", "--pods", "50", "--rate", "100"];
-    let mut running = informant().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
-    lines.next().unwrap().unwrap();
+    for signal in ["-INT", "-TERM"] {
+        let mut running = informant().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
 
-    let interrupted = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+        let interrupted = Command::new("kill").args([signal, &running.id().to_string()]).status().unwrap();
+        assert!(interrupted.success());
 
-    let last: Value = serde_json::from_str(&lines.map(Result::unwrap).last().unwrap()).unwrap();
-    assert_eq!(last["verified"], true, "{last}");
-    assert!(running.wait().unwrap().success());
+        let last: Value = serde_json::from_str(&lines.map(Result::unwrap).last().unwrap()).unwrap();
+        assert_eq!(last["verified"], true, "{last}");
+        assert!(running.wait().unwrap().success());
+    }
 }
 
 /// It is stuck in writing, and what it has to say nobody wants to know.
