@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::process::Command;
 use std::process::Stdio;
+use std::time::Duration;
 
 use informant_apiserver::Canned;
 use informant_apiserver::Fault;
@@ -15,6 +16,8 @@ use kube::api::PostParams;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::metrics::address;
+use crate::metrics::page;
 use crate::support::Running;
 use crate::support::Server;
 use crate::support::informant;
@@ -292,6 +295,33 @@ async fn what_is_in_secrets_is_shown_only_on_demand() {
         changed.contains("data.password") && !changed.contains("c2VjcmV0") && !changed.contains("aHVud"),
         "{changed}"
     );
+}
+
+/// Nobody reads while a few pods change all the time; a pipe takes ten of them.
+#[tokio::test]
+async fn what_waits_is_merged_if_that_is_wanted() {
+    const LATER: u64 = 1500;
+    let server = Server::start(&["--load", "pods=5,rate=500", "--metrics", "0"]);
+    let figures = address(&server.running);
+    let mut command = informant();
+    command.args(["watch", "pods", "-A", "-o", "json", "--merge-above", "5", "--server", &server.url]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let is_later = |line: &str| {
+        let version = line.strip_prefix("informant_apiserver_version ");
+        version.is_some_and(|version| version.parse::<u64>().unwrap() > LATER)
+    };
+    while !page(&figures, "GET /metrics").1.lines().any(is_later) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let version = |event: &Value| event["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+    let told = events.take_while(|event| version(event) < LATER).count();
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(told < 300, "{told} of {LATER} changes were told");
 }
 
 #[cfg(unix)]
