@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::ApiError;
+use crate::error::Cause;
 use crate::list::ListQuery;
 use crate::list::Page;
 use crate::objects::Key;
@@ -154,7 +155,12 @@ impl World {
         // What was written as JSON can be read as JSON.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let version = old.decode().text("resourceVersion").to_owned();
-        let mut patched = Object::read(&served.kind, patch.apply(whole)?.to_string().as_bytes())?;
+        let text = patch.apply(whole)?.to_string();
+        let mut patched = Object::read(&served.kind, text.as_bytes()).map_err(|error| {
+            // It is the patch that makes no sense, not the request.
+            let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
+            ApiError::invalid(&served.kind, key.name(), cause)
+        })?;
         check_name(&patched, &key)?;
         if patched.text("resourceVersion").is_empty() {
             patched.set("resourceVersion", version);
