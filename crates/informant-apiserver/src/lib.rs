@@ -102,8 +102,8 @@
 //!
 //! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
 //! exist for its objects to; pods end at once, without a grace period; a kind has one version; of patches it knows JSON
-//! patches and merge patches, not strategic ones and not server-side apply. Custom resource definitions through the API are still to
-//! come.
+//! patches, as strictly as RFC 6902 has them, and merge patches; not strategic ones and not server-side apply. Custom resource
+//! definitions through the API are still to come.
 
 mod error;
 mod faults;

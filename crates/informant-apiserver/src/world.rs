@@ -162,7 +162,7 @@ impl World {
             ApiError::invalid(&served.kind, key.name(), cause)
         })?;
         check_name(&patched, &key)?;
-        if patched.text("resourceVersion").is_empty() {
+        if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", version);
         }
         match self.update(served, key, patched, part, now, run)? {

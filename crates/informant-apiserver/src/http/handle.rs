@@ -267,10 +267,10 @@ impl Call<'_> {
 
     /// Whether the request is carried out; the options are called after what it does.
     fn run(&self, options: &str) -> Result<Run, ApiError> {
-        match self.request.params.dry_run.as_str() {
-            "" => Ok(Run::Real),
-            "All" => Ok(Run::Dry),
-            other => {
+        match self.request.params.dry_run.as_deref() {
+            None => Ok(Run::Real),
+            Some("All") => Ok(Run::Dry),
+            Some(other) => {
                 let cause = Cause::unsupported("dryRun", &format!("[{other:?}]"), "\"All\"");
                 Err(ApiError::invalid_meta(options, cause))
             }

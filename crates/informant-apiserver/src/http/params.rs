@@ -23,7 +23,8 @@ pub(crate) struct Params {
     pub(crate) allow_bookmarks: bool,
     /// Below 0 for a watch that ends at once.
     pub(crate) timeout_seconds: Option<i64>,
-    pub(crate) dry_run: String,
+    /// Also if it is empty, which means nothing.
+    pub(crate) dry_run: Option<String>,
 }
 
 impl Params {
@@ -42,7 +43,7 @@ impl Params {
                 "sendInitialEvents" => params.send_initial_events = Some(is_true(&value)),
                 "allowWatchBookmarks" => params.allow_bookmarks = is_true(&value),
                 "timeoutSeconds" => params.timeout_seconds = whole(&name, &value)?.filter(|seconds| *seconds != 0),
-                "dryRun" => params.dry_run = value.into_owned(),
+                "dryRun" => params.dry_run = Some(value.into_owned()),
                 _ => {}
             }
         }

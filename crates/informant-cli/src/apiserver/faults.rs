@@ -82,7 +82,12 @@ fn rule(text: &str) -> Result<Rule, String> {
         Some(resource) => on = on.of(resource),
         None => {}
     }
+    let mut marks = Vec::new();
     while let Some((before, mark, number)) = suffix(fault) {
+        if marks.contains(&mark) {
+            return Err(format!("{text:?} has {mark:?} twice"));
+        }
+        marks.push(mark);
         let bad = |what: &str| format!("{number:?} in {text:?} is no {what}");
         on = match mark {
             '@' => {
@@ -131,7 +136,7 @@ fn named(text: &str) -> Result<Fault, String> {
     let number = || detail.and_then(|detail| detail.parse::<u32>().ok()).ok_or_else(needs);
     let fault = match (name, detail) {
         ("delay", Some(time)) => Fault::Delay(duration(time)?),
-        ("bad-item", Some(field)) => Fault::BadItem { field: field.to_owned() },
+        ("bad-item", Some(field)) if !field.is_empty() => Fault::BadItem { field: field.to_owned() },
         ("cut", _) => Fault::cut_after_events(number()? as usize),
         ("freeze", _) => Fault::freeze_after_events(number()? as usize),
         ("stale", _) => Fault::Stale { versions: u64::from(number()?) },
@@ -197,6 +202,8 @@ mod tests {
             "watch=410@0",
             "watch=410x0",
             "/watch=410",
+            "watch=410@0.5@0.1",
+            "list=bad-item:",
             "any=delay:soon",
             "any=drop:1",
         ] {

@@ -55,5 +55,5 @@ impl Faults {
 
 /// How many events a streamed list begins with.
 fn first_list(server: &ApiServer) -> usize {
-    server.list("pods").map_or(0, |pods| pods.len()) + 1
+    server.count("pods").unwrap_or_default() + 1
 }

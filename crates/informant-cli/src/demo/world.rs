@@ -184,7 +184,7 @@ impl World {
         Picture {
             seconds: self.begun.elapsed().as_secs_f64(),
             server_version: newest,
-            server_pods: self.server.list("pods").map_or(0, |pods| pods.len()),
+            server_pods: self.server.count("pods").unwrap_or_default(),
             informers: self.factory.status().iter().map(InformerFigures::of).collect(),
             handlers: handlers.collect(),
             busiest_node: busiest.into_iter().next().map(|(pods, node)| (node, pods)),

@@ -11,7 +11,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Whether nobody is to see what is there.
 fn is_hidden(path: &[&str]) -> bool {
     match path {
-        ["data" | "stringData", ..] | ["metadata", "annotations", LAST_APPLIED, ..] => true,
+        ["data" | "stringData" | "binaryData", ..] | ["metadata", "annotations", LAST_APPLIED, ..] => true,
         [..] => false,
     }
 }
@@ -27,8 +27,17 @@ pub fn hide_change(change: &mut Change) {
         Step::Member(name) | Step::Item(name) => name.clone(),
     };
     let path: Vec<_> = change.path.iter().map(member).collect();
+    let names = || path.iter().map(String::as_str).collect::<Vec<_>>();
     for side in change.old.iter_mut().chain(&mut change.new) {
-        hide_below(&mut path.iter().map(String::as_str).collect(), side);
+        hide_below(&mut names(), side);
+    }
+    if is_hidden(&names()) {
+        // Items are named by what is in them.
+        for step in &mut change.path {
+            if let Step::Item(name) = step {
+                *name = "hidden".to_owned();
+            }
+        }
     }
 }
 
@@ -96,6 +105,7 @@ mod tests {
             (json!({}), secret("b25l")),
             (secret("b25l"), json!({"data": null, "metadata": null})),
             (json!({"metadata": {"annotations": null}, "data": 5}), secret("b25l")),
+            (json!({"data": [{"name": "b25l"}]}), json!({"data": [{"name": "b25l", "x": 1}]})),
         ] {
             let mut changes = changes(&old, &new);
             changes.iter_mut().for_each(hide_change);

@@ -40,15 +40,21 @@ fn begins_with_tab(value: &Value) -> bool {
     }
 }
 
-/// Text of others in one line, without what a terminal would obey.
+/// Text of others in one line, without what a terminal would obey, or what makes it look like another.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    match text.contains(char::is_control) {
+    match text.contains(is_harmful) {
         true => {
-            let without: String = text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+            let without: String = text.chars().map(|one| if is_harmful(one) { ' ' } else { one }).collect();
             Cow::Owned(without.trim().to_owned())
         }
         false => Cow::Borrowed(text),
     }
+}
+
+/// Controls, ends of lines, and what turns the direction of writing.
+fn is_harmful(one: char) -> bool {
+    let turns = matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    one.is_control() || turns || matches!(one, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -56,6 +62,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_turns_the_direction_of_writing_is_left_out() {
+        assert_eq!(harmless("a\u{202e}b\u{2066}c\u{2028}d\u{9b}e"), "a b c d e");
+        assert_eq!(harmless("größe → 日本"), "größe → 日本");
+    }
 
     #[test]
     fn a_block_never_begins_with_a_tab() {

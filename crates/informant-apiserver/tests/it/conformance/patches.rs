@@ -8,6 +8,7 @@ both_ways! {
     a_patch_that_changes_nothing_is_no_change
     a_patch_is_told_to_watchers
     a_patch_may_name_the_version_that_it_is_for
+    a_lease_wants_to_know_which_version_a_patch_is_for
     a_patch_of_what_is_not_there_is_not_found
     a_patch_does_not_make_another_object_of_it
     a_patch_that_cannot_be_read_is_refused
@@ -83,6 +84,17 @@ async fn a_patch_may_name_the_version_that_it_is_for(api: Api) {
     assert_eq!(patch(&api, &path, MERGE, &for_version("", "7")).await.code, 200, "none is any");
 }
 
+async fn a_lease_wants_to_know_which_version_a_patch_is_for(api: Api) {
+    let path = api.path("coordination.k8s.io/leases");
+    let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}});
+    assert_eq!(api.post(&path, &lease).await.code, 201);
+    let path = format!("{path}/a");
+
+    assert_eq!(patch(&api, &path, MERGE, &json!({"spec": {"holderIdentity": "y"}})).await.code, 200);
+    let none = patch(&api, &path, MERGE, &json!({"metadata": {"resourceVersion": null}})).await;
+    assert_eq!(none.failure(), (422, "Invalid"));
+}
+
 async fn a_patch_of_what_is_not_there_is_not_found(api: Api) {
     let missing = patch(&api, &api.config_map("a"), MERGE, &json!({})).await;
     assert_eq!(missing.failure(), (404, "NotFound"));
@@ -156,6 +168,8 @@ async fn a_patch_that_runs_dry_changes_nothing(api: Api) {
     let dry = patch(&api, &format!("{path}?dryRun=All"), MERGE, &json!({"data": {"size": "5"}})).await;
 
     assert_eq!((dry.code, &dry.body["data"]["size"]), (200, &json!("5")));
+    let unclear = patch(&api, &format!("{path}?dryRun="), MERGE, &json!({"data": {"size": "6"}})).await;
+    assert_eq!(unclear.failure(), (422, "Invalid"));
     assert_eq!(api.get(&path).await.version(), version(&created));
 }
 
