@@ -46,7 +46,11 @@ pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
     unfinished.push(format!(".{}", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
     let written = File::create_new(&unfinished).and_then(|mut out| out.write_all(content.as_bytes()));
-    written.and_then(|()| fs::rename(&unfinished, &place)).map_err(failed)
+    written.and_then(|()| fs::rename(&unfinished, &place)).map_err(|error| {
+        // It may not even be there.
+        let _ = fs::remove_file(&unfinished);
+        failed(error)
+    })
 }
 
 fn kubeconfig(url: &str) -> Result<String, YamlError> {
