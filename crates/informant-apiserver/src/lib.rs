@@ -93,6 +93,9 @@
 //! # }
 //! ```
 //!
+//! Requests are counted in `informant_apiserver_requests_total` (by `verb` and `resource`), for whichever recorder of the `metrics`
+//! facade is installed.
+//!
 //! # Kinds
 //!
 //! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own. [`Load`] fills the server with

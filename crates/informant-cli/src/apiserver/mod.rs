@@ -77,11 +77,11 @@ pub struct Options {
 }
 
 pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
-    let mut figures = options.figures.serve().await?;
     // Nobody asks it what was requested, so it need not remember.
     let server = ApiServer::builder().seed(options.seed).remember_requests(1).build();
     options.load.check(&server)?;
     options.faults.inject(&server)?;
+    let mut figures = options.figures.serve().await?;
     let makers = tokio::select! {
         makers = options.load.fill(&server, options.seed) => makers?,
         () = interrupt.happened() => return Ok(ExitCode::SUCCESS),

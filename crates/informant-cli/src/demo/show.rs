@@ -81,7 +81,10 @@ impl Show {
                 let back = if *lines > 0 { format!("\x1b[{lines}A\r\x1b[J") } else { String::new() };
                 let whole = screen(picture, rate);
                 // It may have another size than before.
-                let shown = terminal::of(&io::stdout()).map_or(whole.clone(), |size| size.cut(&whole));
+                let shown = match terminal::of(&io::stdout()) {
+                    Some(size) => size.cut(&whole),
+                    None => whole,
+                };
                 *lines = shown.len();
                 format!("{back}{}", shown.join("\n"))
             }

@@ -31,11 +31,9 @@ pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Vec<Kind>,
 }
 
 fn in_document(document: &APIGroupDiscoveryList) -> Vec<Kind> {
-    let group_name =
-        |metadata: Option<&kube::core::ObjectMeta>| metadata.and_then(|meta| meta.name.clone()).unwrap_or_default();
     let mut kinds = Vec::new();
     for group in &document.items {
-        let name = group_name(group.metadata.as_ref());
+        let name = group.metadata.as_ref().and_then(|metadata| metadata.name.clone()).unwrap_or_default();
         for version in &group.versions {
             let version_name = version.version.clone().unwrap_or_default();
             kinds.extend(version.resources.iter().filter_map(|resource| from_document(&name, &version_name, resource)));

@@ -1,5 +1,6 @@
 //! Rows in columns that are as wide as what has stood in them so far.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::Paint;
@@ -54,8 +55,8 @@ impl Table {
             for (position, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
                 // Nothing stands at the end of a line that cannot be seen.
                 let painted = match color {
-                    Some(color) if position == 0 => color(paint, cell),
-                    Some(_) | None => cell.clone(),
+                    Some(color) if position == 0 => Cow::Owned(color(paint, cell)),
+                    Some(_) | None => Cow::Borrowed(cell),
                 };
                 if !cell.is_empty() {
                     // Writing to a string does not fail.
