@@ -75,8 +75,9 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
             // What was superseded while it waited ends here.
             core.let_go([receipt]);
             if !core.is_synced() && self.queue.has_synced() {
-                processor.set_synced();
+                // Before anybody hears of it, since whoever does may ask.
                 let _ = core.sync.set(Ok(()));
+                processor.set_synced();
                 info!(
                     kind = &*core.name,
                     rv = core.version().map(tracing::field::display),

@@ -1,11 +1,17 @@
 //! Events for whoever asks for them.
 
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::task::Context;
+use std::task::Wake;
+use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
 use informant::Event;
 use informant::Origin;
+use informant::SharedInformer;
 use informant::listwatch::ScriptedWatch;
 
 use super::support::Leaks;
@@ -52,6 +58,31 @@ async fn a_stream_is_synced_when_its_reader_has_asked_for_what_comes_after_the_i
     assert!(matches!(stream.next().await, Some(Event::Synced)));
 
     assert!(stream.registration().is_synced());
+    leaks.stop(&informer).await;
+}
+
+/// P7. A waker is called in the middle of the turn, where a reader on another thread would be let go.
+#[tokio::test(start_paused = true)]
+async fn whoever_hears_of_synced_finds_the_informer_synced() {
+    struct Asks(SharedInformer<()>, Mutex<Vec<bool>>);
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0.is_synced());
+        }
+    }
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[], open_watch()));
+    let mut stream = informer.stream().unwrap();
+    let asks = Arc::new(Asks(informer.clone(), Mutex::default()));
+    let waker = Waker::from(Arc::clone(&asks));
+    assert!(stream.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
+
+    informer.start();
+    informer.synced().await.unwrap();
+
+    assert_eq!(*asks.1.lock().unwrap(), [true]);
+    assert!(matches!(stream.next().await, Some(Event::Synced)));
+    drop(asks);
     leaks.stop(&informer).await;
 }
 
