@@ -38,7 +38,9 @@ use crate::selection::Selection;
 
 An index has each object under every value that it has there, also those of
 lists, as in field=spec.containers.image. A dot within a name is written \\.
-and a backslash \\\\.")]
+and a backslash \\\\.
+
+Objects that cannot be read are left out and said; the exit code is 1 then.")]
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
@@ -111,14 +113,21 @@ impl Options {
         let stopped = selected.stop().await;
         synced?;
         stopped?;
+        // Of those it was said already that they are left out.
+        let has_unread = !informer.quarantined().is_empty();
+        if selected.name.is_some() && informer.lister().is_empty() {
+            return if has_unread { Ok(ExitCode::FAILURE) } else { Err(NotFound(selected.told()).into()) };
+        }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
-        let text = Printer::new::<O>(&selected, self.index).print(self.output, &found)?;
-        if text.is_empty() {
+        let printer = Printer::new::<O>(&selected, self.index);
+        let text = printer.print(self.output, &found)?;
+        let is_whole = !has_unread && !printer.has_left_out();
+        if text.is_empty() && is_whole {
             say(&format!("no {}", selected.told()));
         }
         // Whoever does not read it has had enough.
         let _ = Stdout::new().write(text.as_bytes()).await?;
-        Ok(ExitCode::SUCCESS)
+        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
@@ -133,9 +142,6 @@ fn find<O: Form>(
         objects.sort_by(|one, other| one.key().cmp(other.key()));
         objects
     };
-    if selected.name.is_some() && lister.is_empty() {
-        return Err(NotFound(selected.told()).into());
-    }
     if let Some(index) = index {
         let index = lister.index(&index.to_string())?;
         if let Some(value) = value {

@@ -1,9 +1,11 @@
 //! How what was found is written, in each format.
 
+use std::cell::Cell;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use informant::Cached;
+use informant::DecodeError;
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::json;
@@ -31,6 +33,7 @@ pub struct Printer {
     singular: String,
     columns: Columns,
     index: Option<IndexBy>,
+    has_left_out: Cell<bool>,
 }
 
 impl Printer {
@@ -42,7 +45,13 @@ impl Printer {
             singular: selected.kind.singular_with_group(),
             columns: Columns::new(&selected.kind, O::IS_OF_METADATA, has_namespaces),
             index,
+            has_left_out: Cell::new(false),
         }
+    }
+
+    /// Whether an object could not be shown.
+    pub fn has_left_out(&self) -> bool {
+        self.has_left_out.get()
     }
 
     /// The text; empty if there is nothing, and the format has no words for that.
@@ -50,28 +59,33 @@ impl Printer {
         Ok(match format {
             Format::Table => self.table(found),
             Format::Name => self.names(found),
-            Format::Json => format!("{:#}\n", self.document(found)),
-            Format::Yaml => output::yaml(&self.document(found))?,
+            Format::Json => self.document(found).map(|document| format!("{document:#}\n")).unwrap_or_default(),
+            Format::Yaml => {
+                self.document(found).map(|document| output::yaml(&document)).transpose()?.unwrap_or_default()
+            }
         })
     }
 
     /// What can be shown of an object; of others it is said why not.
     fn value<O: Form>(&self, object: &Cached<O>) -> Option<Value> {
-        let value = self.reader.value(object);
-        value.map_err(|error| say(&format!("an object is left out: {}", in_one_line(&error)))).ok()
+        let leave_out = |error: DecodeError| {
+            self.has_left_out.set(true);
+            say(&format!("an object is left out: {}", in_one_line(&error)));
+        };
+        self.reader.value(object).map_err(leave_out).ok()
     }
 
     /// One object by itself, several in a list as `kubectl` has it, and those of an index by their values.
-    fn document<O: Form>(&self, found: &Found<O>) -> Value {
+    fn document<O: Form>(&self, found: &Found<O>) -> Option<Value> {
         let values =
             |objects: &[Arc<Cached<O>>]| -> Value { objects.iter().filter_map(|object| self.value(object)).collect() };
         match found {
-            Found::One(object) => self.value(object).unwrap_or_default(),
-            Found::Several(objects) => json!({"apiVersion": "v1", "kind": "List", "items": values(objects)}),
+            Found::One(object) => self.value(object),
+            Found::Several(objects) => Some(json!({"apiVersion": "v1", "kind": "List", "items": values(objects)})),
             Found::ByValue(lookups) => {
                 let index = self.index.as_ref().map(ToString::to_string);
                 let lookups = lookups.iter().map(|(value, objects)| json!({"value": value, "items": values(objects)}));
-                json!({"index": index, "lookups": lookups.collect::<Value>()})
+                Some(json!({"index": index, "lookups": lookups.collect::<Value>()}))
             }
         }
     }

@@ -1,11 +1,14 @@
 //! `informant get`, from the cache of an informer.
 
+use informant_apiserver::Listening;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use serde_json::Value;
 use serde_json::json;
 
 use crate::support::Server;
+use crate::support::UNSHOWABLE;
+use crate::support::lists;
 use crate::support::run;
 use crate::support::text;
 
@@ -69,6 +72,47 @@ async fn what_is_not_there_is_said() {
     let none = run(&["get", "pods", "--server", &server.url]);
     assert!(none.status.success() && none.stdout.is_empty());
     assert_eq!(text(&none.stderr), "informant: no pods in namespace \"default\"\n");
+}
+
+/// Scripts go by the exit code: what was shown is not all that is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_shown_is_said_and_the_rest_shown_with_exit_code_1() {
+    let good = r#"{"metadata":{"namespace":"default","name":"good"},"data":{}}"#;
+    let (both, alone) = (lists(&format!("{UNSHOWABLE},{good}")).await, lists(UNSHOWABLE).await);
+    let get = |server: &Listening, arguments: &[&str]| {
+        let output = run(&[&["get", "cm", "--server", &server.url()], arguments].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+
+    for (server, arguments) in [
+        (&both, &["-o", "table"][..]),
+        (&both, &["-o", "json"]),
+        (&both, &["-o", "yaml"]),
+        (&both, &["-o", "json", "--index", "namespace"]),
+        (&alone, &["a", "-o", "json"]),
+        (&alone, &["a", "-o", "yaml"]),
+    ] {
+        let (code, shown, said) = get(server, arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.starts_with("informant: an object is left out: ") && said.lines().count() == 1, "{said}");
+        assert_eq!((shown.is_empty(), shown.contains("good")), (arguments[0] == "a", arguments[0] != "a"), "{shown}");
+    }
+    let (code, shown, _) = get(&both, &["-o", "name"]);
+    assert_eq!((code, &*shown), (Some(0), "configmap/a\nconfigmap/good\n"), "names can be shown");
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_not_missing() {
+    let server = Server::start(&["--faults", "read=bad-item:metadata.labels"]);
+    server.put("prices", json!({})).await;
+
+    for name in [&[][..], &["prices"]] {
+        let output = run(&[&["get", "cm", "-n", "shop", "--server", &server.url], name].concat());
+
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{said}");
+        assert!(said.starts_with("informant: an object is left out: ") && said.lines().count() == 1, "{said}");
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use std::time::Instant;
 
+use informant_apiserver::ApiServer;
+use informant_apiserver::Canned;
+use informant_apiserver::Fault;
+use informant_apiserver::Listening;
+use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -67,6 +72,19 @@ pub fn said(arguments: &[&str]) -> String {
     let (said, complaints) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && complaints.is_empty(), "{arguments:?}: {said}{complaints}");
     said
+}
+
+/// An object with a number that nobody can hold.
+pub const UNSHOWABLE: &str = r#"{"metadata":{"namespace":"default","name":"a"},"data":{"n":1e400}}"#;
+
+/// A server of which every list has these objects, as they are written.
+pub async fn lists(objects: &str) -> Listening {
+    let server = ApiServer::new();
+    let list =
+        format!(r#"{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"1"}},"items":[{objects}]}}"#);
+    server.inject(On::watch_list(), Fault::WatchListRefused);
+    server.inject(On::list(), Fault::Answer(Canned::new(200, list)));
+    server.listen(([127, 0, 0, 1], 0)).await.unwrap()
 }
 
 /// A command that runs, read line by line. It ends with this, if it has not before.

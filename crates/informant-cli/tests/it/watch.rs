@@ -6,9 +6,6 @@ use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
 
-use informant_apiserver::Canned;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Patch;
 use kube::api::PatchParams;
@@ -20,7 +17,9 @@ use crate::metrics::address;
 use crate::metrics::page;
 use crate::support::Running;
 use crate::support::Server;
+use crate::support::UNSHOWABLE;
 use crate::support::informant;
+use crate::support::lists;
 
 /// Type, key and the two marks of an event.
 fn told(event: &Value) -> (&str, Option<&str>, bool, bool) {
@@ -228,17 +227,7 @@ async fn what_a_terminal_would_obey_is_in_no_format_for_people() {
 /// Of a number that nobody can hold, JSON is written as it came; the other formats leave the event out and say so.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_cannot_be_shown_is_said() {
-    let line = |secret: &str| {
-        format!("{{\"metadata\":{{\"namespace\":\"default\",\"name\":\"a\"}},\"data\":{{\"n\":{secret}}}}}")
-    };
-    let server = informant_apiserver::ApiServer::new();
-    let list = format!(
-        "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"1\"}},\"items\":[{}]}}",
-        line("1e400")
-    );
-    server.inject(On::watch_list(), Fault::WatchListRefused);
-    server.inject(On::list(), Fault::Answer(Canned::new(200, list)));
-    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let listening = lists(UNSHOWABLE).await;
     let url = listening.url();
 
     for (kind, format, lines) in [("cm", "json", 2), ("secrets", "json", 1), ("secrets", "yaml", 1), ("cm", "table", 1)]
