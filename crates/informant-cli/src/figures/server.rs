@@ -85,3 +85,32 @@ fn page(status: StatusCode, content_type: &'static str, text: String) -> Respons
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Time is paused: it passes when nobody has anything to do.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_connects_and_says_nothing_is_let_go() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let recorded = PrometheusBuilder::new().build_recorder().handle();
+        let serving = tokio::spawn(serve(listener, Answers { recorded, subject: Arc::default() }));
+        let connected = Instant::now();
+
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        // However it ends, it ends.
+        let _ = connection.read_to_end(&mut Vec::new()).await;
+
+        assert!((PATIENCE..2 * PATIENCE).contains(&connected.elapsed()), "{:?}", connected.elapsed());
+        serving.abort();
+    }
+}

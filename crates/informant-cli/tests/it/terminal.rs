@@ -1,6 +1,8 @@
 //! In a terminal: what a person would see.
 
 use std::io::Read;
+use std::io::Write;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -28,7 +30,18 @@ fn seen(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
 }
 
 fn seen_at(rows: u16, columns: u16, arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
-    let (mut terminal, inside) = pty_process::blocking::open().unwrap();
+    seen_until(None, rows, columns, arguments, environment)
+}
+
+/// Somebody presses Ctrl-C on seeing this.
+fn seen_until(
+    enough: Option<&str>,
+    rows: u16,
+    columns: u16,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Terminal {
+    let (terminal, inside) = pty_process::blocking::open().unwrap();
     terminal.resize(Size::new(rows, columns)).unwrap();
     let mut command =
         Command::new(env!("CARGO_BIN_EXE_informant")).args(arguments).env("HOME", nowhere()).env("TERM", "xterm");
@@ -37,18 +50,25 @@ fn seen_at(rows: u16, columns: u16, arguments: &[&str], environment: &[(&str, &s
     }
     let mut child = command.envs(environment.iter().copied()).spawn(inside).unwrap();
     let (sender, receiver) = mpsc::channel();
+    let terminal = Arc::new(terminal);
+    let reader = Arc::clone(&terminal);
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         // It ends with an error when the other side is closed.
-        while let Ok(count @ 1..) = terminal.read(&mut buffer) {
+        while let Ok(count @ 1..) = (&*reader).read(&mut buffer) {
             sender.send(buffer[..count].to_vec()).unwrap();
         }
     });
     let (mut screen, mut bytes, mut pictures) = (vt100::Parser::new(rows, columns, 1000), Vec::new(), Vec::new());
+    let mut enough = enough;
     while let Ok(part) = receiver.recv_timeout(Duration::from_secs(60)) {
         screen.process(&part);
         bytes.extend(part);
-        pictures.push(screen.screen().contents());
+        let picture = screen.screen().contents();
+        if enough.take_if(|enough| picture.contains(*enough)).is_some() {
+            (&*terminal).write_all(b"\x03").unwrap();
+        }
+        pictures.push(picture);
     }
     Terminal { screen, bytes, pictures, success: child.wait().unwrap().success() }
 }
@@ -69,6 +89,24 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert!(contents.contains("verified: 2 caches and 4 handlers"), "{contents}");
     assert!(contents.starts_with("API server"), "nothing has scrolled away: {contents}");
     assert!(terminal.pictures.len() > 5, "it is alive");
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_with_its_verdict() {
+    let arguments = ["demo", "--duration", "1h", "--pods", "50", "--rate", "50"];
+
+    let terminal = seen_until(Some("API server   version"), 24, 80, &arguments, &[]);
+
+    assert!(terminal.success && terminal.contents().contains("verified: 2 caches"), "{}", terminal.contents());
+}
+
+#[test]
+fn a_server_in_a_terminal_says_what_to_try_and_ends_with_ctrl_c() {
+    let terminal = seen_until(Some("http://127.0.0.1:"), 24, 120, &["apiserver", "--listen", "0"], &[]);
+
+    let contents = terminal.contents();
+    assert!(terminal.success, "{contents}");
+    assert!(contents.contains("it serves, until Ctrl-C; try `informant watch pods -A --server http://"), "{contents}");
 }
 
 #[test]
