@@ -155,7 +155,7 @@ impl World {
         // What was written as JSON can be read as JSON.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let version = old.decode().text("resourceVersion").to_owned();
-        let text = patch.apply(whole)?.to_string();
+        let text = patch.apply(&served.kind, whole)?.to_string();
         let mut patched = Object::read(&served.kind, text.as_bytes()).map_err(|error| {
             // It is the patch that makes no sense, not the request.
             let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());

@@ -27,7 +27,6 @@ use crate::list::Moment;
 use crate::list::expired_token;
 use crate::objects::Key;
 use crate::objects::Object;
-use crate::objects::patch;
 use crate::objects::patch::Patch;
 use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
@@ -225,8 +224,7 @@ impl Call<'_> {
 
     fn patch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let patch = Patch::read(self.content_type, &self.body);
-        let patch = patch.ok_or(ApiError::UnsupportedMediaType { accepted: patch::ACCEPTED })??;
+        let patch = Patch::read(&served.kind, self.content_type, &self.body)?;
         let key = Key::new(&place.namespace, &place.name);
         let part = if place.is_status { Part::Status } else { Part::Main };
         let run = self.run("PatchOptions")?;

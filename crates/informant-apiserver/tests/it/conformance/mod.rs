@@ -8,6 +8,7 @@
 mod lists;
 mod objects;
 mod patches;
+mod strategic;
 mod watches;
 
 use std::ops::Deref;

@@ -1,0 +1,112 @@
+//! Changes to an object that a client describes instead of sending the whole: RFC 7386, RFC 6902, and what Kubernetes made of
+//! the former for lists (`strategic`).
+//!
+//! - **In:** a content type and a body; an object and its kind.
+//! - **Out:** the object as it would be.
+//! - **Knows nothing of:** storage, rules of updates.
+
+mod merge_keys;
+mod strategic;
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
+
+/// A change that a client describes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Patch {
+    /// What is in it replaces what is there, and `null` removes it.
+    Merge(Value),
+    /// The same, but that some lists are merged item by item.
+    Strategic(Map<String, Value>),
+    /// One operation after the other.
+    Operations(json_patch::Patch),
+}
+
+const MERGE: &str = "application/merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// The content types of patches that are understood for a kind: which lists are merged is known of built-in kinds alone.
+pub(crate) fn accepted(kind: &Kind) -> &'static str {
+    match kind.origin {
+        Origin::BuiltIn => {
+            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
+        }
+        Origin::Custom => "application/json-patch+json, application/merge-patch+json",
+    }
+}
+
+impl Patch {
+    /// Reads what a client sent.
+    pub(crate) fn read(kind: &Kind, content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
+        let undecodable = |error: serde_json::Error| ApiError::BadRequest(format!("error decoding patch: {error}"));
+        match (content_type, kind.origin) {
+            (MERGE, _) => serde_json::from_slice(body).map(Value::Object).map(Self::Merge).map_err(undecodable),
+            (STRATEGIC, Origin::BuiltIn) => serde_json::from_slice(body).map(Self::Strategic).map_err(undecodable),
+            (OPERATIONS, _) => {
+                let list = serde_json::from_slice::<Vec<Value>>(body).map_err(undecodable)?;
+                // A list, but not of operations that anybody knows.
+                serde_json::from_value(Value::from(list)).map(Self::Operations).map_err(|_| ApiError::BadPatch)
+            }
+            (_, Origin::BuiltIn | Origin::Custom) => Err(ApiError::UnsupportedMediaType { accepted: accepted(kind) }),
+        }
+    }
+
+    /// The object with the change.
+    pub(crate) fn apply(&self, kind: &Kind, object: Map<String, Value>) -> Result<Value, ApiError> {
+        match self {
+            Self::Merge(patch) => {
+                let mut object = Value::Object(object);
+                json_patch::merge(&mut object, patch);
+                Ok(object)
+            }
+            Self::Strategic(patch) => {
+                let mut object = object;
+                strategic::merge(&mut object, patch.clone(), merge_keys::of_kind(&kind.kind))?;
+                Ok(Value::Object(object))
+            }
+            Self::Operations(operations) => {
+                let mut object = Value::Object(object);
+                json_patch::patch(&mut object, operations).map_err(|_| ApiError::BadPatch)?;
+                Ok(object)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(content_type: &str, patch: &Value) -> Result<Value, u16> {
+        let kind = Kind::new("", "v1", "ConfigMap", "configmaps");
+        let patch = Patch::read(&kind, content_type, patch.to_string().as_bytes()).map_err(|error| error.code())?;
+        let Value::Object(object) = json!({"data": {"a": "1", "b": "2"}}) else { panic!("it is an object") };
+        patch.apply(&kind, object).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn a_merge_replaces_adds_and_removes() {
+        let merged = patched(MERGE, &json!({"data": {"a": null, "b": "3", "c": "4"}}));
+        assert_eq!(merged, Ok(json!({"data": {"b": "3", "c": "4"}})));
+        assert_eq!(patched(MERGE, &json!([])), Err(400));
+    }
+
+    #[test]
+    fn operations_are_done_in_order_or_not_at_all() {
+        let add = json!({"op": "add", "path": "/data/c", "value": "3"});
+        let test = |value: &str| json!({"op": "test", "path": "/data/c", "value": value});
+
+        assert_eq!(patched(OPERATIONS, &json!([add, test("3")])).unwrap()["data"]["c"], "3");
+        assert_eq!(patched(OPERATIONS, &json!([add, test("4")])), Err(422));
+        assert_eq!(patched(OPERATIONS, &json!([{"op": "fly", "path": "/data"}])), Err(422));
+        assert_eq!(patched(OPERATIONS, &json!({})), Err(400));
+    }
+}

@@ -1,0 +1,375 @@
+//! Strategic merge patches, as `kubectl apply` sends them: merge patches that also say what becomes of the items of a list.
+//!
+//! - **In:** an object, a patch, and which lists are merged (`merge_keys`).
+//! - **Out:** the object as it would be.
+//! - **Knows nothing of:** what objects mean.
+//!
+//! Beside fields, a patch has directives:
+//!
+//! | in | directive | |
+//! |---|---|---|
+//! | a map | `$patch: replace`, `delete` | the map is replaced by the rest of the patch, or emptied |
+//! | | `$retainKeys: [names]` | the other fields of the map go |
+//! | | `$setElementOrder/LIST: [items]` | the order of a list, as far as its items are named |
+//! | | `$deleteFromPrimitiveList/LIST: [values]` | these go from a list of values |
+//! | an item of a list | `$patch: delete` | the item of that key goes |
+//! | | `$patch: replace` | the list is replaced by the other items |
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+use serde_json::Value;
+
+use super::merge_keys::Rule;
+use super::merge_keys::Rules;
+use crate::error::ApiError;
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const ORDER: &str = "$setElementOrder/";
+const DELETE: &str = "$deleteFromPrimitiveList/";
+
+type Object = Map<String, Value>;
+
+/// Changes a map.
+pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Result<(), ApiError> {
+    match patch.remove(PATCH) {
+        None => {}
+        Some(directive) if directive == "replace" => {
+            *object = plain_map(patch);
+            return Ok(());
+        }
+        Some(directive) if directive == "delete" => {
+            object.clear();
+            return Ok(());
+        }
+        Some(directive) => return Err(unknown(&directive)),
+    }
+    retain_keys(object, &mut patch)?;
+    let mut orders = take_lists(&mut patch, ORDER)
+        .map_err(|order| ApiError::Internal(format!("{order} is no list, as a {ORDER} directive has")))?;
+    let deletions = take_lists(&mut patch, DELETE)
+        .map_err(|_| ApiError::BadRequest("invalid patch format of primitive list".into()))?;
+    for (name, change) in patch {
+        let (rule, order) = (rule(rules, &name), orders.remove(&name));
+        match (object.get_mut(&name), change) {
+            (_, Value::Null) => drop(object.remove(&name)),
+            (Some(old), change) => merge_value(old, change, rule, order)?,
+            (None, change) => drop(object.insert(name, plain(change))),
+        }
+    }
+    for (name, order) in orders {
+        if let (Some(Value::Array(items)), Some(key)) = (object.get_mut(&name), rule(rules, &name).and_then(Rule::key))
+        {
+            *items = arrange(items.clone(), &order, items, key);
+        }
+    }
+    for (name, values) in deletions {
+        if let Some(Value::Array(items)) = object.get_mut(&name) {
+            items.retain(|item| !values.contains(item));
+        }
+    }
+    Ok(())
+}
+
+/// Changes what is there already.
+fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option<Vec<Value>>) -> Result<(), ApiError> {
+    match (old, change, rule) {
+        (Value::Object(old), Value::Object(change), None) => merge(old, change, &[]),
+        (Value::Object(old), Value::Object(change), Some(Rule::Map(rules))) => merge(old, change, rules),
+        (Value::Array(old), Value::Array(change), Some(Rule::ByKey(key, rules))) => {
+            let before = old.clone();
+            let named = merge_items(old, change, key, rules)?;
+            put_in_order(old, &before, &named, order, Key(Some(key)))
+        }
+        (Value::Array(old), Value::Array(change), Some(Rule::Set)) => {
+            let before = old.clone();
+            let is_new = |value: &&Value| !before.contains(value);
+            old.extend(change.iter().filter(is_new).cloned());
+            put_in_order(old, &before, &change, order, Key(None))
+        }
+        (old, change, _) => {
+            *old = plain(change);
+            Ok(())
+        }
+    }
+}
+
+/// Changes the items of a list; gives those that the change names.
+fn merge_items(
+    items: &mut Vec<Value>,
+    change: Vec<Value>,
+    key: &'static str,
+    rules: Rules,
+) -> Result<Vec<Value>, ApiError> {
+    let (mut named, mut replaces) = (Vec::new(), false);
+    for item in change {
+        let directive = item.get(PATCH);
+        if directive.is_some_and(|directive| directive == "replace") {
+            replaces = true;
+            continue;
+        }
+        if item.get(key).is_none() {
+            return Err(ApiError::Internal(format!("map: {item} does not contain declared merge key: {key}")));
+        }
+        match directive {
+            None => named.push(item),
+            Some(directive) if directive == "delete" => items.retain(|old| !Key(Some(key)).is_same(old, &item)),
+            Some(directive) => return Err(unknown(directive)),
+        }
+    }
+    if replaces {
+        items.clear();
+    }
+    for item in &named {
+        match (items.iter_mut().find(|old| Key(Some(key)).is_same(old, item)), item.clone()) {
+            (Some(Value::Object(old)), Value::Object(item)) => merge(old, item, rules)?,
+            (_, item) => items.push(plain(item)),
+        }
+    }
+    Ok(named)
+}
+
+/// The order in which a patch names items; or another one, if it says so.
+fn put_in_order(
+    items: &mut Vec<Value>,
+    before: &[Value],
+    named: &[Value],
+    order: Option<Vec<Value>>,
+    key: Key,
+) -> Result<(), ApiError> {
+    if let Some(order) = order.as_ref().filter(|order| !order.is_empty()) {
+        let mut rest = order.iter();
+        if !named.iter().all(|item| rest.any(|ordered| key.is_same(item, ordered))) {
+            return Err(ApiError::Internal(format!(
+                "the order of a list in the patch is not that of its {ORDER} list"
+            )));
+        }
+    }
+    *items = arrange(std::mem::take(items), order.as_deref().unwrap_or(named), before, key);
+    Ok(())
+}
+
+/// What tells the items of a list apart: the value of a field, or all of it.
+#[derive(Clone, Copy)]
+struct Key(Option<&'static str>);
+
+impl Key {
+    fn is_same(self, one: &Value, other: &Value) -> bool {
+        match self.0 {
+            Some(key) => one.get(key).is_some_and(|value| Some(value) == other.get(key)),
+            None => one == other,
+        }
+    }
+
+    fn position(self, item: &Value, items: &[Value]) -> Option<usize> {
+        items.iter().position(|other| self.is_same(item, other))
+    }
+}
+
+impl Rule {
+    /// Of a list that is merged.
+    fn key(self) -> Option<Key> {
+        match self {
+            Self::ByKey(key, _) => Some(Key(Some(key))),
+            Self::Set => Some(Key(None)),
+            Self::Map(_) | Self::Replaced => None,
+        }
+    }
+}
+
+/// Those items that are wanted in an order have it; the others stay in that of before, and before those wanted ones before
+/// which they were.
+fn arrange(items: Vec<Value>, wanted: &[Value], before: &[Value], key: Key) -> Vec<Value> {
+    let (mut ordered, mut others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| key.position(item, wanted).is_some());
+    ordered.sort_by_key(|item| key.position(item, wanted));
+    others.sort_by_key(|item| key.position(item, before));
+    let mut others = others.into_iter().peekable();
+    let mut arranged = Vec::new();
+    for item in ordered {
+        if let Some(place) = key.position(&item, before) {
+            let was_before = |other: &Value| key.position(other, before).is_some_and(|other| other < place);
+            while let Some(other) = others.next_if(was_before) {
+                arranged.push(other);
+            }
+        }
+        arranged.push(item);
+    }
+    arranged.extend(others);
+    arranged
+}
+
+/// Removes what the patch does not want to keep.
+fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), ApiError> {
+    let Some(kept) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let bad = || ApiError::BadRequest("invalid patch format of retainKeys".into());
+    let Value::Array(kept) = kept else { return Err(bad()) };
+    let is_kept = |name: &String| kept.iter().any(|kept| kept == name);
+    let sets = |(name, value): (&String, &Value)| !value.is_null() && !is_directive(name);
+    if patch.iter().any(|field| sets(field) && !is_kept(field.0)) {
+        return Err(bad());
+    }
+    object.retain(|name, _| is_kept(name));
+    Ok(())
+}
+
+/// Takes the directives about lists from a patch, by the names of the lists; gives what is no list.
+fn take_lists(patch: &mut Object, prefix: &str) -> Result<BTreeMap<String, Vec<Value>>, Value> {
+    let names = patch.keys().filter(|name| name.starts_with(prefix)).cloned().collect::<Vec<_>>();
+    let lists = names.into_iter().filter_map(|name| match patch.remove(&name)? {
+        Value::Array(list) => Some(Ok((name[prefix.len()..].to_owned(), list))),
+        other => Some(Err(other)),
+    });
+    lists.collect()
+}
+
+fn rule(rules: Rules, name: &str) -> Option<Rule> {
+    rules.iter().find(|(field, _)| *field == name).map(|(_, rule)| *rule)
+}
+
+fn unknown(directive: &Value) -> ApiError {
+    ApiError::Internal(format!("unknown patch type: {directive}"))
+}
+
+fn is_directive(name: &str) -> bool {
+    [PATCH, RETAIN_KEYS].contains(&name) || name.starts_with(ORDER) || name.starts_with(DELETE)
+}
+
+/// A part of a patch that has nothing to change: what it sets, without directives and what it removes.
+fn plain(change: Value) -> Value {
+    match change {
+        Value::Object(map) => Value::Object(plain_map(map)),
+        Value::Array(items) => {
+            let is_about_others = |item: &Value| item.get(PATCH).is_some();
+            items.into_iter().filter(|item| !is_about_others(item)).map(plain).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => change,
+    }
+}
+
+fn plain_map(map: Object) -> Object {
+    let set = map.into_iter().filter(|(name, value)| !value.is_null() && !is_directive(name));
+    set.map(|(name, value)| (name, plain(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::merge_keys::of_kind;
+    use super::*;
+
+    fn merged(kind: &str, object: Value, patch: Value) -> Result<Value, ApiError> {
+        let (Value::Object(mut object), Value::Object(patch)) = (object, patch) else { panic!("two maps") };
+        merge(&mut object, patch, of_kind(kind)).map(|()| Value::Object(object))
+    }
+
+    /// The names of the containers of a pod that had `a`, `b` and `c`.
+    fn containers(patch: Value) -> Result<Vec<String>, ApiError> {
+        let pod = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}});
+        let merged = merged("Pod", pod, json!({ "spec": patch }))?;
+        let names = merged["spec"]["containers"].as_array().unwrap().iter();
+        Ok(names.map(|container| container["name"].as_str().unwrap().to_owned()).collect())
+    }
+
+    #[test]
+    fn items_of_a_list_are_merged_by_their_key() {
+        let service =
+            json!({"spec": {"ports": [{"port": 80, "name": "web"}, {"port": 443}], "externalIPs": ["1", "2"]}});
+
+        let merged = merged(
+            "Service",
+            service,
+            json!({"spec": {"ports": [{"port": 443, "name": "tls"}], "externalIPs": ["3"]}}),
+        );
+
+        let ports = json!([{"port": 80, "name": "web"}, {"port": 443, "name": "tls"}]);
+        assert_eq!(
+            merged,
+            Ok(json!({"spec": {"ports": ports, "externalIPs": ["3"]}})),
+            "one list is merged, one replaced"
+        );
+    }
+
+    #[test]
+    fn items_go_on_request_and_new_ones_have_the_place_that_is_wanted() {
+        let item = |name: &str| json!({ "name": name });
+        let gone = json!({"name": "b", "$patch": "delete"});
+        let order = |names: &[&str]| names.iter().map(|name| item(name)).collect::<Value>();
+
+        assert_eq!(containers(json!({"containers": [gone]})).unwrap(), ["a", "c"]);
+        assert_eq!(
+            containers(json!({"containers": [item("d")]})).unwrap(),
+            ["d", "a", "b", "c"],
+            "it has no place of before"
+        );
+        assert_eq!(containers(json!({"containers": [item("d"), item("b")]})).unwrap(), ["d", "a", "b", "c"]);
+        assert_eq!(containers(json!({"containers": [item("c"), item("a")]})).unwrap(), ["b", "c", "a"]);
+        assert_eq!(containers(json!({"containers": [{"$patch": "replace"}, item("d")]})).unwrap(), ["d"]);
+        assert_eq!(containers(json!({"$setElementOrder/containers": order(&["c", "a"])})).unwrap(), ["b", "c", "a"]);
+        let both = json!({"$setElementOrder/containers": order(&["a", "d", "b"]), "containers": [item("d"), gone]});
+        assert_eq!(containers(both).unwrap(), ["a", "d", "c"]);
+    }
+
+    #[test]
+    fn values_of_a_list_are_added_once_and_go_on_request() {
+        let object = |finalizers: &[&str]| json!({"metadata": {"finalizers": finalizers}});
+        let patch = |patch: Value| merged("ConfigMap", object(&["a", "b"]), json!({ "metadata": patch }));
+
+        assert_eq!(patch(json!({"finalizers": ["b", "c"]})), Ok(object(&["a", "b", "c"])));
+        assert_eq!(patch(json!({"$deleteFromPrimitiveList/finalizers": ["a", "x"]})), Ok(object(&["b"])));
+        assert_eq!(patch(json!({"$setElementOrder/finalizers": ["b", "a"]})), Ok(object(&["b", "a"])));
+    }
+
+    #[test]
+    fn maps_are_merged_replaced_or_emptied() {
+        let object = || json!({"data": {"a": "1", "b": {"c": "2"}}});
+        let patch = |patch: Value| merged("ConfigMap", object(), json!({ "data": patch }));
+
+        assert_eq!(
+            patch(json!({"a": null, "d": {"e": null, "f": "3"}})),
+            Ok(json!({"data": {"b": {"c": "2"}, "d": {"f": "3"}}}))
+        );
+        assert_eq!(patch(json!({"$patch": "replace", "d": "3"})), Ok(json!({"data": {"d": "3"}})));
+        assert_eq!(patch(json!({"$patch": "delete"})), Ok(json!({"data": {}})));
+        assert_eq!(
+            patch(json!({"$retainKeys": ["a", "d"], "d": "3", "x": null})),
+            Ok(json!({"data": {"a": "1", "d": "3"}}))
+        );
+        let budget = json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}});
+        let replaced = json!({"spec": {"selector": {"matchLabels": {"b": "1"}}}});
+        assert_eq!(
+            merged("PodDisruptionBudget", budget, replaced.clone()),
+            Ok(replaced),
+            "Kubernetes says so of this one"
+        );
+    }
+
+    #[test]
+    fn what_is_new_has_no_directives_in_it() {
+        let spec = json!({"containers": [{"name": "a", "env": [{"name": "x", "value": null}], "$setElementOrder/env": []}, {"name": "b", "$patch": "delete"}], "$ref": "kept"});
+
+        let merged = merged("Pod", json!({}), json!({ "spec": spec }));
+
+        assert_eq!(
+            merged,
+            Ok(json!({"spec": {"containers": [{"name": "a", "env": [{"name": "x"}]}], "$ref": "kept"}}))
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_as_kubernetes_does() {
+        let code = |patch: Value| containers(patch).unwrap_err().code();
+
+        assert_eq!(code(json!({"containers": [{"image": "x"}]})), 500, "no key");
+        assert_eq!(code(json!({"containers": ["x"]})), 500);
+        assert_eq!(code(json!({"containers": [{"name": "a", "$patch": "fly"}]})), 500);
+        assert_eq!(code(json!({"$patch": "merge"})), 500);
+        assert_eq!(code(json!({"containers": [{"name": "a"}], "$setElementOrder/containers": [{"name": "b"}]})), 500);
+        assert_eq!(code(json!({"$setElementOrder/containers": "a"})), 500);
+        assert_eq!(code(json!({"$deleteFromPrimitiveList/containers": {}})), 400);
+        assert_eq!(code(json!({"$retainKeys": "a"})), 400);
+        assert_eq!(code(json!({"$retainKeys": ["a"], "b": 1})), 400);
+    }
+}
