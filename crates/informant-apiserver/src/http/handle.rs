@@ -35,6 +35,7 @@ use crate::registry::Served;
 use crate::registry::discovery;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+use crate::registry::openapi;
 use crate::select::Selector;
 use crate::shared::Shared;
 use crate::watch::WatchQuery;
@@ -74,6 +75,8 @@ impl Call<'_> {
             Document::Groups => Some(discovery::groups(registry)),
             Document::Group(group) => discovery::group(registry, group),
             Document::Resources { group, version } => discovery::resources(registry, group, version),
+            Document::OpenApi => Some(openapi::index(registry)),
+            Document::Operations { group, version } => openapi::document(registry, group, version),
         };
         found.map(|document| Answer::json(200, &document)).ok_or(ApiError::UnknownPath)
     }
@@ -203,7 +206,7 @@ impl Call<'_> {
         if !place.namespace.is_empty() && !is_dns_label(&place.namespace) {
             return Err(ApiError::not_found(&Kind::new("", "v1", "Namespace", "namespaces"), &place.namespace));
         }
-        let run = self.run("CreateOptions")?;
+        let run = self.run_write("CreateOptions")?;
         let created = self.shared.change(|world, now| world.create(served, &place.namespace, object, now, run))?;
         Ok(Answer::object(201, &created, form))
     }
@@ -214,7 +217,7 @@ impl Call<'_> {
         let key = Key::new(&place.namespace, &place.name);
         check_name(&object, &key)?;
         let part = if place.is_status { Part::Status } else { Part::Main };
-        let run = self.run("UpdateOptions")?;
+        let run = self.run_write("UpdateOptions")?;
         let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
         Ok(match stored {
             Stored::Created(object) => Answer::object(201, &object, form),
@@ -227,7 +230,7 @@ impl Call<'_> {
         let patch = Patch::read(&served.kind, self.content_type, &self.body)?;
         let key = Key::new(&place.namespace, &place.name);
         let part = if place.is_status { Part::Status } else { Part::Main };
-        let run = self.run("PatchOptions")?;
+        let run = self.run_write("PatchOptions")?;
         let patched = self.shared.change(|world, now| world.patch(served, key, &patch, part, now, run))?;
         Ok(Answer::object(200, &patched, form))
     }
@@ -273,6 +276,17 @@ impl Call<'_> {
                 Err(ApiError::invalid_meta(options, cause))
             }
         }
+    }
+
+    /// The same of a request that has an object in it, which could be checked; there are no schemas to check it by.
+    fn run_write(&self, options: &str) -> Result<Run, ApiError> {
+        let wanted = &self.request.params.field_validation;
+        if !["", "Ignore", "Strict", "Warn"].contains(&wanted.as_str()) {
+            let supported = r#""", "Ignore", "Strict", "Warn""#;
+            let cause = Cause::unsupported("fieldValidation", &format!("{wanted:?}"), supported);
+            return Err(ApiError::invalid_meta(options, cause));
+        }
+        self.run(options)
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Params {
     pub(crate) timeout_seconds: Option<i64>,
     /// Also if it is empty, which means nothing.
     pub(crate) dry_run: Option<String>,
+    pub(crate) field_validation: String,
 }
 
 impl Params {
@@ -44,6 +45,7 @@ impl Params {
                 "allowWatchBookmarks" => params.allow_bookmarks = is_true(&value),
                 "timeoutSeconds" => params.timeout_seconds = whole(&name, &value)?.filter(|seconds| *seconds != 0),
                 "dryRun" => params.dry_run = Some(value.into_owned()),
+                "fieldValidation" => params.field_validation = value.into_owned(),
                 _ => {}
             }
         }

@@ -97,7 +97,17 @@ pub(crate) enum Document {
     CoreVersions,
     Groups,
     Group(String),
-    Resources { group: String, version: String },
+    Resources {
+        group: String,
+        version: String,
+    },
+    /// Where the next ones are.
+    OpenApi,
+    /// What is done with the kinds of a group, in the terms of OpenAPI.
+    Operations {
+        group: String,
+        version: String,
+    },
 }
 
 impl ApiRequest {
@@ -148,6 +158,13 @@ impl Target {
         match *parts {
             ["version"] => document(Document::Version),
             ["healthz" | "livez" | "readyz"] => document(Document::Healthy),
+            ["openapi", "v3"] => document(Document::OpenApi),
+            ["openapi", "v3", "api", version] => {
+                document(Document::Operations { group: String::new(), version: version.into() })
+            }
+            ["openapi", "v3", "apis", group, version] => {
+                document(Document::Operations { group: group.into(), version: version.into() })
+            }
             ["api"] => document(Document::CoreVersions),
             ["apis"] => document(Document::Groups),
             ["apis", group] => document(Document::Group(group.into())),

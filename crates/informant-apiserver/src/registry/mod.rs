@@ -7,6 +7,7 @@
 mod builtin;
 pub(crate) mod discovery;
 pub(crate) mod kind;
+pub(crate) mod openapi;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Kinds that come and go while the server runs.
 
+use http::Method;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::Kind;
@@ -161,6 +162,26 @@ async fn the_end_of_a_kind_reaches_watches_that_lag_behind() {
 
     assert_eq!(watch.take(2).await, ["DELETED a", "DELETED b"]);
     assert_eq!(watch.next().await, None);
+}
+
+/// Nobody knows which of its lists are to be merged.
+#[tokio::test]
+async fn a_custom_kind_takes_no_strategic_patches_and_clients_can_know() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let web = Web::in_process(&server);
+    web.post(PATH, &widget("a")).await;
+
+    let headers = [("content-type", "application/strategic-merge-patch+json")];
+    let refused = web.send(Method::PATCH, &format!("{PATH}/a"), Some(&json!({})), &headers).await;
+
+    assert_eq!(refused.failure(), (415, "UnsupportedMediaType"));
+    let accepted = "application/json-patch+json, application/merge-patch+json";
+    assert!(refused.text("/message").ends_with(accepted), "{refused:?}");
+    let operations = web.get("/openapi/v3/apis/example.com/v1").await;
+    let of_one = &operations.body["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"];
+    assert_eq!(of_one["patch"]["x-kubernetes-group-version-kind"]["kind"], "Widget", "{operations:?}");
+    assert_eq!(web.get("/openapi/v3/apis/example.org/v1").await.failure(), (404, "NotFound"));
 }
 
 #[tokio::test]

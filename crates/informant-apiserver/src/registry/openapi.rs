@@ -1,0 +1,73 @@
+//! The documents of OpenAPI 3, as far as clients look into them before they write: which operations there are on which kinds,
+//! and which parameters these know. There are no schemas; `kubectl` then validates nothing and merges by what it knows itself.
+
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::registry::Registry;
+use crate::registry::discovery;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Scope;
+
+/// `/openapi/v3`: where the documents are.
+pub(crate) fn index(registry: &Registry) -> Value {
+    let entry = |kind: &Kind| (root(kind), json!({"serverRelativeURL": format!("/openapi/v3/{}", root(kind))}));
+    json!({"paths": registry.kinds().map(entry).collect::<Map<_, _>>()})
+}
+
+/// `/openapi/v3/api/v1` and `/openapi/v3/apis/GROUP/VERSION`.
+pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version);
+    let paths = kinds.flat_map(paths).collect::<Map<_, _>>();
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": {"title": "informant", "version": discovery::version()["gitVersion"]},
+        "paths": paths,
+        "components": {"schemas": {}},
+    });
+    (!paths.is_empty()).then_some(document)
+}
+
+fn root(kind: &Kind) -> String {
+    if kind.group.is_empty() { format!("api/{}", kind.version) } else { format!("apis/{}", kind.api_version()) }
+}
+
+/// The collection of a kind, and an object of it.
+fn paths(kind: &Kind) -> [(String, Value); 2] {
+    let (namespace, in_namespace) = match kind.scope {
+        Scope::Namespaced => ("/namespaces/{namespace}", vec![parameter("path", "namespace")]),
+        Scope::Cluster => ("", vec![]),
+    };
+    let collection = format!("/{}{namespace}/{}", root(kind), kind.plural);
+    let one = format!("{collection}/{{name}}");
+    let operation = |action: &str, parameters: &[&str]| {
+        json!({
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "parameters": parameters.iter().map(|name| parameter("query", name)).collect::<Vec<_>>(),
+            "responses": {"200": {"description": "OK"}},
+        })
+    };
+    let written = &["dryRun", "fieldManager", "fieldValidation"][..];
+    let selected = &["continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "watch"][..];
+    let of_name = [&in_namespace[..], &[parameter("path", "name")]].concat();
+    let of_collection = json!({
+        "parameters": in_namespace,
+        "get": operation("list", selected),
+        "post": operation("post", written),
+        "delete": operation("deletecollection", selected),
+    });
+    let of_one = json!({
+        "parameters": of_name,
+        "get": operation("get", &["resourceVersion"]),
+        "put": operation("put", written),
+        "patch": operation("patch", written),
+        "delete": operation("delete", &["dryRun"]),
+    });
+    [(collection, of_collection), (one, of_one)]
+}
+
+fn parameter(place: &str, name: &str) -> Value {
+    json!({"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}})
+}
