@@ -104,9 +104,12 @@
 //! # What is not there
 //!
 //! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
-//! exist for its objects to; pods end at once, without a grace period; a kind has one version; of patches it knows JSON
-//! patches, as strictly as RFC 6902 has them, and merge patches; not strategic ones and not server-side apply. Custom resource
-//! definitions through the API are still to come.
+//! exist for its objects to; pods end at once, without a grace period; a kind has one version. Of patches it knows JSON
+//! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
+//! protobuf; there are no subresources but `status`. Custom resource definitions through the API are still to come.
+//!
+//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `patch`, `diff` and `delete` work; `scale`, `explain`
+//! and `create configmap` do not.
 
 mod error;
 mod faults;

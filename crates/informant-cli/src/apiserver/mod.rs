@@ -32,7 +32,7 @@ use crate::output::say;
   informant apiserver --listen 8080 --load pods=1000,nodes=20,rate=50
   informant apiserver --load pods=100 --faults 'watch=cut:150,list=503@0.1'
   informant apiserver --kubeconfig-out /tmp/kubeconfig &
-  kubectl --kubeconfig /tmp/kubeconfig get namespaces
+  kubectl --kubeconfig /tmp/kubeconfig apply -f manifest.yaml
 
 Its URL is written to stdout. It has the usual kinds, and everybody may do
 everything, so it listens on loopback addresses alone. No controllers run in
