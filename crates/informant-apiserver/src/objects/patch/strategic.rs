@@ -54,7 +54,7 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
         let (rule, order) = (rule(rules, &name), orders.remove(&name));
         match (object.get_mut(&name), change) {
             (_, Value::Null) => drop(object.remove(&name)),
-            (Some(old), change) => merge_value(old, change, rule, order)?,
+            (Some(old), change) => merge_value(old, change, rule, order.as_deref())?,
             (None, change) => drop(object.insert(name, plain(change))),
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
 }
 
 /// Changes what is there already.
-fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option<Vec<Value>>) -> Result<(), ApiError> {
+fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option<&[Value]>) -> Result<(), ApiError> {
     match (old, change, rule) {
         (Value::Object(old), Value::Object(change), None) => merge(old, change, &[]),
         (Value::Object(old), Value::Object(change), Some(Rule::Map(rules))) => merge(old, change, rules),
@@ -84,11 +84,14 @@ fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option
         }
         (Value::Array(old), Value::Array(change), Some(Rule::Set)) => {
             let before = old.clone();
-            let is_new = |value: &&Value| !before.contains(value);
-            old.extend(change.iter().filter(is_new).cloned());
+            for value in std::mem::take(old).into_iter().chain(change.iter().cloned()) {
+                if !old.contains(&value) {
+                    old.push(value);
+                }
+            }
             put_in_order(old, &before, &change, order, Key(None))
         }
-        (old, change, _) => {
+        (old, change, Some(Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => {
             *old = plain(change);
             Ok(())
         }
@@ -135,10 +138,10 @@ fn put_in_order(
     items: &mut Vec<Value>,
     before: &[Value],
     named: &[Value],
-    order: Option<Vec<Value>>,
+    order: Option<&[Value]>,
     key: Key,
 ) -> Result<(), ApiError> {
-    if let Some(order) = order.as_ref().filter(|order| !order.is_empty()) {
+    if let Some(order) = order.filter(|order| !order.is_empty()) {
         let mut rest = order.iter();
         if !named.iter().all(|item| rest.any(|ordered| key.is_same(item, ordered))) {
             return Err(ApiError::Internal(format!(
@@ -146,7 +149,7 @@ fn put_in_order(
             )));
         }
     }
-    *items = arrange(std::mem::take(items), order.as_deref().unwrap_or(named), before, key);
+    *items = arrange(std::mem::take(items), order.unwrap_or(named), before, key);
     Ok(())
 }
 
@@ -219,7 +222,9 @@ fn take_lists(patch: &mut Object, prefix: &str) -> Result<BTreeMap<String, Vec<V
     let names = patch.keys().filter(|name| name.starts_with(prefix)).cloned().collect::<Vec<_>>();
     let lists = names.into_iter().filter_map(|name| match patch.remove(&name)? {
         Value::Array(list) => Some(Ok((name[prefix.len()..].to_owned(), list))),
-        other => Some(Err(other)),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+            Some(Err(other))
+        }
     });
     lists.collect()
 }
@@ -266,7 +271,7 @@ mod tests {
     }
 
     /// The names of the containers of a pod that had `a`, `b` and `c`.
-    fn containers(patch: Value) -> Result<Vec<String>, ApiError> {
+    fn containers(patch: &Value) -> Result<Vec<String>, ApiError> {
         let pod = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}});
         let merged = merged("Pod", pod, json!({ "spec": patch }))?;
         let names = merged["spec"]["containers"].as_array().unwrap().iter();
@@ -298,18 +303,18 @@ mod tests {
         let gone = json!({"name": "b", "$patch": "delete"});
         let order = |names: &[&str]| names.iter().map(|name| item(name)).collect::<Value>();
 
-        assert_eq!(containers(json!({"containers": [gone]})).unwrap(), ["a", "c"]);
+        assert_eq!(containers(&json!({"containers": [gone]})).unwrap(), ["a", "c"]);
         assert_eq!(
-            containers(json!({"containers": [item("d")]})).unwrap(),
+            containers(&json!({"containers": [item("d")]})).unwrap(),
             ["d", "a", "b", "c"],
             "it has no place of before"
         );
-        assert_eq!(containers(json!({"containers": [item("d"), item("b")]})).unwrap(), ["d", "a", "b", "c"]);
-        assert_eq!(containers(json!({"containers": [item("c"), item("a")]})).unwrap(), ["b", "c", "a"]);
-        assert_eq!(containers(json!({"containers": [{"$patch": "replace"}, item("d")]})).unwrap(), ["d"]);
-        assert_eq!(containers(json!({"$setElementOrder/containers": order(&["c", "a"])})).unwrap(), ["b", "c", "a"]);
+        assert_eq!(containers(&json!({"containers": [item("d"), item("b")]})).unwrap(), ["d", "a", "b", "c"]);
+        assert_eq!(containers(&json!({"containers": [item("c"), item("a")]})).unwrap(), ["b", "c", "a"]);
+        assert_eq!(containers(&json!({"containers": [{"$patch": "replace"}, item("d")]})).unwrap(), ["d"]);
+        assert_eq!(containers(&json!({"$setElementOrder/containers": order(&["c", "a"])})).unwrap(), ["b", "c", "a"]);
         let both = json!({"$setElementOrder/containers": order(&["a", "d", "b"]), "containers": [item("d"), gone]});
-        assert_eq!(containers(both).unwrap(), ["a", "d", "c"]);
+        assert_eq!(containers(&both).unwrap(), ["a", "d", "c"]);
     }
 
     #[test]
@@ -317,7 +322,7 @@ mod tests {
         let object = |finalizers: &[&str]| json!({"metadata": {"finalizers": finalizers}});
         let patch = |patch: Value| merged("ConfigMap", object(&["a", "b"]), json!({ "metadata": patch }));
 
-        assert_eq!(patch(json!({"finalizers": ["b", "c"]})), Ok(object(&["a", "b", "c"])));
+        assert_eq!(patch(json!({"finalizers": ["b", "c", "c"]})), Ok(object(&["a", "b", "c"])));
         assert_eq!(patch(json!({"$deleteFromPrimitiveList/finalizers": ["a", "x"]})), Ok(object(&["b"])));
         assert_eq!(patch(json!({"$setElementOrder/finalizers": ["b", "a"]})), Ok(object(&["b", "a"])));
     }
@@ -360,7 +365,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_as_kubernetes_does() {
-        let code = |patch: Value| containers(patch).unwrap_err().code();
+        let code = |patch: Value| containers(&patch).unwrap_err().code();
 
         assert_eq!(code(json!({"containers": [{"image": "x"}]})), 500, "no key");
         assert_eq!(code(json!({"containers": ["x"]})), 500);

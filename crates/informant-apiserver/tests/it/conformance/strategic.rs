@@ -51,7 +51,7 @@ async fn deployment(api: &Api) -> String {
     format!("{path}/web")
 }
 
-fn of_pods(patch: Value) -> Value {
+fn of_pods(patch: &Value) -> Value {
     json!({"spec": {"template": {"spec": patch}}})
 }
 
@@ -68,7 +68,7 @@ async fn lists_are_merged_by_the_key_of_their_items_where_kubernetes_says_so(api
     let path = deployment(&api).await;
 
     let change = json!({"name": "b", "image": "two", "env": [{"name": "B", "value": "3"}], "command": ["walk"]});
-    let patched = patch(&api, &path, &of_pods(json!({"containers": [change]}))).await;
+    let patched = patch(&api, &path, &of_pods(&json!({"containers": [change]}))).await;
 
     let containers = &pods(&patched)["containers"];
     assert_eq!(names(containers), ["a", "b", "c"]);
@@ -82,13 +82,13 @@ async fn items_are_removed_and_put_in_order(api: Api) {
     let path = deployment(&api).await;
     let item = |name: &str| json!({ "name": name });
 
-    let gone = of_pods(json!({"containers": [{"name": "b", "$patch": "delete"}, {"name": "x", "$patch": "delete"}]}));
+    let gone = of_pods(&json!({"containers": [{"name": "b", "$patch": "delete"}, {"name": "x", "$patch": "delete"}]}));
     assert_eq!(names(&pods(&patch(&api, &path, &gone).await)["containers"]), ["a", "c"]);
 
-    let turned = of_pods(json!({"$setElementOrder/containers": [item("c"), item("a")]}));
+    let turned = of_pods(&json!({"$setElementOrder/containers": [item("c"), item("a")]}));
     assert_eq!(names(&pods(&patch(&api, &path, &turned).await)["containers"]), ["c", "a"]);
 
-    let part = of_pods(json!({
+    let part = of_pods(&json!({
         "$setElementOrder/containers": [item("d"), item("a")],
         "containers": [{"name": "d", "image": "one"}, {"name": "a", "image": "two"}],
     }));
@@ -99,10 +99,10 @@ async fn new_items_come_first_unless_an_order_is_given(api: Api) {
     let path = deployment(&api).await;
     let new = |name: &str| json!({"name": name, "image": "one"});
 
-    let first = patch(&api, &path, &of_pods(json!({"containers": [new("d")]}))).await;
+    let first = patch(&api, &path, &of_pods(&json!({"containers": [new("d")]}))).await;
     assert_eq!(names(&pods(&first)["containers"]), ["d", "a", "b", "c"]);
 
-    let between = of_pods(json!({
+    let between = of_pods(&json!({
         "$setElementOrder/containers": [{"name": "d"}, {"name": "a"}, {"name": "e"}, {"name": "b"}],
         "containers": [new("e")],
     }));
@@ -112,7 +112,7 @@ async fn new_items_come_first_unless_an_order_is_given(api: Api) {
 async fn a_list_can_be_replaced_all_the_same(api: Api) {
     let path = deployment(&api).await;
 
-    let replaced = of_pods(json!({"containers": [{"$patch": "replace"}, {"name": "d", "image": "one"}]}));
+    let replaced = of_pods(&json!({"containers": [{"$patch": "replace"}, {"name": "d", "image": "one"}]}));
 
     assert_eq!(names(&pods(&patch(&api, &path, &replaced).await)["containers"]), ["d"]);
 }
@@ -138,7 +138,7 @@ async fn only_what_is_retained_stays(api: Api) {
     let path = deployment(&api).await;
 
     let change = json!({"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/tmp"}});
-    let patched = patch(&api, &path, &of_pods(json!({"volumes": [change]}))).await;
+    let patched = patch(&api, &path, &of_pods(&json!({"volumes": [change]}))).await;
 
     let volume = &pods(&patched)["volumes"][0];
     assert_eq!((&volume["hostPath"]["path"], &volume["emptyDir"]), (&json!("/tmp"), &Value::Null), "{volume}");
@@ -198,7 +198,7 @@ async fn a_strategic_patch_that_makes_no_sense_is_refused(api: Api) {
         (400, json!({"volumes": [{"name": "v", "$retainKeys": "name"}]})),
         (400, json!({"volumes": [{"name": "v", "$retainKeys": ["name"], "hostPath": {"path": "/tmp"}}]})),
     ] {
-        let refused = patch(&api, &path, &of_pods(change.clone())).await;
+        let refused = patch(&api, &path, &of_pods(&change)).await;
         assert_eq!(refused.code, code, "{change}: {refused:?}");
     }
     let headers = [("content-type", STRATEGIC)];
@@ -212,7 +212,7 @@ async fn a_strategic_patch_that_makes_no_sense_is_refused(api: Api) {
 async fn what_kubectl_apply_asks_and_sends_is_understood(api: Api) {
     let index = api.get("/openapi/v3?timeout=32s").await;
     let url = index.text("/paths/apis~1apps~1v1/serverRelativeURL");
-    let operations = api.get(&url).await;
+    let operations = api.get(url).await;
     let patch_of = &operations.body["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     let kind = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
     assert_eq!(patch_of["x-kubernetes-group-version-kind"], kind, "{url}: {operations:?}");
