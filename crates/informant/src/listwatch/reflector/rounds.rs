@@ -223,7 +223,9 @@ where
             status.version = Some(version);
             status.last_event = Some(now);
             status.lists += 1;
-            status.failing_since = None;
+            // Whoever was refused a watch is not well before one opens: a list does not show that.
+            let is_refused = status.last_error.as_ref().is_some_and(|error| error.attempt == Attempt::OpenWatch);
+            status.failing_since = status.failing_since.filter(|_| is_refused);
             status.is_gone = false;
         });
         Ok(())

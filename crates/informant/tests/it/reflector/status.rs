@@ -57,6 +57,32 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     assert!(matches!(handle.status().activity, Activity::Stopped));
 }
 
+/// Somebody may list, but not watch: each round begins with a list that succeeds, and all of them fail.
+#[tokio::test(start_paused = true)]
+async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_first() {
+    let source = ScriptedSource::new();
+    for version in ["10", "11", "12"] {
+        source.on_list(list(version, &[("a", 1)]));
+        source.on_watch(ScriptedWatch::fails(says(403, "Forbidden")));
+    }
+    let running = run_with(&source, |builder| builder.backoff(exact()));
+    settle().await;
+    let first = running.handle.status();
+    assert_eq!((first.lists, first.failing_since.is_some()), (1, true));
+
+    seconds(10.0).await;
+    let third = running.handle.status();
+    assert_eq!((third.lists, third.failing_since), (3, first.failing_since));
+
+    source.on_list(list("13", &[("a", 1)]));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    seconds(30.0).await;
+    let last = running.handle.status();
+    assert!(matches!(last.activity, Activity::Watching));
+    assert_eq!((last.lists, last.failing_since), (4, None));
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_change_is_woken_by_it() {
     let source = ScriptedSource::new();
