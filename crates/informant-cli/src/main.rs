@@ -33,6 +33,7 @@ use self::arguments::AskedWrongly;
 use self::interrupt::Interrupt;
 use self::interrupt::Interrupts;
 use self::output::Stdout;
+use self::output::in_one_line;
 use self::output::say;
 
 /// Shared informers for Kubernetes, to see and to use
@@ -142,20 +143,6 @@ fn complain(command: &str, error: &(dyn Error + 'static)) -> ExitCode {
     // There is nobody to tell that it failed.
     let _ = command.map(|error| error.print());
     ExitCode::from(2)
-}
-
-/// An error and what stands behind it; but for what was said already, as errors of others often do.
-fn in_one_line(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| (*error).source()).take(16);
-    let mut said = String::new();
-    for cause in causes.map(ToString::to_string) {
-        if said.is_empty() {
-            said = cause;
-        } else if !said.ends_with(&cause) {
-            said = format!("{said}: {cause}");
-        }
-    }
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

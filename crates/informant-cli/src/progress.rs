@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio::time::MissedTickBehavior;
 use tokio::time::interval;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::output::harmless;
 use crate::output::say;
@@ -61,7 +62,9 @@ impl Drop for Progress {
 }
 
 async fn follow(factory: SharedInformerFactory, line: Arc<Line>) {
-    let mut story = Story { redraws: terminal::of(&io::stderr()).is_some(), ..Story::default() };
+    // The log does not know of a line that is redrawn.
+    let redraws = terminal::of(&io::stderr()).is_some() && LevelFilter::current() == LevelFilter::OFF;
+    let mut story = Story { redraws, ..Story::default() };
     let begun = Instant::now();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -144,7 +147,7 @@ impl Line {
         // Looked at under the lock, so that nothing is drawn after the end.
         if !self.has_ended.load(Ordering::Relaxed) {
             // There is nobody to tell that it failed.
-            let _ = write!(stderr, "\r\x1b[K{shown}").and_then(|()| stderr.flush());
+            let _ = write!(stderr, "{}{shown}", terminal::OVER).and_then(|()| stderr.flush());
         }
     }
 
@@ -153,7 +156,7 @@ impl Line {
         let mut stderr = io::stderr().lock();
         if !self.has_ended.swap(true, Ordering::Relaxed) && terminal::of(&stderr).is_some() {
             // There is nobody to tell that it failed.
-            let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
+            let _ = write!(stderr, "{}", terminal::OVER).and_then(|()| stderr.flush());
         }
     }
 }

@@ -20,13 +20,13 @@ use crate::Outcome;
 use crate::arguments::AskedWrongly;
 use crate::arguments::duration;
 use crate::cluster::ClusterOptions;
-use crate::in_one_line;
 use crate::interrupt::Interrupt;
 use crate::kinds;
 use crate::kinds::Kind;
 use crate::kinds::KindName;
 use crate::objects::Form;
 use crate::objects::Reader;
+use crate::output::in_one_line;
 use crate::output::say;
 
 /// Which objects.

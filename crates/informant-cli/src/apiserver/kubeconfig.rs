@@ -26,21 +26,31 @@ pub enum KubeconfigError {
     Yaml(#[from] YamlError),
 }
 
-/// Writes it, whole or not at all; where a link leads, if it is one.
-pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
+/// Where it would be written: where a link leads, if it is one.
+///
+/// # Errors
+///
+/// If something of others is there.
+pub fn place(file: &Path) -> Result<PathBuf, KubeconfigError> {
     let failed = |source| KubeconfigError::Write { file: file.to_owned(), source };
-    let content = kubeconfig(url)?;
-    let place = match fs::canonicalize(file) {
+    match fs::canonicalize(file) {
         Ok(place) => {
             let is_ours = || fs::read(&place).map(|before| before.is_empty() || before.starts_with(OURS.as_bytes()));
             if !place.is_file() || !is_ours().map_err(failed)? {
                 return Err(KubeconfigError::NotOurs(file.to_owned()));
             }
-            place
+            Ok(place)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => file.to_owned(),
-        Err(error) => return Err(failed(error)),
-    };
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(file.to_owned()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Writes it, whole or not at all.
+pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
+    let failed = |source| KubeconfigError::Write { file: file.to_owned(), source };
+    let content = kubeconfig(url)?;
+    let place = place(file)?;
     // A name that nobody else has.
     let mut unfinished = place.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));

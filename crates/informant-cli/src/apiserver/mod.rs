@@ -6,6 +6,7 @@ mod faults;
 mod kubeconfig;
 mod load;
 
+use std::error::Error;
 use std::io;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use self::faults::Rules;
 use self::load::LoadPlan;
 use crate::Outcome;
 use crate::arguments::loopback_address;
+use crate::figures::Figures;
 use crate::figures::FiguresOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Stdout;
@@ -76,23 +78,54 @@ pub struct Options {
     figures: FiguresOptions,
 }
 
-pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
+pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     // Nobody asks it what was requested, so it need not remember.
     let server = ApiServer::builder().seed(options.seed).remember_requests(1).build();
     options.load.check(&server)?;
     options.faults.inject(&server)?;
+    // What is taken already is known before a load is made.
+    if let Some(file) = &options.kubeconfig_out {
+        kubeconfig::place(file)?;
+    }
+    server.listen(options.listen).await?.stop().await;
     let mut figures = options.figures.serve().await?;
+    let outcome = fill_and_serve(&options, &server, &mut figures, interrupt).await;
+    figures.stop().await;
+    outcome
+}
+
+async fn fill_and_serve(
+    options: &Options,
+    server: &ApiServer,
+    figures: &mut Figures,
+    mut interrupt: Interrupt,
+) -> Outcome {
     let makers = tokio::select! {
-        makers = options.load.fill(&server, options.seed) => makers?,
+        makers = options.load.fill(server, options.seed) => makers?,
         () = interrupt.happened() => return Ok(ExitCode::SUCCESS),
     };
-    options.faults.break_watches(&server);
+    options.faults.break_watches(server);
+    let listening = server.listen(options.listen).await?;
     let mut changing = JoinSet::new();
     makers.into_iter().for_each(|maker| drop(changing.spawn(maker.churn())));
-    let listening = server.listen(options.listen).await?;
     let url = listening.url();
+    let outcome = tokio::select! {
+        outcome = tell(options, server, &url, figures) => outcome,
+        () = interrupt.happened() => Ok(()),
+        Some(changed) = changing.join_next() => match changed {
+            Ok(error) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        },
+    };
+    changing.shutdown().await;
+    listening.stop().await;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Tells others where it is; ends when its figures cannot be told any more.
+async fn tell(options: &Options, server: &ApiServer, url: &str, figures: &mut Figures) -> Result<(), Box<dyn Error>> {
     if let Some(file) = &options.kubeconfig_out {
-        kubeconfig::write(file, &url)?;
+        kubeconfig::write(file, url)?;
     }
     describe();
     let counted = server.clone();
@@ -102,18 +135,7 @@ pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
     }
     // A reader who has gone knows the URL.
     let _ = Stdout::new().write(format!("{url}\n").as_bytes()).await?;
-    let outcome = tokio::select! {
-        () = interrupt.happened() => Ok(()),
-        Some(changed) = changing.join_next() => match changed {
-            Ok(error) => Err(error.into()),
-            Err(error) => Err(error.into()),
-        },
-        error = figures.broken() => Err(error.into()),
-    };
-    changing.shutdown().await;
-    listening.stop().await;
-    figures.stop().await;
-    outcome.map(|()| ExitCode::SUCCESS)
+    Err(figures.broken().await.into())
 }
 
 fn describe() {

@@ -29,7 +29,9 @@ use self::verify::Verdict;
 use self::world::World;
 use crate::Outcome;
 use crate::arguments;
+use crate::figures::Figures;
 use crate::figures::FiguresOptions;
+use crate::interrupt;
 use crate::interrupt::Interrupt;
 use crate::output::stdout::Audience;
 
@@ -71,14 +73,24 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs until the time is over or somebody interrupts it; then says whether everything is as it should be.
-pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
+pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     let mut figures = options.figures.serve().await?;
-    let mut world = World::start(&options).await?;
+    let outcome = perform(&options, &mut figures, interrupt).await;
+    figures.stop().await;
+    outcome
+}
+
+/// Runs until the time is over or somebody interrupts it; then says whether everything is as it should be.
+async fn perform(options: &Options, figures: &mut Figures, mut interrupt: Interrupt) -> Outcome {
+    let mut world = tokio::select! {
+        world = World::start(options) => world?,
+        // There is nothing to verify yet.
+        () = interrupt.happened() => return Ok(ExitCode::from(interrupt::CODE)),
+    };
     figures.tell_of_factory(&world.factory);
     let mut show = Show::new(options.json);
     let run = tokio::select! {
-        run = go_on(&options, &mut world, &mut show, &mut interrupt) => run,
+        run = go_on(options, &mut world, &mut show, &mut interrupt) => run,
         broken = figures.broken() => Err(broken.into()),
     };
     let ended = match run {
@@ -88,7 +100,6 @@ pub async fn run(options: Options, mut interrupt: Interrupt) -> Outcome {
         Err(error) => Err(error),
     };
     let stopped = world.stop().await;
-    figures.stop().await;
     let is_good = ended?;
     stopped?;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

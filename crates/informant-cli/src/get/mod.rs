@@ -119,11 +119,20 @@ impl Options {
             return if has_unread { Ok(ExitCode::FAILURE) } else { Err(NotFound(selected.told()).into()) };
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
-        let printer = Printer::new::<O>(&selected, self.index);
+        let printer = Printer::new::<O>(&selected, self.index.clone());
+        if let Some(IndexBy::Field(_)) = self.index {
+            printer.check(&informer.lister().list());
+        }
         let text = printer.print(self.output, &found)?;
         let is_whole = !has_unread && !printer.has_left_out();
         if text.is_empty() && is_whole {
-            say(&format!("no {}", selected.told()));
+            // Whoever looks in an index wants to know whether that is why.
+            let index = self.index.as_ref().filter(|_| !informer.lister().is_empty());
+            let under = index.map(|index| match &self.value {
+                Some(value) => format!(" under {index} {value:?}"),
+                None => format!(" under any value of {index}"),
+            });
+            say(&format!("no {}{}", selected.told(), under.unwrap_or_default()));
         }
         // Whoever does not read it has had enough.
         let _ = Stdout::new().write(text.as_bytes()).await?;
@@ -153,9 +162,9 @@ fn find<O: Form>(
         return Ok(Found::ByValue(lookups.collect()));
     }
     let objects = sorted(lister.list());
-    match (&selected.name, &objects[..]) {
-        (Some(_), [one]) => Ok(Found::One(Arc::clone(one))),
-        // Of one name there may be one in each of several namespaces.
-        (Some(_) | None, [..]) => Ok(Found::Several(objects)),
+    // Across namespaces there may be several of one name; then also one is a list, so that programs can rely on it.
+    match &objects[..] {
+        [one] if selected.name.is_some() && !selected.spans_namespaces() => Ok(Found::One(Arc::clone(one))),
+        [..] => Ok(Found::Several(objects)),
     }
 }

@@ -13,7 +13,6 @@ use serde_json::json;
 use super::Format;
 use super::Found;
 use super::index::IndexBy;
-use crate::in_one_line;
 use crate::objects::Form;
 use crate::objects::Reader;
 use crate::objects::columns::Columns;
@@ -22,6 +21,7 @@ use crate::output::Paint;
 use crate::output::Table;
 use crate::output::YamlError;
 use crate::output::harmless;
+use crate::output::in_one_line;
 use crate::output::paint::Color;
 use crate::output::say;
 use crate::selection::Selected;
@@ -52,6 +52,11 @@ impl Printer {
     /// Whether an object could not be shown.
     pub fn has_left_out(&self) -> bool {
         self.has_left_out.get()
+    }
+
+    /// Says which of them cannot be shown. An index over a field does not have those.
+    pub fn check<O: Form>(&self, objects: &[Arc<Cached<O>>]) {
+        objects.iter().for_each(|object| drop(self.value(object)));
     }
 
     /// The text; empty if there is nothing, and the format has no words for that.
@@ -92,8 +97,8 @@ impl Printer {
 
     fn table<O: Form>(&self, found: &Found<O>) -> String {
         let rows = rows(found);
-        let Some((first, _)) = rows.first() else { return String::new() };
-        let value_header = first.and(self.index.as_ref()).map(IndexBy::header);
+        let has_values = rows.first().is_some_and(|(value, _)| value.is_some());
+        let value_header = self.index.as_ref().filter(|_| has_values).map(IndexBy::header);
         let mut table = Table::new(value_header.into_iter().chain(self.columns.headers()));
         let now = Timestamp::now();
         for (value, object) in rows {

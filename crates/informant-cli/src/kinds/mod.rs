@@ -17,7 +17,7 @@ use kube::core::ApiResource;
 use kube::discovery::Scope;
 
 pub use self::name::KindName;
-use crate::in_one_line;
+use crate::output::in_one_line;
 
 /// A kind that can be followed.
 #[derive(Clone, Debug)]

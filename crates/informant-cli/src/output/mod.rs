@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub use self::paint::Paint;
+pub use self::stderr::in_one_line;
 pub use self::stderr::say;
 pub use self::stdout::Stdout;
 pub use self::table::Table;

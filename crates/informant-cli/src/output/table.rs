@@ -6,10 +6,11 @@ use std::fmt::Write;
 use super::Paint;
 use super::harmless;
 
-/// A table that grows.
+/// A table that grows. Its headers stand above its first row.
 #[derive(Debug)]
 pub struct Table {
     widths: Vec<usize>,
+    headers: Option<Row>,
     waiting: Vec<Row>,
 }
 
@@ -27,10 +28,9 @@ const GAP: usize = 3;
 
 impl Table {
     pub fn new(headers: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let headers: Vec<String> = headers.into_iter().map(Into::into).collect();
-        let mut table = Self { widths: vec![0; headers.len()], waiting: Vec::new() };
-        table.add(headers, None);
-        table
+        let cells: Vec<String> = headers.into_iter().map(|header| harmless(&header.into()).into_owned()).collect();
+        let widths = cells.iter().map(|header| header.chars().count()).collect();
+        Self { widths, headers: Some(Row { cells, paint: None }), waiting: Vec::new() }
     }
 
     /// One more row, its first cell painted.
@@ -50,7 +50,8 @@ impl Table {
     /// The rows that were not written yet.
     pub fn take(&mut self, paint: Paint) -> String {
         let mut text = String::new();
-        for Row { cells, paint: color } in self.waiting.drain(..) {
+        let headers = if self.waiting.is_empty() { None } else { self.headers.take() };
+        for Row { cells, paint: color } in headers.into_iter().chain(self.waiting.drain(..)) {
             let mut blanks = 0;
             for (position, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
                 // Nothing stands at the end of a line that cannot be seen.
@@ -84,6 +85,7 @@ mod tests {
     #[test]
     fn columns_grow_and_lines_end_where_their_text_does() {
         let mut table = Table::new(["NAME", "AGE"]);
+        assert_eq!(table.take(Paint::new(Color::Never)), "", "how wide it is is not known yet");
         table.add(row(&["a-long-name", ""]), None);
         assert_eq!(table.take(Paint::new(Color::Never)), "NAME          AGE\na-long-name\n");
 

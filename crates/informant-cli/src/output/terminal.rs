@@ -12,6 +12,9 @@ pub struct Size {
     pub rows: usize,
 }
 
+/// Goes to the beginning of the line, and empties it.
+pub const OVER: &str = "\r\x1b[K";
+
 /// As old terminals are, and those that do not say.
 const USUAL: Size = Size { columns: 80, rows: 24 };
 

@@ -21,11 +21,12 @@ use self::printer::Printer;
 use crate::Outcome;
 use crate::arguments::AskedWrongly;
 use crate::arguments::resync_period;
+use crate::figures::Figures;
 use crate::figures::FiguresOptions;
-use crate::in_one_line;
 use crate::interrupt::Interrupt;
 use crate::objects::Form;
 use crate::output::Stdout;
+use crate::output::in_one_line;
 use crate::output::paint::Color;
 use crate::output::say;
 use crate::output::stdout::Audience;
@@ -52,7 +53,8 @@ Each line of JSON is an event:
 SYNC tells of an unchanged object again (--resync). SYNCED comes once, after
 everything that was there when the watch began; it is about no object.
 
-Ctrl-C ends it, with exit code 0.")]
+Ctrl-C ends it, with exit code 0. If it ends by itself (--until-synced,
+--exit-after) and could not show everything, the exit code is 1.")]
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
@@ -116,8 +118,16 @@ pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
 }
 
 impl OnObjects for Options {
-    async fn run<O: Form>(self, mut interrupt: Interrupt) -> Outcome {
+    async fn run<O: Form>(self, interrupt: Interrupt) -> Outcome {
         let mut figures = self.figures.serve().await?;
+        let outcome = self.follow::<O>(&mut figures, interrupt).await;
+        figures.stop().await;
+        outcome
+    }
+}
+
+impl Options {
+    async fn follow<O: Form>(self, figures: &mut Figures, mut interrupt: Interrupt) -> Outcome {
         // Also while it looks for the cluster.
         let selected = tokio::select! {
             selected = self.selection.find(self.resync) => selected?,
@@ -132,25 +142,25 @@ impl OnObjects for Options {
         selected.factory.start();
         figures.tell_of_factory(&selected.factory);
         let progress = Progress::of(selected.factory.clone());
-        let telling = Telling {
+        let following = Following {
             printer: Printer::new::<O>(&selected, self.output, self.color, self.no_object),
             tells_initial: !self.no_initial,
             left: self.exit_after,
             until_synced: self.until_synced,
+            has_left_out: false,
         };
         let outcome = tokio::select! {
             biased;
-            () = interrupt.happened() => Ok(()),
-            outcome = telling.tell(&informer, events, &progress) => outcome,
+            () = interrupt.happened() => Ok(ExitCode::SUCCESS),
+            outcome = following.tell(&informer, events, &progress) => outcome,
             error = failed(&selected) => Err(error),
             error = figures.broken() => Err(error.into()),
         };
         progress.stop().await;
         let stopped = selected.stop().await;
-        figures.stop().await;
-        outcome?;
+        let code = outcome?;
         stopped?;
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 }
 
@@ -163,22 +173,24 @@ async fn failed(selected: &Selected) -> Box<dyn Error> {
 }
 
 /// What is told, and until when.
-struct Telling {
+struct Following {
     printer: Printer,
     tells_initial: bool,
     /// How many events are still to be told, if that is limited.
     left: Option<u64>,
     until_synced: bool,
+    /// Whether an event could not be told.
+    has_left_out: bool,
 }
 
-impl Telling {
+impl Following {
     /// Writes events until there is enough of them, or nobody reads any more.
     async fn tell<O: Form>(
         mut self,
         informer: &SharedInformer<O>,
         mut events: EventStream<O>,
         progress: &Progress,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Outcome {
         let mut stdout = Stdout::new();
         while let Some(event) = events.next().await {
             let mut is_enough = self.hear(informer, &event);
@@ -191,11 +203,12 @@ impl Telling {
             if !text.is_empty() {
                 progress.make_room();
                 if stdout.write(text.as_bytes()).await? == Audience::Gone {
-                    return Ok(());
+                    return Ok(ExitCode::SUCCESS);
                 }
             }
             if is_enough {
-                return Ok(());
+                let is_whole = !self.has_left_out && informer.quarantined().is_empty();
+                return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
         }
         let why =
@@ -213,6 +226,7 @@ impl Telling {
             return false;
         }
         if let Err(error) = self.printer.event(event) {
+            self.has_left_out = true;
             say(&format!("an event is left out: {}", in_one_line(&*error)));
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
