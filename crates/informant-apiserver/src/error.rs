@@ -89,6 +89,15 @@ pub enum ApiError {
         limit: usize,
     },
 
+    /// A JSON patch of more operations than the server takes.
+    #[error("Request entity too large: The allowed maximum operations in a JSON patch is {most}, got {got}")]
+    TooManyOperations {
+        /// How many it takes.
+        most: usize,
+        /// How many there are.
+        got: usize,
+    },
+
     /// The history that was asked for is gone.
     #[error("{why}")]
     Expired {
@@ -201,7 +210,7 @@ impl ApiError {
             Self::MethodNotAllowed => 405,
             Self::NotAcceptable => 406,
             Self::UnsupportedMediaType { .. } => 415,
-            Self::TooLarge { .. } => 413,
+            Self::TooLarge { .. } | Self::TooManyOperations { .. } => 413,
             Self::Expired { .. } => 410,
             Self::VersionTooLarge { .. } => 504,
             Self::Internal(_) => 500,
@@ -220,7 +229,7 @@ impl ApiError {
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::NotAcceptable => "NotAcceptable",
             Self::UnsupportedMediaType { .. } => "UnsupportedMediaType",
-            Self::TooLarge { .. } => "RequestEntityTooLarge",
+            Self::TooLarge { .. } | Self::TooManyOperations { .. } => "RequestEntityTooLarge",
             Self::Expired { .. } => "Expired",
             Self::VersionTooLarge { .. } => "Timeout",
             Self::Internal(_) => "",
@@ -245,6 +254,7 @@ impl ApiError {
             | Self::NotAcceptable
             | Self::UnsupportedMediaType { .. }
             | Self::TooLarge { .. }
+            | Self::TooManyOperations { .. }
             | Self::Expired { .. }
             | Self::Internal(_) => None,
         }
@@ -298,6 +308,7 @@ impl ApiError {
             | Self::NotAcceptable
             | Self::UnsupportedMediaType { .. }
             | Self::TooLarge { .. }
+            | Self::TooManyOperations { .. }
             | Self::Expired { .. }
             | Self::Internal(_)
             | Self::Ordered { .. } => None,

@@ -16,6 +16,8 @@
 //! | | `$patch: replace` | the list is replaced by the other items |
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::HashSet;
 
 use serde_json::Map;
 use serde_json::Value;
@@ -36,7 +38,7 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
     match patch.remove(PATCH) {
         None => {}
         Some(directive) if directive == "replace" => {
-            *object = plain_map(patch);
+            *object = plain_map(patch, rules);
             return Ok(());
         }
         Some(directive) if directive == "delete" => {
@@ -55,18 +57,20 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
         match (object.get_mut(&name), change) {
             (_, Value::Null) => drop(object.remove(&name)),
             (Some(old), change) => merge_value(old, change, rule, order.as_deref())?,
-            (None, change) => drop(object.insert(name, plain(change))),
+            (None, change) => drop(object.insert(name, plain(change, rule))),
         }
     }
     for (name, order) in orders {
         if let (Some(Value::Array(items)), Some(key)) = (object.get_mut(&name), rule(rules, &name).and_then(Rule::key))
         {
-            *items = arrange(items.clone(), &order, items, key);
+            let before = items.clone();
+            put_in_order(items, &before, &[], Some(&order), key)?;
         }
     }
     for (name, values) in deletions {
         if let Some(Value::Array(items)) = object.get_mut(&name) {
-            items.retain(|item| !values.contains(item));
+            let gone = Key(None).places(&values);
+            items.retain(|item| Key(None).place(item, &gone).is_none());
         }
     }
     Ok(())
@@ -84,15 +88,13 @@ fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option
         }
         (Value::Array(old), Value::Array(change), Some(Rule::Set)) => {
             let before = old.clone();
-            for value in std::mem::take(old).into_iter().chain(change.iter().cloned()) {
-                if !old.contains(&value) {
-                    old.push(value);
-                }
-            }
+            let mut seen = HashSet::new();
+            old.extend(change.iter().cloned());
+            old.retain(|value| seen.insert(value.to_string()));
             put_in_order(old, &before, &change, order, Key(None))
         }
         (old, change, Some(Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => {
-            *old = plain(change);
+            *old = plain(change, rule);
             Ok(())
         }
     }
@@ -105,29 +107,37 @@ fn merge_items(
     key: &'static str,
     rules: Rules,
 ) -> Result<Vec<Value>, ApiError> {
-    let (mut named, mut replaces) = (Vec::new(), false);
+    let (mut named, mut gone, mut replaces) = (Vec::new(), Vec::new(), false);
     for item in change {
         let directive = item.get(PATCH);
         if directive.is_some_and(|directive| directive == "replace") {
             replaces = true;
             continue;
         }
-        if item.get(key).is_none() {
-            return Err(ApiError::Internal(format!("map: {item} does not contain declared merge key: {key}")));
-        }
+        Key(Some(key)).check(&item)?;
         match directive {
             None => named.push(item),
-            Some(directive) if directive == "delete" => items.retain(|old| !Key(Some(key)).is_same(old, &item)),
+            Some(directive) if directive == "delete" => gone.push(item),
             Some(directive) => return Err(unknown(directive)),
         }
     }
+    let key = Key(Some(key));
+    let new = |item: &Value| plain(item.clone(), Some(Rule::Map(rules)));
     if replaces {
-        items.clear();
+        // As they are: there may be several of one key.
+        *items = named.iter().map(new).collect();
+        return Ok(named);
     }
+    let gone = key.places(&gone);
+    items.retain(|item| key.place(item, &gone).is_none());
+    let mut places = key.places(items);
     for item in &named {
-        match (items.iter_mut().find(|old| Key(Some(key)).is_same(old, item)), item.clone()) {
+        match (key.place(item, &places).and_then(|place| items.get_mut(place)), item.clone()) {
             (Some(Value::Object(old)), Value::Object(item)) => merge(old, item, rules)?,
-            (_, item) => items.push(plain(item)),
+            (_, _) => {
+                places.extend(key.name(item).map(|name| (name, items.len())));
+                items.push(new(item));
+            }
         }
     }
     Ok(named)
@@ -142,11 +152,11 @@ fn put_in_order(
     key: Key,
 ) -> Result<(), ApiError> {
     if let Some(order) = order.filter(|order| !order.is_empty()) {
-        let mut rest = order.iter();
-        if !named.iter().all(|item| rest.any(|ordered| key.is_same(item, ordered))) {
-            return Err(ApiError::Internal(format!(
-                "the order of a list in the patch is not that of its {ORDER} list"
-            )));
+        order.iter().try_for_each(|item| key.check(item))?;
+        let mut rest = order.iter().map(|item| key.name(item));
+        if !named.iter().map(|item| key.name(item)).all(|name| rest.any(|ordered| ordered == name)) {
+            let why = format!("the order of a list in the patch is not that of its {ORDER} list");
+            return Err(ApiError::Internal(why));
         }
     }
     *items = arrange(std::mem::take(items), order.unwrap_or(named), before, key);
@@ -157,16 +167,34 @@ fn put_in_order(
 #[derive(Clone, Copy)]
 struct Key(Option<&'static str>);
 
+/// Where items are in a list, by what tells them apart; of several that are the same, the first.
+type Places = HashMap<String, usize>;
+
 impl Key {
-    fn is_same(self, one: &Value, other: &Value) -> bool {
+    fn name(self, item: &Value) -> Option<String> {
         match self.0 {
-            Some(key) => one.get(key).is_some_and(|value| Some(value) == other.get(key)),
-            None => one == other,
+            Some(key) => item.get(key).map(Value::to_string),
+            None => Some(item.to_string()),
         }
     }
 
-    fn position(self, item: &Value, items: &[Value]) -> Option<usize> {
-        items.iter().position(|other| self.is_same(item, other))
+    fn check(self, item: &Value) -> Result<(), ApiError> {
+        match (self.0, self.name(item)) {
+            (Some(key), None) => {
+                Err(ApiError::Internal(format!("map: {item} does not contain declared merge key: {key}")))
+            }
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
+    fn places(self, items: &[Value]) -> Places {
+        let names = items.iter().enumerate().filter_map(|(place, item)| Some((self.name(item)?, place)));
+        // The first is put in last.
+        names.rev().collect()
+    }
+
+    fn place(self, item: &Value, places: &Places) -> Option<usize> {
+        places.get(&self.name(item)?).copied()
     }
 }
 
@@ -184,15 +212,17 @@ impl Rule {
 /// Those items that are wanted in an order have it; the others stay in that of before, and before those wanted ones before
 /// which they were.
 fn arrange(items: Vec<Value>, wanted: &[Value], before: &[Value], key: Key) -> Vec<Value> {
+    let (wanted, before) = (key.places(wanted), key.places(before));
     let (mut ordered, mut others): (Vec<_>, Vec<_>) =
-        items.into_iter().partition(|item| key.position(item, wanted).is_some());
-    ordered.sort_by_key(|item| key.position(item, wanted));
-    others.sort_by_key(|item| key.position(item, before));
+        items.into_iter().partition(|item| key.place(item, &wanted).is_some());
+    ordered.sort_by_cached_key(|item| key.place(item, &wanted));
+    // What is new and has no place in the order comes last.
+    others.sort_by_cached_key(|item| key.place(item, &before).unwrap_or(usize::MAX));
     let mut others = others.into_iter().peekable();
     let mut arranged = Vec::new();
     for item in ordered {
-        if let Some(place) = key.position(&item, before) {
-            let was_before = |other: &Value| key.position(other, before).is_some_and(|other| other < place);
+        if let Some(place) = key.place(&item, &before) {
+            let was_before = |other: &Value| key.place(other, &before).is_some_and(|other| other < place);
             while let Some(other) = others.next_if(was_before) {
                 arranged.push(other);
             }
@@ -242,20 +272,31 @@ fn is_directive(name: &str) -> bool {
 }
 
 /// A part of a patch that has nothing to change: what it sets, without directives and what it removes.
-fn plain(change: Value) -> Value {
-    match change {
-        Value::Object(map) => Value::Object(plain_map(map)),
-        Value::Array(items) => {
-            let is_about_others = |item: &Value| item.get(PATCH).is_some();
-            items.into_iter().filter(|item| !is_about_others(item)).map(plain).collect()
+fn plain(change: Value, rule: Option<Rule>) -> Value {
+    match (change, rule) {
+        (Value::Object(map), Some(Rule::Map(rules))) => Value::Object(plain_map(map, rules)),
+        (Value::Object(map), Some(Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => {
+            Value::Object(plain_map(map, &[]))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => change,
+        // Items to be removed from a list that is not there.
+        (Value::Array(items), Some(Rule::ByKey(_, rules))) => {
+            let set = items.into_iter().filter(|item| item.get(PATCH).is_none());
+            set.map(|item| plain(item, Some(Rule::Map(rules)))).collect()
+        }
+        (Value::Array(items), Some(Rule::Map(_) | Rule::Replaced | Rule::Set) | None) => {
+            items.into_iter().map(|item| plain(item, None)).collect()
+        }
+        (change @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)), _) => change,
     }
 }
 
-fn plain_map(map: Object) -> Object {
+fn plain_map(map: Object, rules: Rules) -> Object {
     let set = map.into_iter().filter(|(name, value)| !value.is_null() && !is_directive(name));
-    set.map(|(name, value)| (name, plain(value))).collect()
+    let plain = set.map(|(name, value)| {
+        let rule = rule(rules, &name);
+        (name, plain(value, rule))
+    });
+    plain.collect()
 }
 
 #[cfg(test)]
@@ -313,6 +354,8 @@ mod tests {
         assert_eq!(containers(&json!({"containers": [item("c"), item("a")]})).unwrap(), ["b", "c", "a"]);
         assert_eq!(containers(&json!({"containers": [{"$patch": "replace"}, item("d")]})).unwrap(), ["d"]);
         assert_eq!(containers(&json!({"$setElementOrder/containers": order(&["c", "a"])})).unwrap(), ["b", "c", "a"]);
+        let nowhere = json!({"$setElementOrder/containers": [], "containers": [item("d")]});
+        assert_eq!(containers(&nowhere).unwrap(), ["a", "b", "c", "d"]);
         let both = json!({"$setElementOrder/containers": order(&["a", "d", "b"]), "containers": [item("d"), gone]});
         assert_eq!(containers(&both).unwrap(), ["a", "d", "c"]);
     }
@@ -373,6 +416,7 @@ mod tests {
         assert_eq!(code(json!({"$patch": "merge"})), 500);
         assert_eq!(code(json!({"containers": [{"name": "a"}], "$setElementOrder/containers": [{"name": "b"}]})), 500);
         assert_eq!(code(json!({"$setElementOrder/containers": "a"})), 500);
+        assert_eq!(code(json!({"$setElementOrder/containers": ["a"]})), 500);
         assert_eq!(code(json!({"$deleteFromPrimitiveList/containers": {}})), 400);
         assert_eq!(code(json!({"$retainKeys": "a"})), 400);
         assert_eq!(code(json!({"$retainKeys": ["a"], "b": 1})), 400);

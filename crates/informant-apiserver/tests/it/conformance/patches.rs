@@ -12,6 +12,7 @@ both_ways! {
     a_patch_of_what_is_not_there_is_not_found
     a_patch_does_not_make_another_object_of_it
     a_patch_that_cannot_be_read_is_refused
+    a_small_patch_makes_no_huge_object
     a_patch_of_a_type_that_nobody_knows_is_refused
     a_patch_of_the_status_changes_the_status_alone
     a_patch_that_runs_dry_changes_nothing
@@ -132,6 +133,21 @@ async fn a_patch_that_cannot_be_read_is_refused(api: Api) {
     }
     let unknown = patch(&api, &path, OPERATIONS, &json!([{"op": "fly", "path": "/data"}])).await;
     assert_eq!(unknown.failure(), (422, "Invalid"));
+}
+
+async fn a_small_patch_makes_no_huge_object(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+    let copy = |to: &str| json!({"op": "copy", "from": "/data", "path": format!("/data/{to}")});
+
+    let wide: Vec<_> = (0..30).map(|number| copy(&number.to_string())).collect();
+    let deep: Vec<_> = (0..3000).map(|_| copy("b")).collect();
+    for operations in [wide, deep] {
+        assert_eq!(patch(&api, &path, OPERATIONS, &json!(operations)).await.failure(), (422, "Invalid"));
+    }
+    let many = vec![json!({"op": "test", "path": "/data/colour", "value": "red"}); 10_001];
+    assert_eq!(patch(&api, &path, OPERATIONS, &json!(many)).await.failure(), (413, "RequestEntityTooLarge"));
+    assert_eq!(api.get(&path).await.body["data"], json!({"colour": "red"}));
 }
 
 async fn a_patch_of_a_type_that_nobody_knows_is_refused(api: Api) {

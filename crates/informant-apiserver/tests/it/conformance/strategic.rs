@@ -7,6 +7,7 @@ both_ways! {
     items_are_removed_and_put_in_order
     new_items_come_first_unless_an_order_is_given
     a_list_can_be_replaced_all_the_same
+    a_list_without_keys_is_replaced_whatever_its_items_say
     finalizers_are_added_once_and_taken_away_by_name
     only_what_is_retained_stays
     maps_can_be_replaced_and_emptied
@@ -115,6 +116,27 @@ async fn a_list_can_be_replaced_all_the_same(api: Api) {
     let replaced = of_pods(&json!({"containers": [{"$patch": "replace"}, {"name": "d", "image": "one"}]}));
 
     assert_eq!(names(&pods(&patch(&api, &path, &replaced).await)["containers"]), ["d"]);
+
+    // There may be two of one key.
+    let port = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol});
+    let service = json!({"metadata": {"name": "dns"}, "spec": {"ports": [{"name": "web", "port": 80}]}});
+    let path = api.path("services");
+    assert_eq!(api.post(&path, &service).await.code, 201);
+    let replaced = json!({"spec": {"ports": [port("tcp", "TCP"), port("udp", "UDP"), {"$patch": "replace"}]}});
+    let patched = patch(&api, &format!("{path}/dns"), &replaced).await;
+    assert_eq!(names(&patched.body["spec"]["ports"]), ["tcp", "udp"], "{patched:?}");
+}
+
+async fn a_list_without_keys_is_replaced_whatever_its_items_say(api: Api) {
+    let path = deployment(&api).await;
+    let tolerations = |list: &[Value]| of_pods(&json!({ "tolerations": list }));
+    let (a, b) = (json!({"key": "a", "operator": "Exists"}), json!({"key": "b", "operator": "Exists"}));
+    patch(&api, &path, &tolerations(&[a.clone()])).await;
+
+    let deletes = json!({"$patch": "delete", "key": "a", "operator": "Exists"});
+    let patched = patch(&api, &path, &tolerations(&[deletes, b.clone()])).await;
+
+    assert_eq!(pods(&patched)["tolerations"], json!([a, b]));
 }
 
 async fn finalizers_are_added_once_and_taken_away_by_name(api: Api) {
@@ -195,6 +217,7 @@ async fn a_strategic_patch_that_makes_no_sense_is_refused(api: Api) {
         (500, json!({"$patch": "merge"})),
         (500, json!({"containers": [{"name": "a"}], "$setElementOrder/containers": [{"name": "b"}]})),
         (500, json!({"containers": [{"name": "a"}], "$setElementOrder/containers": "b"})),
+        (500, json!({"$setElementOrder/containers": ["b"]})),
         (400, json!({"volumes": [{"name": "v", "$retainKeys": "name"}]})),
         (400, json!({"volumes": [{"name": "v", "$retainKeys": ["name"], "hostPath": {"path": "/tmp"}}]})),
     ] {
