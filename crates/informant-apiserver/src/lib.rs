@@ -108,8 +108,8 @@
 //! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
 //! protobuf; there are no subresources but `status`. Custom resource definitions through the API are still to come.
 //!
-//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `patch`, `diff` and `delete` work; `scale`, `explain`
-//! and `create configmap` do not.
+//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `patch`, `diff` and `delete` work; `scale`, `explain`,
+//! `apply --server-side` and `create configmap` do not.
 
 mod error;
 mod faults;

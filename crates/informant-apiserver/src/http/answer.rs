@@ -67,10 +67,10 @@ impl Answer {
         Self::new(code, AnswerBody::Document(document))
     }
 
-    /// A few words that are no JSON.
-    pub(crate) fn text(text: &'static str) -> Self {
-        let mut answer = Self::document(200, Bytes::from_static(text.as_bytes()));
-        answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    /// A few bytes that are no JSON.
+    pub(crate) fn of_type(content_type: &'static str, bytes: &'static [u8]) -> Self {
+        let mut answer = Self::document(200, Bytes::from_static(bytes));
+        answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         answer
     }
 

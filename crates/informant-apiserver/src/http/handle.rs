@@ -69,12 +69,16 @@ impl Call<'_> {
     fn document(&self, document: &Document) -> Result<Answer, ApiError> {
         let registry = &self.shared.world.read().registry;
         let found = match document {
-            Document::Healthy => return Ok(Answer::text("ok")),
+            Document::Healthy => return Ok(Answer::of_type("text/plain; charset=utf-8", b"ok")),
             Document::Version => Some(discovery::version()),
             Document::CoreVersions => Some(discovery::core_versions()),
             Document::Groups => Some(discovery::groups(registry)),
             Document::Group(group) => discovery::group(registry, group),
             Document::Resources { group, version } => discovery::resources(registry, group, version),
+            Document::OldOpenApi if self.accept.contains("proto-openapi.spec.v2") => {
+                return Ok(Answer::of_type(openapi::OLD_PROTOBUF, openapi::OLD_DOCUMENT));
+            }
+            Document::OldOpenApi => Some(openapi::old_document()),
             Document::OpenApi => Some(openapi::index(registry)),
             Document::Operations { group, version } => openapi::document(registry, group, version),
         };

@@ -101,6 +101,8 @@ pub(crate) enum Document {
         group: String,
         version: String,
     },
+    /// What older clients look for.
+    OldOpenApi,
     /// Where the next ones are.
     OpenApi,
     /// What is done with the kinds of a group, in the terms of OpenAPI.
@@ -158,6 +160,7 @@ impl Target {
         match *parts {
             ["version"] => document(Document::Version),
             ["healthz" | "livez" | "readyz"] => document(Document::Healthy),
+            ["openapi", "v2"] => document(Document::OldOpenApi),
             ["openapi", "v3"] => document(Document::OpenApi),
             ["openapi", "v3", "api", version] => {
                 document(Document::Operations { group: String::new(), version: version.into() })

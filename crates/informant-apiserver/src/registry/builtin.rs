@@ -13,12 +13,13 @@ pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
 }
 
 /// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation,
-/// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there.
+/// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there, `a` it is one
+/// of `kubectl get all`.
 const TABLE: &str = "
     v1                              Namespace                       namespaces                       ns          so
     v1                              Node                            nodes                            no          s
-    v1                              Pod                             pods                             po          nsgo
-    v1                              Service                         services                         svc         nsoc
+    v1                              Pod                             pods                             po          nsgoa
+    v1                              Service                         services                         svc         nsoca
     v1                              ConfigMap                       configmaps                       cm          n
     v1                              Secret                          secrets                          -           n
     v1                              ServiceAccount                  serviceaccounts                  sa          no
@@ -28,16 +29,16 @@ const TABLE: &str = "
     v1                              PersistentVolume                persistentvolumes                pv          so
     v1                              PersistentVolumeClaim           persistentvolumeclaims           pvc         nso
     v1                              PodTemplate                     podtemplates                     -           ngo
-    v1                              ReplicationController           replicationcontrollers           rc          nsgo
+    v1                              ReplicationController           replicationcontrollers           rc          nsgoa
     v1                              ResourceQuota                   resourcequotas                   quota       nso
     apps/v1                         ControllerRevision              controllerrevisions              -           n
-    apps/v1                         DaemonSet                       daemonsets                       ds          nsg
-    apps/v1                         Deployment                      deployments                      deploy      nsg
-    apps/v1                         ReplicaSet                      replicasets                      rs          nsg
-    apps/v1                         StatefulSet                     statefulsets                     sts         nsg
-    autoscaling/v2                  HorizontalPodAutoscaler         horizontalpodautoscalers         hpa         ns
-    batch/v1                        CronJob                         cronjobs                         cj          nsg
-    batch/v1                        Job                             jobs                             -           nsg
+    apps/v1                         DaemonSet                       daemonsets                       ds          nsga
+    apps/v1                         Deployment                      deployments                      deploy      nsga
+    apps/v1                         ReplicaSet                      replicasets                      rs          nsga
+    apps/v1                         StatefulSet                     statefulsets                     sts         nsga
+    autoscaling/v2                  HorizontalPodAutoscaler         horizontalpodautoscalers         hpa         nsa
+    batch/v1                        CronJob                         cronjobs                         cj          nsga
+    batch/v1                        Job                             jobs                             -           nsga
     certificates.k8s.io/v1          CertificateSigningRequest       certificatesigningrequests       csr         s
     coordination.k8s.io/v1          Lease                           leases                           -           nvc
     discovery.k8s.io/v1             EndpointSlice                   endpointslices                   -           ng
@@ -88,6 +89,7 @@ fn read(line: &'static str) -> Kind {
         shows_deleted: marks.contains('o'),
         updates_blindly: !marks.contains('v'),
         creates_on_update: marks.contains('c'),
+        is_of_all: marks.contains('a'),
     }
 }
 
@@ -101,7 +103,7 @@ mod tests {
             let words = line.split_whitespace().collect::<Vec<_>>();
 
             assert_eq!(words.len(), 5, "{line}");
-            assert!(words[4].chars().all(|mark| "nsgovc-".contains(mark)), "{line}");
+            assert!(words[4].chars().all(|mark| "nsgovca-".contains(mark)), "{line}");
         }
     }
 }

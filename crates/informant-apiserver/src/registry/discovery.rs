@@ -77,6 +77,9 @@ fn entries(kind: &Kind) -> Vec<Value> {
     if !kind.short_names.is_empty() {
         whole["shortNames"] = json!(kind.short_names);
     }
+    if kind.is_of_all {
+        whole["categories"] = json!(["all"]);
+    }
     let status = json!({
         "name": format!("{}/status", kind.plural),
         "singularName": "",

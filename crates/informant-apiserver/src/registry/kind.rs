@@ -30,6 +30,8 @@ pub struct Kind {
     pub(crate) updates_blindly: bool,
     /// An update of what is not there creates it.
     pub(crate) creates_on_update: bool,
+    /// Whether it is one of what `kubectl get all` gets.
+    pub(crate) is_of_all: bool,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -83,6 +85,7 @@ impl Kind {
             shows_deleted: false,
             updates_blindly: false,
             creates_on_update: false,
+            is_of_all: false,
         }
     }
 

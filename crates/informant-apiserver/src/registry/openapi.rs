@@ -1,4 +1,4 @@
-//! The documents of OpenAPI 3, as far as clients look into them before they write: which operations there are on which kinds,
+//! The documents of OpenAPI, as far as clients look into them before they write: which operations there are on which kinds,
 //! and which parameters these know. There are no schemas; `kubectl` then validates nothing and merges by what it knows itself.
 
 use serde_json::Map;
@@ -9,6 +9,17 @@ use crate::registry::Registry;
 use crate::registry::discovery;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+
+/// `/openapi/v2`, where clients look if the others do not help them: that nothing is known.
+pub(crate) fn old_document() -> Value {
+    json!({"swagger": "2.0", "info": {"title": "informant", "version": "0"}, "paths": {}, "definitions": {}})
+}
+
+/// The same, as `kubectl` wants it.
+pub(crate) const OLD_DOCUMENT: &[u8] = b"\n\x032.0\x12\x0e\n\tinformant\x12\x010\x42\x00";
+
+/// What that is called.
+pub(crate) const OLD_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// `/openapi/v3`: where the documents are.
 pub(crate) fn index(registry: &Registry) -> Value {

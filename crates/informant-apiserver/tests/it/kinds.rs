@@ -166,7 +166,7 @@ async fn the_end_of_a_kind_reaches_watches_that_lag_behind() {
 
 /// Nobody knows which of its lists are to be merged.
 #[tokio::test]
-async fn a_custom_kind_takes_no_strategic_patches_and_clients_can_know() {
+async fn a_custom_kind_takes_no_strategic_patches_and_is_in_the_documents() {
     let server = ApiServer::new();
     server.register(widgets());
     let web = Web::in_process(&server);

@@ -15,6 +15,7 @@ both_ways! {
     a_strategic_patch_of_the_status_merges_conditions
     a_strategic_patch_that_makes_no_sense_is_refused
     what_kubectl_apply_asks_and_sends_is_understood
+    what_kubectl_asks_about_lists_and_categories_is_answered
 }
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -288,4 +289,38 @@ async fn what_kubectl_apply_asks_and_sends_is_understood(api: Api) {
     let unclear = patch(&api, &format!("{path}/web?fieldValidation=maybe"), &change).await;
     assert_eq!(unclear.failure(), (422, "Invalid"));
     assert_eq!(unclear.text("/details/causes/0/field"), "fieldValidation");
+}
+
+/// A manifest of kind `List` is in no newer document, so that the older one is asked for; `kubectl get all` goes by categories.
+async fn what_kubectl_asks_about_lists_and_categories_is_answered(api: Api) {
+    let json = api.get("/openapi/v2").await;
+    assert_eq!((json.code, json.text("/swagger")), (200, "2.0"));
+    let accept = [("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")];
+    let protobuf = api.send_text(Method::GET, "/openapi/v2", String::new(), &accept).await;
+    assert_eq!(protobuf.code, 200);
+    assert!(protobuf.headers["content-type"].to_str().unwrap().ends_with("+protobuf"), "{:?}", protobuf.headers);
+
+    let mut all = Vec::new();
+    for version in ["api/v1", "apis/apps/v1", "apis/autoscaling/v2", "apis/batch/v1", "apis/networking.k8s.io/v1"] {
+        let resources = api.get(&format!("/{version}")).await;
+        let is_of_all = |resource: &&Value| resource["categories"] == json!(["all"]);
+        let resources = resources.body["resources"].as_array().unwrap().iter().filter(is_of_all);
+        all.extend(resources.map(|resource| resource["name"].as_str().unwrap().to_owned()));
+    }
+    all.sort();
+    assert_eq!(
+        all,
+        [
+            "cronjobs",
+            "daemonsets",
+            "deployments",
+            "horizontalpodautoscalers",
+            "jobs",
+            "pods",
+            "replicasets",
+            "replicationcontrollers",
+            "services",
+            "statefulsets",
+        ]
+    );
 }
