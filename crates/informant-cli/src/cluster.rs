@@ -30,8 +30,8 @@ pub struct ClusterOptions {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, help_heading = HEADING)]
     context: Option<String>,
-    /// API server that wants no credentials, such as `informant apiserver` or `kubectl proxy`: no kubeconfig is read, and none
-    /// are sent
+    /// API server that wants no credentials, such as `informant apiserver` or `kubectl proxy`: no kubeconfig is read and
+    /// no credentials are sent
     #[arg(
         long, value_name = "URL", value_hint = ValueHint::Url, value_parser = url, help_heading = HEADING,
         conflicts_with_all = ["kubeconfig", "context"]

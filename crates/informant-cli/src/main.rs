@@ -38,7 +38,14 @@ use self::output::say;
 
 /// Shared informers for Kubernetes, to see and to use
 #[derive(Parser)]
-#[command(name = "informant", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "informant",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 if it worked, 1 if not, 2 if it was asked wrongly, 130 if it was\n\
+    interrupted before it was done."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -58,7 +65,9 @@ enum Command {
     /// Run an API server like that of Kubernetes, without a cluster; with load and faults on demand
     Apiserver(apiserver::Options),
     /// Print completions for a shell
-    #[command(after_help = "Example:\n  informant completions bash > /etc/bash_completion.d/informant")]
+    #[command(
+        after_help = "Examples:\n  source <(informant completions bash)\n  informant completions fish > ~/.config/fish/completions/informant.fish"
+    )]
     Completions {
         /// Which shell
         shell: Shell,

@@ -30,7 +30,7 @@ struct Rule {
 /// One in ten watches expires, the server is busy at times.
 const SOME: &str = "watch=410@0.1,read=429@0.1";
 
-/// Everything, all the time.
+/// Every request may fail, in several ways.
 const STORM: &str = "watch=410@0.1,any=429@0.1,any=503@0.1,any=drop@0.1,read=truncate@0.1,any=delay:50ms@0.2";
 
 impl FromStr for Rules {
@@ -102,12 +102,13 @@ fn rule(text: &str) -> Result<Rule, String> {
     Ok(Rule { resource: resource.map(str::to_owned), on, fault: named(fault)? })
 }
 
-/// What stands before the last mark, the mark, and the number that follows it; `spec.x1` is the name of a field.
+/// What stands before the last mark, the mark, and the number that follows it; `spec.max2` is the name of a field.
 fn suffix(text: &str) -> Option<(&str, char, &str)> {
     let (place, mark) = text.char_indices().rev().find(|(_, mark)| ['@', 'x', '+'].contains(mark))?;
     let (before, number) = (&text[..place], &text[place + 1..]);
     let is_number = mark != 'x' || number.starts_with(|first: char| first.is_ascii_digit());
-    (is_number && !before.ends_with(['.', ':'])).then_some((before, mark, number))
+    let is_field = mark == 'x' && before.starts_with("bad-item:") && !before.contains(['@', '+']);
+    (is_number && !is_field && !before.ends_with(':')).then_some((before, mark, number))
 }
 
 fn requests(verb: &str) -> Result<On, String> {
@@ -179,8 +180,11 @@ mod tests {
         );
         assert_eq!(rules("watch=cut:100x3"), [(On::watch().times(3), Fault::cut_after_events(100))]);
         assert_eq!(rules("watch=410+1x2@.5"), rules("watch=410@0.5x2+1"), "in any order");
-        let bad_item = Fault::BadItem { field: "spec.x1".into() };
-        assert_eq!(rules("list=bad-item:spec.x1"), [(On::list(), bad_item)]);
+        for field in ["spec.x1", "spec.max2", "x1"] {
+            let bad_item = Fault::BadItem { field: field.into() };
+            assert_eq!(rules(&format!("list=bad-item:{field}")), [(On::list(), bad_item.clone())]);
+            assert_eq!(rules(&format!("list=bad-item:{field}+1x2")), [(On::list().skip(1).times(2), bad_item)]);
+        }
         assert!(rules("none").is_empty() && rules("").is_empty());
         assert!(!rules("some").is_empty() && rules("storm").len() > rules("some").len());
     }

@@ -49,15 +49,31 @@ each request.
   none           [default]
   some           half of the watches break after some events, one in ten has
                  expired, one in ten reads is answered with 429
-  storm          everything, all the time
+  storm          every watch breaks after some events, one in ten has expired;
+                 one request in ten is answered with 429, one with 503, one not
+                 at all, one read only in part; one in five comes late
 or rules, separated by commas: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED]
   VERB           any, read, write, list, watch, get, create, update, patch,
                  delete; the list of an informer is a watch, mostly
-  FAULT          an HTTP code such as 403, 410, 429 or 503; refuse, drop, hang,
-                 garbage, truncate, wrong-kind, expire-token, no-bookmarks,
-                 no-streaming; delay:TIME, cut:EVENTS, freeze:EVENTS,
-                 stale:VERSIONS, bad-item:FIELD
-  SKIPPED        how many requests are left alone before it strikes")]
+  CHANCE         how likely it strikes, as in @0.5 [default: always]
+  TIMES          how often at most, as in x2 [default: without end]
+  SKIPPED        how many requests are left alone before, as in +1
+  FAULT          what happens instead of an answer, or to it:
+    403, 503     any error code from 400 to 599; 429 with Retry-After: 1
+    drop         the connection is closed without an answer (also refuse)
+    hang         the connection stays open without an answer
+    delay:TIME   the answer comes later, as in delay:200ms
+    truncate     it ends in the middle
+    garbage      it is HTML
+    wrong-kind   it has objects of another kind
+    bad-item:FIELD    its first object has nonsense in this field; TIMES comes
+                      after a CHANCE then, as in bad-item:spec@1x2
+    stale:VERSIONS    it is as old as so many changes
+    expire-token      a list cannot be continued: 410
+    cut:EVENTS        a watch ends after so many events
+    freeze:EVENTS     a watch says nothing more after so many events
+    no-bookmarks      a watch has no bookmarks
+    no-streaming      a list cannot be had as a watch")]
 pub struct Options {
     /// Address or port; port 0 is any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = loopback_address)]

@@ -17,7 +17,7 @@ pub enum Faults {
     None,
     /// Watches break, one expires, the server is busy once
     Some,
-    /// Everything, all the time
+    /// Every watch breaks soon, and one request in ten fails in each of five ways
     Storm,
 }
 

@@ -47,6 +47,9 @@ pub struct Options {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    /// Leave the head of a table out
+    #[arg(long)]
+    no_headers: bool,
     /// Look objects up by an index: label=KEY, field=PATH or namespace
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexBy>,
@@ -116,10 +119,10 @@ impl Options {
         // Of those it was said already that they are left out.
         let has_unread = !informer.quarantined().is_empty();
         if selected.name.is_some() && informer.lister().is_empty() {
-            return if has_unread { Ok(ExitCode::FAILURE) } else { Err(NotFound(selected.told()).into()) };
+            return if has_unread { Ok(ExitCode::FAILURE) } else { Err(NotFound(selected.description()).into()) };
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
-        let printer = Printer::new::<O>(&selected, self.index.clone());
+        let printer = Printer::new::<O>(&selected, self.index.clone(), !self.no_headers);
         if let Some(IndexBy::Field(_)) = self.index {
             printer.check(&informer.lister().list());
         }
@@ -132,7 +135,7 @@ impl Options {
                 Some(value) => format!(" under {index} {value:?}"),
                 None => format!(" under any value of {index}"),
             });
-            say(&format!("no {}{}", selected.told(), under.unwrap_or_default()));
+            say(&format!("no {}{}", selected.description(), under.unwrap_or_default()));
         }
         // Whoever does not read it has had enough.
         let _ = Stdout::new().write(text.as_bytes()).await?;

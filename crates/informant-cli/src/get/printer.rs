@@ -33,11 +33,12 @@ pub struct Printer {
     singular: String,
     columns: Columns,
     index: Option<IndexBy>,
+    has_headers: bool,
     has_left_out: Cell<bool>,
 }
 
 impl Printer {
-    pub fn new<O: Form>(selected: &Selected, index: Option<IndexBy>) -> Self {
+    pub fn new<O: Form>(selected: &Selected, index: Option<IndexBy>, has_headers: bool) -> Self {
         // An index by namespace says it already.
         let has_namespaces = selected.spans_namespaces() && index != Some(IndexBy::Namespace);
         Self {
@@ -45,6 +46,7 @@ impl Printer {
             singular: selected.kind.singular_with_group(),
             columns: Columns::new(&selected.kind, O::IS_OF_METADATA, has_namespaces),
             index,
+            has_headers,
             has_left_out: Cell::new(false),
         }
     }
@@ -99,7 +101,8 @@ impl Printer {
         let rows = rows(found);
         let has_values = rows.first().is_some_and(|(value, _)| value.is_some());
         let value_header = self.index.as_ref().filter(|_| has_values).map(IndexBy::header);
-        let mut table = Table::new(value_header.into_iter().chain(self.columns.headers()));
+        let table = Table::new(value_header.into_iter().chain(self.columns.headers()));
+        let mut table = if self.has_headers { table } else { table.without_headers() };
         let now = Timestamp::now();
         for (value, object) in rows {
             let Some(read) = self.value(object) else { continue };

@@ -33,6 +33,12 @@ impl Table {
         Self { widths, headers: Some(Row { cells, paint: None }), waiting: Vec::new() }
     }
 
+    /// Nothing stands above the rows.
+    #[must_use]
+    pub fn without_headers(self) -> Self {
+        Self { widths: vec![0; self.widths.len()], headers: None, ..self }
+    }
+
     /// One more row, its first cell painted.
     pub fn add(&mut self, cells: impl IntoIterator<Item = String>, paint: Option<Painting>) {
         let cells: Vec<_> = cells.into_iter().map(|cell| harmless(&cell).into_owned()).collect();
@@ -92,6 +98,14 @@ mod tests {
         table.add(row(&["b", "1s"]), Some(Paint::green));
         assert_eq!(table.take(Paint::new(Color::Always)), "\u{1b}[32mb\u{1b}[0m             1s\n");
         assert_eq!(table.take(Paint::new(Color::Always)), "");
+    }
+
+    #[test]
+    fn headers_can_be_left_out() {
+        let mut table = Table::new(["A-LONG-NAME", "AGE"]).without_headers();
+        table.add(row(&["a", "1s"]), None);
+
+        assert_eq!(table.take(Paint::new(Color::Never)), "a   1s\n");
     }
 
     #[test]

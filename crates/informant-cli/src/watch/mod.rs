@@ -46,12 +46,14 @@ use crate::selection::Selection;
 
 Each line of JSON is an event:
   {\"type\": \"ADDED\", \"UPDATED\", \"DELETED\", \"SYNC\" or \"SYNCED\",
-   \"key\": \"NAMESPACE/NAME\", \"resourceVersion\": \"…\",
+   \"key\": \"NAMESPACE/NAME\", or \"NAME\" of kinds without namespaces,
+   \"resourceVersion\": \"…\",
    \"initial\": true if it was there when the watch began,
    \"missed\": true if it was deleted while the watch was down,
    \"object\": its newest known state}
 SYNC tells of an unchanged object again (--resync). SYNCED comes once, after
-everything that was there when the watch began; it is about no object.
+everything that was there when the watch began; it is about no object, so
+key and object are null.
 
 Ctrl-C ends it, with exit code 0. If it ends by itself (--until-synced,
 --exit-after) and could not show everything, the exit code is 1.")]
@@ -61,10 +63,13 @@ pub struct Options {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    /// Leave the head of a table out
+    #[arg(long)]
+    no_headers: bool,
     /// Leave objects out of lines of JSON
     #[arg(long)]
     no_object: bool,
-    /// Skip objects that already exist
+    /// Skip objects that already exist, until they change
     #[arg(long)]
     no_initial: bool,
     /// Exit after so many events of objects
@@ -143,7 +148,7 @@ impl Options {
         figures.tell_of_factory(&selected.factory);
         let progress = Progress::of(selected.factory.clone());
         let following = Following {
-            printer: Printer::new::<O>(&selected, self.output, self.color, self.no_object),
+            printer: Printer::new::<O>(&selected, self.output, self.color, !self.no_object, !self.no_headers),
             tells_initial: !self.no_initial,
             left: self.exit_after,
             until_synced: self.until_synced,

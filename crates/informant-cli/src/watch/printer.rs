@@ -54,16 +54,23 @@ struct Line<'a> {
 }
 
 impl Printer {
-    pub fn new<O: Form>(selected: &Selected, format: Format, color: Color, no_object: bool) -> Self {
+    pub fn new<O: Form>(
+        selected: &Selected,
+        format: Format,
+        color: Color,
+        has_objects: bool,
+        has_headers: bool,
+    ) -> Self {
         let columns = Columns::new(&selected.kind, O::IS_OF_METADATA, selected.spans_namespaces());
+        // As wide as the longest of its usual words.
+        let rows = Table::new(["EVENT  ".to_owned()].into_iter().chain(columns.headers()));
         Self {
             format,
-            has_objects: !no_object,
+            has_objects,
             reader: selected.reader,
             paint: Paint::new(color),
             singular: selected.kind.singular_with_group(),
-            // As wide as the longest of its usual words.
-            rows: Table::new(["EVENT  ".to_owned()].into_iter().chain(columns.headers())),
+            rows: if has_headers { rows } else { rows.without_headers() },
             columns,
             text: String::new(),
         }

@@ -81,10 +81,12 @@ fn a_kubeconfig_of_others_is_not_written_over() {
     let file = fresh_file("foreign-kubeconfig");
     std::fs::write(&file, "apiVersion: v1\nkind: Config\n").unwrap();
 
-    let output = run(&["apiserver", "--kubeconfig-out", file.to_str().unwrap()]);
+    let output = run(&["apiserver", "--kubeconfig-out", file.to_str().unwrap(), "--metrics", "0"]);
 
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("was not written by this command"), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("was not written by this command"), "{said}");
+    assert_eq!(said.lines().count(), 1, "it is known before anything else begins: {said}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "apiVersion: v1\nkind: Config\n");
 }
 

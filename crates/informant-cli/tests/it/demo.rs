@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::support::Running;
 use crate::support::informant;
 use crate::support::text;
 
@@ -69,6 +70,17 @@ fn an_interrupt_ends_it_with_the_verification() {
         assert_eq!(last["verified"], true, "{last}");
         assert!(running.wait().unwrap().success());
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_before_there_is_anything_to_verify_ends_it() {
+    let mut running = Running::start(&["demo", "--json", "--pods", "100000", "--metrics", "0"]);
+    assert!(running.complaint().contains("metrics at"));
+
+    running.signal("INT");
+
+    assert_eq!((running.wait().code(), running.rest()), (Some(130), vec![]));
 }
 
 /// It is stuck in writing, and what it has to say nobody wants to know.

@@ -34,6 +34,7 @@ async fn objects_are_shown_in_the_order_of_their_names() {
 
     assert_eq!(rows(&server.said(&["get", "cm", "-n", "shop"])), ["NAME DATA", "apples 2", "pears 2", "soap 1"]);
     assert_eq!(rows(&server.said(&["get", "cm", "-A"]))[..2], ["NAMESPACE NAME DATA", "shop apples 2"]);
+    assert_eq!(rows(&server.said(&["get", "cm", "-A", "--no-headers"]))[0], "shop apples 2");
     assert_eq!(
         server.said(&["get", "cm", "-n", "shop", "-o", "name", "-l", "kind=fruit"]),
         "configmap/apples\nconfigmap/pears\n"
@@ -58,6 +59,8 @@ async fn one_object_is_itself_and_several_are_a_list() {
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("List"), &json!("v1")));
     assert_eq!(list["items"].as_array().unwrap().len(), 3);
     assert_eq!(read(&["get", "cm", "-l", "kind=none"])["items"], json!([]), "none are a list, too");
+    let across: Value = serde_json::from_str(&server.said(&["get", "cm", "pears", "-A", "-o", "json"])).unwrap();
+    assert_eq!(across["items"][0]["metadata"]["name"], "pears", "there may be more of that name: {across}");
 }
 
 #[tokio::test]
@@ -72,6 +75,13 @@ async fn what_is_not_there_is_said() {
     let none = run(&["get", "pods", "--server", &server.url]);
     assert!(none.status.success() && none.stdout.is_empty());
     assert_eq!(text(&none.stderr), "informant: no pods in namespace \"default\"\n");
+
+    let by_kind = ["get", "cm", "-n", "shop", "--index", "label=kind", "--value", "toy", "--server", &server.url];
+    let said = text(&run(&by_kind).stderr);
+    assert_eq!(said, "informant: no configmaps in namespace \"shop\" under label=kind \"toy\"\n");
+    let by_colour = ["get", "cm", "-n", "shop", "--index", "label=colour", "--server", &server.url];
+    let said = text(&run(&by_colour).stderr);
+    assert_eq!(said, "informant: no configmaps in namespace \"shop\" under any value of label=colour\n");
 }
 
 /// Scripts go by the exit code: what was shown is not all that is there.
@@ -89,8 +99,11 @@ async fn what_cannot_be_shown_is_said_and_the_rest_shown_with_exit_code_1() {
         (&both, &["-o", "json"]),
         (&both, &["-o", "yaml"]),
         (&both, &["-o", "json", "--index", "namespace"]),
+        (&both, &["-o", "json", "--index", "field=metadata.name"]),
+        (&both, &["-o", "name", "--index", "field=metadata.name", "--value", "good"]),
         (&alone, &["a", "-o", "json"]),
         (&alone, &["a", "-o", "yaml"]),
+        (&alone, &["a", "-o", "table"]),
     ] {
         let (code, shown, said) = get(server, arguments);
         assert_eq!(code, Some(1), "{arguments:?}: {said}");

@@ -3,9 +3,12 @@
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::json;
 
+use crate::support::PATIENCE;
 use crate::support::Running;
 use crate::support::Server;
 
@@ -22,6 +25,19 @@ fn head_and_body(address: &str, request: &str) -> (String, String) {
     connection.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.to_lowercase(), body.to_owned())
+}
+
+/// The text of a page that will be as it is wanted.
+pub fn page_until(address: &str, request: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+    let begun = Instant::now();
+    loop {
+        let (_, page) = page(address, request);
+        if is_wanted(&page) {
+            return page;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{page}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Where it says that they are.
@@ -41,8 +57,7 @@ async fn a_watch_tells_its_figures() {
     assert_eq!((watching.event()["type"].take(), watching.event()["type"].take()), (json!("ADDED"), json!("SYNCED")));
 
     assert_eq!(page(&address, "GET /healthz"), (200, "ok\n".into()));
-    // The informer is synced a moment after its stream has heard of it.
-    while page(&address, "GET /readyz") != (200, "ok\n".into()) {}
+    assert_eq!(page(&address, "GET /readyz"), (200, "ok\n".into()), "who has heard of it finds it synced");
     let (code, figures) = page(&address, "GET /metrics");
     assert_eq!(code, 200);
     assert!(figures.contains("# HELP informant_cache_objects Objects in the cache."), "{figures}");
@@ -62,13 +77,8 @@ async fn it_is_ready_when_it_is_synced() {
     let watching = server.watch(&["cm", "-A", "--metrics", "127.0.0.1:0"]);
     let address = address(&watching);
 
-    let (code, why) = loop {
-        let (code, why) = page(&address, "GET /readyz");
-        if why.contains("503") {
-            break (code, why);
-        }
-    };
-    assert_eq!(code, 503);
+    let why = page_until(&address, "GET /readyz", |why| why.contains("503"));
+    assert_eq!(page(&address, "GET /readyz").0, 503);
     assert!(why.starts_with("informer configmaps is not synced"), "{why}");
     assert_eq!(page(&address, "GET /healthz").0, 200);
 }
@@ -94,13 +104,9 @@ async fn the_server_tells_its_figures() {
     let server_address = url.strip_prefix("http://").unwrap();
     (0..5).for_each(|number| assert_eq!(page(server_address, &format!("GET /api/v1/made-up-{number}")).0, 404));
     let _watching = Running::start(&["watch", "pods", "-A", "--server", &url]);
-    loop {
-        let (_, figures) = page(&address, "GET /metrics");
-        assert!(!figures.contains("made-up"), "{figures}");
-        if figures.contains("informant_apiserver_watches{resource=\"pods\"} 1\n") {
-            break;
-        }
-    }
+    let watched = |figures: &str| figures.contains("informant_apiserver_watches{resource=\"pods\"} 1\n");
+    let figures = page_until(&address, "GET /metrics", watched);
+    assert!(!figures.contains("made-up"), "{figures}");
 }
 
 #[test]
@@ -109,12 +115,8 @@ fn the_demo_tells_its_figures() {
     let address = address(&running);
     running.event();
 
-    let figures = loop {
-        let (_, figures) = page(&address, "GET /metrics");
-        if figures.contains("informant_cache_objects{informer=\"nodes\"} 20\n") {
-            break figures;
-        }
-    };
+    let filled = |figures: &str| figures.contains("informant_cache_objects{informer=\"nodes\"} 20\n");
+    let figures = page_until(&address, "GET /metrics", filled);
 
     for name in ["scheduler", "slow"] {
         assert!(

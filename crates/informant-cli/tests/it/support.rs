@@ -30,7 +30,7 @@ use serde_json::Value;
 use serde_json::json;
 
 /// So long is waited for what must come; nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a machine may have set, and no test relies on.
 pub const ELSEWHERE: [&str; 5] = ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];

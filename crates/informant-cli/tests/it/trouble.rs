@@ -177,13 +177,14 @@ async fn waiting_ends_when_it_was_said_to_and_says_what_kept_it() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_left_out_and_said() {
+async fn an_object_that_cannot_be_read_is_left_out_and_said_with_exit_code_1() {
     let server = Server::start(&["--load", "pods=3", "--faults", "read=bad-item:metadata.labels"]);
 
     let output = run(&["watch", "pods", "-A", "--until-synced", "-o", "name", "--server", &server.url]);
 
     let said = text(&output.stderr);
-    assert!(output.status.success() && said.starts_with("informant: an object is left out: "), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("informant: an object is left out: "), "{said}");
     assert_eq!(text(&output.stdout).lines().count(), 2);
 }
 

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::metrics::address;
 use crate::metrics::page;
+use crate::metrics::page_until;
 use crate::support::Running;
 use crate::support::Server;
 use crate::support::UNSHOWABLE;
@@ -230,15 +231,32 @@ async fn an_object_that_cannot_be_shown_is_said() {
     let listening = lists(UNSHOWABLE).await;
     let url = listening.url();
 
-    for (kind, format, lines) in [("cm", "json", 2), ("secrets", "json", 1), ("secrets", "yaml", 1), ("cm", "table", 1)]
+    for (kind, format, lines) in [("cm", "json", 2), ("secrets", "json", 1), ("secrets", "yaml", 1), ("cm", "table", 0)]
     {
-        let watching = Running::start(&["watch", kind, "-o", format, "--server", &url, "--until-synced"]);
+        let mut watching = Running::start(&["watch", kind, "-o", format, "--server", &url, "--until-synced"]);
         let written = watching.rest();
         assert_eq!(written.len(), lines, "{kind} {format}: {written:?}");
-        if lines == 1 {
+        let is_whole = lines == 2;
+        if !is_whole {
             watching.complains_of("an event is left out: ");
         }
+        assert_eq!(watching.wait().success(), is_whole, "{kind} {format}");
     }
+}
+
+/// How wide the columns are is known with the first row.
+#[tokio::test]
+async fn the_head_of_a_table_stands_over_its_first_row() {
+    let server = Server::start(&[]);
+    let watching = server.watch(&["cm", "-A", "--exit-after", "1", "--metrics", "0"]);
+    let address = address(&watching);
+    page_until(&address, "GET /readyz", |ready| ready == "ok\n");
+
+    server.put("a-name-that-is-longer-than-its-header", json!({})).await;
+
+    let lines = watching.rest();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[0].find("DATA"), lines[1].find("0  "), "{lines:?}");
 }
 
 #[tokio::test]

@@ -132,7 +132,7 @@ async fn a_list_without_keys_is_replaced_whatever_its_items_say(api: Api) {
     let path = deployment(&api).await;
     let tolerations = |list: &[Value]| of_pods(&json!({ "tolerations": list }));
     let (a, b) = (json!({"key": "a", "operator": "Exists"}), json!({"key": "b", "operator": "Exists"}));
-    patch(&api, &path, &tolerations(&[a.clone()])).await;
+    patch(&api, &path, &tolerations(std::slice::from_ref(&a))).await;
 
     let deletes = json!({"$patch": "delete", "key": "a", "operator": "Exists"});
     let patched = patch(&api, &path, &tolerations(&[deletes, b.clone()])).await;

@@ -1,7 +1,9 @@
 //! Which objects of which cluster, and how they are held: what `watch` and `get` have in common.
 //!
 //! - **In:** options.
-//! - **Out:** [`Selected`]: a kind, and a factory that has an informer for it.
+//! - **Out:** [`Selected`]: a kind, and a factory that has an informer for it; [`Held`]: in which form.
+
+mod held;
 
 use std::error::Error;
 use std::str::FromStr;
@@ -9,18 +11,15 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use informant::Lazy;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::informer::StopErrors;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
 
-use crate::Outcome;
+pub use self::held::Held;
+pub use self::held::OnObjects;
 use crate::arguments::AskedWrongly;
 use crate::arguments::duration;
 use crate::cluster::ClusterOptions;
-use crate::interrupt::Interrupt;
 use crate::kinds;
 use crate::kinds::Kind;
 use crate::kinds::KindName;
@@ -60,7 +59,7 @@ pub struct Selection {
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     lazy: bool,
-    /// Show what Secrets have in them
+    /// Show what Secrets have in them [default: how long it is]
     #[arg(long)]
     show_secrets: bool,
     /// Give up if the first list is not complete after this time, such as 30s [default: wait while it may still come]
@@ -84,7 +83,9 @@ impl FromStr for Target {
         let (kind, name) = text.split_once('/').map_or((text, None), |(kind, name)| (kind, Some(name)));
         match (kind, name) {
             ("", _) => Err("say which kind, such as pods".to_owned()),
-            (kind, _) if kind.contains(',') => Err("these are several kinds; one at a time".to_owned()),
+            (kind, _) if kind == "all" || kind.contains(',') => {
+                Err("these are several kinds; one at a time".to_owned())
+            }
             (_, Some(name)) if name.is_empty() || name.contains('/') => {
                 Err("write one object as in pod/web".to_owned())
             }
@@ -99,31 +100,6 @@ const DISCOVERY: Duration = Duration::from_secs(30);
 /// A value as it stands in a field selector.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
-}
-
-/// In which form objects are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    Lazy,
-    Decoded,
-    LazyMetadata,
-    DecodedMetadata,
-}
-
-/// A command that does its work on objects of any form.
-pub trait OnObjects {
-    async fn run<O: Form>(self, interrupt: Interrupt) -> Outcome;
-}
-
-impl Held {
-    pub async fn run(self, command: impl OnObjects, interrupt: Interrupt) -> Outcome {
-        match self {
-            Self::Lazy => command.run::<Lazy<DynamicObject>>(interrupt).await,
-            Self::Decoded => command.run::<DynamicObject>(interrupt).await,
-            Self::LazyMetadata => command.run::<Lazy<PartialObjectMeta<DynamicObject>>>(interrupt).await,
-            Self::DecodedMetadata => command.run::<PartialObjectMeta<DynamicObject>>(interrupt).await,
-        }
-    }
 }
 
 /// What was selected, found in the cluster.
@@ -242,7 +218,7 @@ impl Selected {
     }
 
     /// What it is about, for people: `pods in namespace "shop"`.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         let named = self.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
         let place = self.namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}")).unwrap_or_default();
         format!("{}{named}{place}", self.kind.resource.plural)
@@ -263,7 +239,7 @@ mod tests {
         let target: Target = "pod/web".parse().unwrap();
         assert_eq!((target.kind, target.name.as_deref()), (KindName::new("pod"), Some("web")));
         assert_eq!("pods".parse::<Target>().unwrap().name, None);
-        for bad in ["", "/", "pods/", "/web", "pods,nodes", "pod/a/b"] {
+        for bad in ["", "/", "all", "pods/", "/web", "pods,nodes", "pod/a/b"] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }
