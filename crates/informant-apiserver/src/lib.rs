@@ -106,9 +106,9 @@
 //! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
 //! exist for its objects to; pods end at once, without a grace period; a kind has one version. Of patches it knows JSON
 //! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
-//! protobuf; there are no subresources but `status`. Custom resource definitions through the API are still to come.
+//! protobuf; there are no subresources but `status` and `scale`. Custom resource definitions through the API are still to come.
 //!
-//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `patch`, `diff` and `delete` work; `scale`, `explain`,
+//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff` and `delete` work; `explain`,
 //! `apply --server-side` and `create configmap` do not.
 
 mod error;
@@ -138,6 +138,7 @@ pub use crate::faults::plan::RuleId;
 pub use crate::http::ResponseBody;
 pub use crate::http::listener::ListenError;
 pub use crate::http::listener::Listening;
+pub use crate::http::request::Subresource;
 pub use crate::http::request::Verb;
 pub use crate::http::service::ApiService;
 pub use crate::load::Load;

@@ -14,13 +14,14 @@ use http::request::Parts;
 
 use crate::Fault;
 use crate::http::request::ApiRequest;
+use crate::http::request::Subresource;
 use crate::http::request::Verb;
 use crate::storage::token::Token;
 
 /// One request.
 ///
 /// Its text is short: `L(0, 500)`, `L(10, no limit)`, `L("", 500, C1)` (C1 is the first continue token that the server
-/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(pods)`, `update(web)`, `update(web/status)`, `patch(web)` and so on; what was not
+/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(pods)`, `update(web)`, `update(web/status)`, `patch(web/scale)` and so on; what was not
 /// understood, as it came.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -35,8 +36,8 @@ pub struct Requested {
     pub namespace: String,
     /// The object, if it was about one.
     pub name: String,
-    /// Whether it was about the status alone.
-    pub is_status: bool,
+    /// Which part of the object, if it was about one.
+    pub subresource: Option<Subresource>,
     /// The method and the path with its query, as they came.
     pub line: String,
     /// `resourceVersion` as it was sent.
@@ -76,7 +77,7 @@ impl Requested {
             resource: place.resource(),
             namespace: place.namespace,
             name: place.name,
-            is_status: place.is_status,
+            subresource: place.subresource,
             line: format!("{} {}", parts.method, parts.uri),
             resource_version: params.resource_version,
             resource_version_match: params.resource_version_match,
@@ -90,6 +91,14 @@ impl Requested {
             accept_encoding: header(ACCEPT_ENCODING).unwrap_or_default().into(),
             faults: Vec::new(),
         }
+    }
+}
+
+impl Requested {
+    /// `web`, `web/status`.
+    fn part(&self) -> String {
+        let part = self.subresource.map(|part| format!("/{}", part.name())).unwrap_or_default();
+        format!("{}{part}", self.name)
     }
 }
 
@@ -110,12 +119,10 @@ impl fmt::Display for Requested {
             }
             Verb::Watch => write!(f, "W({version})"),
             Verb::WatchList => write!(f, "WL({version})"),
-            Verb::Get => write!(f, "get({})", self.name),
+            Verb::Get => write!(f, "get({})", self.part()),
             Verb::Create => write!(f, "create({})", self.resource),
-            Verb::Update if self.is_status => write!(f, "update({}/status)", self.name),
-            Verb::Update => write!(f, "update({})", self.name),
-            Verb::Patch if self.is_status => write!(f, "patch({}/status)", self.name),
-            Verb::Patch => write!(f, "patch({})", self.name),
+            Verb::Update => write!(f, "update({})", self.part()),
+            Verb::Patch => write!(f, "patch({})", self.part()),
             Verb::Delete => write!(f, "delete({})", self.name),
             Verb::DeleteCollection => write!(f, "delete all({})", self.resource),
             Verb::Discover | Verb::Other => f.write_str(&self.line),

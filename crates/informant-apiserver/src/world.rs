@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use serde_json::Map;
+use serde_json::Value;
+
 use crate::error::ApiError;
 use crate::error::Cause;
 use crate::list::ListQuery;
@@ -21,6 +24,7 @@ use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
 use crate::objects::rules::Trust;
 use crate::objects::rules::Updated;
+use crate::objects::scale;
 use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
@@ -155,19 +159,43 @@ impl World {
         // What was written as JSON can be read as JSON.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let version = old.decode().text("resourceVersion").to_owned();
-        let text = patch.apply(&served.kind, whole)?.to_string();
-        let mut patched = Object::read(&served.kind, text.as_bytes()).map_err(|error| {
-            // It is the patch that makes no sense, not the request.
-            let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
-            ApiError::invalid(&served.kind, key.name(), cause)
-        })?;
-        check_name(&patched, &key)?;
+        let mut patched = patched(&served.kind, &key, patch, whole)?;
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", version);
         }
         match self.update(served, key, patched, part, now, run)? {
             Stored::Created(object) | Stored::Updated(object) => Ok(object),
         }
+    }
+
+    /// Gives an object as many replicas as a scale says.
+    pub(crate) fn update_scale(
+        &mut self,
+        served: &Served,
+        key: Key,
+        scale: &Object,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let mut object = self.get(served, &key)?.decode();
+        scale::set(&mut object, scale)?;
+        match self.update(served, key, object, Part::Main, now, run)? {
+            Stored::Created(object) | Stored::Updated(object) => Ok(object),
+        }
+    }
+
+    /// Changes how many replicas an object is to have.
+    pub(crate) fn patch_scale(
+        &mut self,
+        served: &Served,
+        key: Key,
+        patch: &Patch,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let scale = scale::of(&self.get(served, &key)?.decode());
+        let scale = patched(&scale::kind(), &key, patch, scale)?;
+        self.update_scale(served, key, &scale, now, run)
     }
 
     /// Creates the object or puts it in the place of the stored one, status included, whatever its version.
@@ -276,6 +304,18 @@ impl World {
 }
 
 /// An object is what the path says.
+/// What a patch makes of an object.
+fn patched(kind: &Kind, key: &Key, patch: &Patch, whole: Map<String, Value>) -> Result<Object, ApiError> {
+    let text = patch.apply(kind, whole)?.to_string();
+    let patched = Object::read(kind, text.as_bytes()).map_err(|error| {
+        // It is the patch that makes no sense, not the request.
+        let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
+        ApiError::invalid(kind, key.name(), cause)
+    })?;
+    check_name(&patched, key)?;
+    Ok(patched)
+}
+
 pub(crate) fn check_name(object: &Object, key: &Key) -> Result<(), ApiError> {
     let (named, name) = (object.text("name"), key.name());
     match named == name {

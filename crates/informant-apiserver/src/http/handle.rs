@@ -19,6 +19,7 @@ use crate::http::negotiate::form;
 use crate::http::request::ApiRequest;
 use crate::http::request::Document;
 use crate::http::request::Place;
+use crate::http::request::Subresource;
 use crate::http::request::Target;
 use crate::http::request::Verb;
 use crate::http::service::Connection;
@@ -27,9 +28,11 @@ use crate::list::Moment;
 use crate::list::expired_token;
 use crate::objects::Key;
 use crate::objects::Object;
+use crate::objects::encoded::Encoded;
 use crate::objects::patch::Patch;
 use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
+use crate::objects::scale;
 use crate::objects::validate::is_dns_label;
 use crate::registry::Served;
 use crate::registry::discovery;
@@ -87,7 +90,11 @@ impl Call<'_> {
 
     fn objects(&self, place: &Place) -> Result<Answer, ApiError> {
         let served = self.served(place)?;
+        let is_scale = place.subresource == Some(Subresource::Scale);
         match self.request.verb {
+            Verb::Get if is_scale => self.get_scale(place, &served),
+            Verb::Update if is_scale => self.update_scale(place, &served),
+            Verb::Patch if is_scale => self.patch_scale(place, &served),
             Verb::Get => self.get(place, &served),
             Verb::List => self.list(place, &served),
             Verb::Watch | Verb::WatchList => self.watch(place, &served),
@@ -115,7 +122,11 @@ impl Call<'_> {
             Scope::Cluster => !in_namespace,
             Scope::Namespaced => in_namespace || across,
         };
-        let has_part = !place.is_status || served.kind.has_status;
+        let has_part = match place.subresource {
+            None => true,
+            Some(Subresource::Status) => served.kind.has_status,
+            Some(Subresource::Scale) => served.kind.has_scale,
+        };
         match (suits, has_part) {
             (true, true) => Ok(served.clone()),
             (false, true) if !in_namespace && place.name.is_empty() => Err(ApiError::MethodNotAllowed),
@@ -220,7 +231,7 @@ impl Call<'_> {
         let object = Object::read(&served.kind, self.json()?)?;
         let key = Key::new(&place.namespace, &place.name);
         check_name(&object, &key)?;
-        let part = if place.is_status { Part::Status } else { Part::Main };
+        let part = part(place);
         let run = self.run_write("UpdateOptions")?;
         let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
         Ok(match stored {
@@ -233,10 +244,32 @@ impl Call<'_> {
         let form = form(self.accept, AnswerTo::One)?;
         let patch = Patch::read(&served.kind, self.content_type, &self.body)?;
         let key = Key::new(&place.namespace, &place.name);
-        let part = if place.is_status { Part::Status } else { Part::Main };
+        let part = part(place);
         let run = self.run_write("PatchOptions")?;
         let patched = self.shared.change(|world, now| world.patch(served, key, &patch, part, now, run))?;
         Ok(Answer::object(200, &patched, form))
+    }
+
+    fn get_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let key = Key::new(&place.namespace, &place.name);
+        Ok(answer_scale(self.shared.world.read().get(served, &key)?))
+    }
+
+    fn update_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let scale = Object::read(&scale::kind(), self.json()?)?;
+        let key = Key::new(&place.namespace, &place.name);
+        check_name(&scale, &key)?;
+        let run = self.run_write("UpdateOptions")?;
+        let scaled = self.shared.change(|world, now| world.update_scale(served, key, &scale, now, run))?;
+        Ok(answer_scale(&scaled))
+    }
+
+    fn patch_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let patch = Patch::read(&scale::kind(), self.content_type, &self.body)?;
+        let key = Key::new(&place.namespace, &place.name);
+        let run = self.run_write("PatchOptions")?;
+        let scaled = self.shared.change(|world, now| world.patch_scale(served, key, &patch, now, run))?;
+        Ok(answer_scale(&scaled))
     }
 
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -291,6 +324,18 @@ impl Call<'_> {
             return Err(ApiError::invalid_meta(options, cause));
         }
         self.run(options)
+    }
+}
+
+fn answer_scale(object: &Encoded) -> Answer {
+    Answer::json(200, &Value::Object(scale::of(&object.decode())))
+}
+
+/// Which part of an object is written.
+fn part(place: &Place) -> Part {
+    match place.subresource {
+        Some(Subresource::Status) => Part::Status,
+        Some(Subresource::Scale) | None => Part::Main,
     }
 }
 

@@ -54,6 +54,30 @@ impl Verb {
     }
 }
 
+/// A part of an object, or a view of it, that has a path of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Subresource {
+    /// What is, in contrast to what is wanted.
+    Status,
+    /// How many replicas are wanted, in the same words for all kinds.
+    Scale,
+}
+
+impl Subresource {
+    /// As it stands in a path.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Scale => "scale",
+        }
+    }
+
+    fn read(name: &str) -> Option<Self> {
+        [Self::Status, Self::Scale].into_iter().find(|subresource| subresource.name() == name)
+    }
+}
+
 /// A request that was understood.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiRequest {
@@ -79,7 +103,7 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     /// Empty for the whole collection.
     pub(crate) name: String,
-    pub(crate) is_status: bool,
+    pub(crate) subresource: Option<Subresource>,
 }
 
 impl Place {
@@ -149,7 +173,7 @@ fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
         Method::PUT if !whole => Some(Verb::Update),
         Method::PATCH if !whole => Some(Verb::Patch),
         Method::DELETE if whole => Some(Verb::DeleteCollection),
-        Method::DELETE if !place.is_status => Some(Verb::Delete),
+        Method::DELETE if place.subresource.is_none() => Some(Verb::Delete),
         _ => None,
     }
 }
@@ -182,22 +206,23 @@ impl Target {
 
 impl Place {
     fn read(group: &str, version: &str, parts: &[&str]) -> Option<Self> {
-        let place = |namespace: &str, plural: &str, name: &str, is_status| {
+        let place = |namespace: &str, plural: &str, name: &str, subresource| {
             let [group, version, plural, namespace, name] =
                 [group, version, plural, namespace, name].map(str::to_owned);
-            Some(Self { group, version, plural, namespace, name, is_status })
+            Some(Self { group, version, plural, namespace, name, subresource })
         };
+        let part = |name| Subresource::read(name).map(Some);
         match *parts {
             // Namespaces are objects themselves.
-            ["namespaces"] => place("", "namespaces", "", false),
-            ["namespaces", name] => place("", "namespaces", name, false),
-            ["namespaces", name, "status"] => place("", "namespaces", name, true),
-            ["namespaces", namespace, plural] => place(namespace, plural, "", false),
-            ["namespaces", namespace, plural, name] => place(namespace, plural, name, false),
-            ["namespaces", namespace, plural, name, "status"] => place(namespace, plural, name, true),
-            [plural] => place("", plural, "", false),
-            [plural, name] => place("", plural, name, false),
-            [plural, name, "status"] => place("", plural, name, true),
+            ["namespaces"] => place("", "namespaces", "", None),
+            ["namespaces", name] => place("", "namespaces", name, None),
+            ["namespaces", name, "status"] => place("", "namespaces", name, Some(Subresource::Status)),
+            ["namespaces", namespace, plural] => place(namespace, plural, "", None),
+            ["namespaces", namespace, plural, name] => place(namespace, plural, name, None),
+            ["namespaces", namespace, plural, name, last] => place(namespace, plural, name, part(last)?),
+            [plural] => place("", plural, "", None),
+            [plural, name] => place("", plural, name, None),
+            [plural, name, last] => place("", plural, name, part(last)?),
             _ => None,
         }
     }
@@ -210,8 +235,8 @@ mod tests {
     fn read(method: &Method, uri: &str) -> Result<(Verb, String), u16> {
         let request = ApiRequest::read(method, &uri.parse().unwrap()).map_err(|error| error.code())?;
         let place = request.place().cloned().unwrap_or_default();
-        let status = if place.is_status { "/status" } else { "" };
-        Ok((request.verb, format!("{}|{}|{}{status}", place.resource(), place.namespace, place.name)))
+        let part = place.subresource.map(|part| format!("/{}", part.name())).unwrap_or_default();
+        Ok((request.verb, format!("{}|{}|{}{part}", place.resource(), place.namespace, place.name)))
     }
 
     #[test]
@@ -224,6 +249,10 @@ mod tests {
         assert_eq!(get("/api/v1/namespaces/shop/pods/web"), is(Verb::Get, "pods|shop|web"));
         assert_eq!(get("/api/v1/namespaces/shop/pods/web?watch=1"), is(Verb::Get, "pods|shop|web"));
         assert_eq!(get("/api/v1/namespaces/shop/pods/web/status"), is(Verb::Get, "pods|shop|web/status"));
+        assert_eq!(
+            get("/apis/apps/v1/namespaces/shop/deployments/web/scale"),
+            is(Verb::Get, "deployments.apps|shop|web/scale")
+        );
         assert_eq!(get("/api/v1/namespaces/shop"), is(Verb::Get, "namespaces||shop"));
         assert_eq!(get("/api/v1/namespaces/shop/status"), is(Verb::Get, "namespaces||shop/status"));
         assert_eq!(get("/api/v1/namespaces?watch=true"), is(Verb::Watch, "namespaces||"));

@@ -8,6 +8,7 @@ pub(crate) mod encoded;
 mod key;
 pub(crate) mod patch;
 pub(crate) mod rules;
+pub(crate) mod scale;
 pub(crate) mod validate;
 
 use std::collections::BTreeMap;

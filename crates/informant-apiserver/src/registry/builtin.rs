@@ -14,7 +14,7 @@ pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
 
 /// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation,
 /// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there, `a` it is one
-/// of `kubectl get all`.
+/// of `kubectl get all`, `r` it has replicas and therefore a scale subresource.
 const TABLE: &str = "
     v1                              Namespace                       namespaces                       ns          so
     v1                              Node                            nodes                            no          s
@@ -29,13 +29,13 @@ const TABLE: &str = "
     v1                              PersistentVolume                persistentvolumes                pv          so
     v1                              PersistentVolumeClaim           persistentvolumeclaims           pvc         nso
     v1                              PodTemplate                     podtemplates                     -           ngo
-    v1                              ReplicationController           replicationcontrollers           rc          nsgoa
+    v1                              ReplicationController           replicationcontrollers           rc          nsgoar
     v1                              ResourceQuota                   resourcequotas                   quota       nso
     apps/v1                         ControllerRevision              controllerrevisions              -           n
     apps/v1                         DaemonSet                       daemonsets                       ds          nsga
-    apps/v1                         Deployment                      deployments                      deploy      nsga
-    apps/v1                         ReplicaSet                      replicasets                      rs          nsga
-    apps/v1                         StatefulSet                     statefulsets                     sts         nsga
+    apps/v1                         Deployment                      deployments                      deploy      nsgar
+    apps/v1                         ReplicaSet                      replicasets                      rs          nsgar
+    apps/v1                         StatefulSet                     statefulsets                     sts         nsgar
     autoscaling/v2                  HorizontalPodAutoscaler         horizontalpodautoscalers         hpa         nsa
     batch/v1                        CronJob                         cronjobs                         cj          nsga
     batch/v1                        Job                             jobs                             -           nsga
@@ -90,6 +90,7 @@ fn read(line: &'static str) -> Kind {
         updates_blindly: !marks.contains('v'),
         creates_on_update: marks.contains('c'),
         is_of_all: marks.contains('a'),
+        has_scale: marks.contains('r'),
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
             let words = line.split_whitespace().collect::<Vec<_>>();
 
             assert_eq!(words.len(), 5, "{line}");
-            assert!(words[4].chars().all(|mark| "nsgovca-".contains(mark)), "{line}");
+            assert!(words[4].chars().all(|mark| "nsgovcar-".contains(mark)), "{line}");
         }
     }
 }

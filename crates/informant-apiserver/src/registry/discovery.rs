@@ -87,5 +87,16 @@ fn entries(kind: &Kind) -> Vec<Value> {
         "kind": kind.kind,
         "verbs": ["get", "patch", "update"],
     });
-    if kind.has_status { vec![whole, status] } else { vec![whole] }
+    let scale = json!({
+        "name": format!("{}/scale", kind.plural),
+        "singularName": "",
+        "namespaced": namespaced,
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+        "verbs": ["get", "patch", "update"],
+    });
+    let parts = [(scale, kind.has_scale), (status, kind.has_status)];
+    let parts = parts.into_iter().filter_map(|(entry, is_there)| is_there.then_some(entry));
+    [whole].into_iter().chain(parts).collect()
 }

@@ -32,6 +32,7 @@ pub struct Kind {
     pub(crate) creates_on_update: bool,
     /// Whether it is one of what `kubectl get all` gets.
     pub(crate) is_of_all: bool,
+    pub(crate) has_scale: bool,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -86,6 +87,7 @@ impl Kind {
             updates_blindly: false,
             creates_on_update: false,
             is_of_all: false,
+            has_scale: false,
         }
     }
 

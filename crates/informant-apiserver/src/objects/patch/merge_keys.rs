@@ -3,6 +3,11 @@
 //!
 //! A list that is not named here is replaced as a whole, and so nothing inside of it needs a rule.
 
+use self::Rule::ByKey;
+use self::Rule::Map;
+use self::Rule::Replaced;
+use self::Rule::Set;
+
 /// The fields of a type that have a rule; any other map is merged field by field, anything else replaced.
 pub(super) type Rules = &'static [(&'static str, Rule)];
 
@@ -18,11 +23,6 @@ pub(super) enum Rule {
     /// A list of values, each of which is in it once.
     Set,
 }
-
-use Rule::ByKey;
-use Rule::Map;
-use Rule::Replaced;
-use Rule::Set;
 
 /// The fields of a built-in kind.
 pub(super) fn of_kind(kind: &str) -> Rules {

@@ -6,15 +6,14 @@ use json_patch::PatchOperation;
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::objects::validate::DEEPEST;
+use crate::objects::validate::depth;
 
 /// As many as Kubernetes takes.
 const MOST: usize = 10_000;
 
 /// How much may be copied by all of them, in bytes of JSON; as in Kubernetes.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
-
-/// How deep an object may be on the way; what is stored is no deeper either.
-const DEEPEST: usize = 128;
 
 /// Reads what a client sent.
 pub(super) fn read(list: Vec<Value>) -> Result<json_patch::Patch, ApiError> {
@@ -46,16 +45,6 @@ pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result
         json_patch::patch(&mut object, std::slice::from_ref(operation)).map_err(|_| ApiError::BadPatch)?;
     }
     Ok(object)
-}
-
-/// How many maps and lists are inside of each other.
-fn depth(value: &Value) -> usize {
-    let deepest = match value {
-        Value::Object(map) => map.values().map(depth).max(),
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return 0,
-    };
-    1 + deepest.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod lists;
 mod objects;
 mod patches;
+mod scales;
 mod strategic;
 mod watches;
 

@@ -1,0 +1,106 @@
+//! The `scale` subresource: how many replicas an object wants and has, in the same words for every kind that has some.
+//!
+//! - **In:** an object; what a client wants of its scale.
+//! - **Out:** a `Scale`; the object with as many replicas.
+
+use bytes::Bytes;
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Object;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
+
+/// What a scale is itself.
+pub(crate) fn kind() -> Kind {
+    Kind { origin: Origin::BuiltIn, ..Kind::new("autoscaling", "v1", "Scale", "scales") }
+}
+
+/// The scale of an object.
+pub(crate) fn of(object: &Object) -> Map<String, Value> {
+    let (spec, status) = (field(object, "spec"), field(object, "status"));
+    let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    let metadata = kept.iter().filter_map(|name| Some(((*name).to_owned(), object.metadata.get(*name)?.clone())));
+    let mut scale = Map::new();
+    scale.insert("kind".into(), "Scale".into());
+    scale.insert("apiVersion".into(), "autoscaling/v1".into());
+    scale.insert("metadata".into(), metadata.collect::<Map<_, _>>().into());
+    scale.insert("spec".into(), spec.get("replicas").map_or(json!({}), |replicas| json!({ "replicas": replicas })));
+    let replicas = status.get("replicas").cloned().unwrap_or(json!(0));
+    scale.insert("status".into(), json!({"replicas": replicas, "selector": selector(&spec["selector"])}));
+    scale
+}
+
+/// Gives an object as many replicas as a scale says; none, if it does not.
+pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
+    let wanted = field(scale, "spec")["replicas"].take();
+    let replicas = if wanted.is_null() { Some(0) } else { wanted.as_i64() };
+    let replicas = replicas.and_then(|replicas| i32::try_from(replicas).ok()).ok_or_else(|| {
+        ApiError::BadRequest(format!("spec.replicas is {wanted}, which is no whole number of 32 bits"))
+    })?;
+    if replicas < 0 {
+        let cause = Cause::invalid("spec.replicas", &wanted.to_string(), "must be greater than or equal to 0");
+        return Err(ApiError::invalid(&kind(), object.text("name"), cause));
+    }
+    let mut spec = field(object, "spec");
+    spec["replicas"] = replicas.into();
+    object.rest.insert("spec".into(), Bytes::from(spec.to_string()));
+    // What the client relies on.
+    for precondition in ["uid", "resourceVersion"] {
+        if !scale.text(precondition).is_empty() {
+            object.set(precondition, scale.text(precondition));
+        }
+    }
+    Ok(())
+}
+
+/// A map that is a field of an object; empty if there is none.
+fn field(object: &Object, name: &str) -> Value {
+    let value = object.rest.get(name).and_then(|json| serde_json::from_slice(json).ok());
+    value.filter(Value::is_object).unwrap_or_else(|| json!({}))
+}
+
+/// A selector as it stands in a query. Older kinds have labels alone.
+fn selector(selector: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let labels = if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
+        &selector["matchLabels"]
+    } else {
+        selector
+    };
+    let labels = labels.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", text(value)));
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(|expression| {
+        let key = text(&expression["key"]);
+        let values = expression["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(",");
+        match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            Some(_) | None => key,
+        }
+    });
+    labels.chain(expressions).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_told_in_the_words_of_queries() {
+        let expression = |operator: &str| json!({"key": "tier", "operator": operator, "values": ["a", "b"]});
+        let of = |operator: &str| {
+            selector(&json!({"matchLabels": {"app": "web"}, "matchExpressions": [expression(operator)]}))
+        };
+
+        assert_eq!(of("In"), "app=web,tier in (a,b)");
+        assert_eq!(of("NotIn"), "app=web,tier notin (a,b)");
+        assert_eq!(of("Exists"), "app=web,tier");
+        assert_eq!(of("DoesNotExist"), "app=web,!tier");
+        assert_eq!(selector(&json!({"app": "web", "tier": "a"})), "app=web,tier=a");
+        assert_eq!(selector(&Value::Null), "");
+    }
+}
