@@ -159,7 +159,8 @@ impl World {
         // What was written as JSON can be read as JSON.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let version = old.decode().text("resourceVersion").to_owned();
-        let mut patched = patched(&served.kind, &key, patch, whole)?;
+        let read = |json: &[u8]| Object::read(&served.kind, json);
+        let mut patched = patched(&served.kind, &key, patch, whole, read)?;
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", version);
         }
@@ -194,7 +195,7 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let scale = scale::of(&self.get(served, &key)?.decode());
-        let scale = patched(&scale::kind(), &key, patch, scale)?;
+        let scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
         self.update_scale(served, key, &scale, now, run)
     }
 
@@ -303,11 +304,16 @@ impl World {
     }
 }
 
-/// An object is what the path says.
 /// What a patch makes of an object.
-fn patched(kind: &Kind, key: &Key, patch: &Patch, whole: Map<String, Value>) -> Result<Object, ApiError> {
+fn patched(
+    kind: &Kind,
+    key: &Key,
+    patch: &Patch,
+    whole: Map<String, Value>,
+    read: impl FnOnce(&[u8]) -> Result<Object, ApiError>,
+) -> Result<Object, ApiError> {
     let text = patch.apply(kind, whole)?.to_string();
-    let patched = Object::read(kind, text.as_bytes()).map_err(|error| {
+    let patched = read(text.as_bytes()).map_err(|error| {
         // It is the patch that makes no sense, not the request.
         let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
         ApiError::invalid(kind, key.name(), cause)
@@ -316,6 +322,7 @@ fn patched(kind: &Kind, key: &Key, patch: &Patch, whole: Map<String, Value>) -> 
     Ok(patched)
 }
 
+/// An object is what the path says.
 pub(crate) fn check_name(object: &Object, key: &Key) -> Result<(), ApiError> {
     let (named, name) = (object.text("name"), key.name());
     match named == name {

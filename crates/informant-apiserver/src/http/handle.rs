@@ -29,6 +29,7 @@ use crate::list::expired_token;
 use crate::objects::Key;
 use crate::objects::Object;
 use crate::objects::encoded::Encoded;
+use crate::objects::encoded::Form;
 use crate::objects::patch::Patch;
 use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
@@ -251,25 +252,28 @@ impl Call<'_> {
     }
 
     fn get_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
         let key = Key::new(&place.namespace, &place.name);
-        Ok(answer_scale(self.shared.world.read().get(served, &key)?))
+        Ok(answer_scale(self.shared.world.read().get(served, &key)?, form))
     }
 
     fn update_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let scale = Object::read(&scale::kind(), self.json()?)?;
+        let form = form(self.accept, AnswerTo::One)?;
+        let scale = scale::read(self.json()?)?;
         let key = Key::new(&place.namespace, &place.name);
         check_name(&scale, &key)?;
         let run = self.run_write("UpdateOptions")?;
         let scaled = self.shared.change(|world, now| world.update_scale(served, key, &scale, now, run))?;
-        Ok(answer_scale(&scaled))
+        Ok(answer_scale(&scaled, form))
     }
 
     fn patch_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
         let patch = Patch::read(&scale::kind(), self.content_type, &self.body)?;
         let key = Key::new(&place.namespace, &place.name);
         let run = self.run_write("PatchOptions")?;
         let scaled = self.shared.change(|world, now| world.patch_scale(served, key, &patch, now, run))?;
-        Ok(answer_scale(&scaled))
+        Ok(answer_scale(&scaled, form))
     }
 
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -327,8 +331,17 @@ impl Call<'_> {
     }
 }
 
-fn answer_scale(object: &Encoded) -> Answer {
-    Answer::json(200, &Value::Object(scale::of(&object.decode())))
+fn answer_scale(object: &Encoded, form: Form) -> Answer {
+    let scale = scale::of(&object.decode());
+    Answer::json(
+        200,
+        &match form {
+            Form::Full => Value::Object(scale),
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"]})
+            }
+        },
+    )
 }
 
 /// Which part of an object is written.

@@ -28,22 +28,42 @@ pub(crate) fn of(object: &Object) -> Map<String, Value> {
     scale.insert("kind".into(), "Scale".into());
     scale.insert("apiVersion".into(), "autoscaling/v1".into());
     scale.insert("metadata".into(), metadata.collect::<Map<_, _>>().into());
-    scale.insert("spec".into(), spec.get("replicas").map_or(json!({}), |replicas| json!({ "replicas": replicas })));
+    let wanted = spec.get("replicas").filter(|replicas| **replicas != 0);
+    scale.insert("spec".into(), wanted.map_or(json!({}), |replicas| json!({ "replicas": replicas })));
     let replicas = status.get("replicas").cloned().unwrap_or(json!(0));
     scale.insert("status".into(), json!({"replicas": replicas, "selector": selector(&spec["selector"])}));
     scale
 }
 
-/// Gives an object as many replicas as a scale says; none, if it does not.
-pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
-    let wanted = field(scale, "spec")["replicas"].take();
+/// Reads what a client sent.
+pub(crate) fn read(body: &[u8]) -> Result<Object, ApiError> {
+    let scale = Object::read(&kind(), body)?;
+    wanted(&scale).map(|_| scale)
+}
+
+/// How many replicas a scale wants; none, if it does not say.
+fn wanted(scale: &Object) -> Result<i32, ApiError> {
+    let is_map = |json: &Bytes| json.starts_with(b"{") || **json == *b"null";
+    if let Some(name) = ["spec", "status"].into_iter().find(|name| !scale.rest.get(*name).is_none_or(is_map)) {
+        return Err(ApiError::BadRequest(format!("the {name} of a scale is not a JSON object")));
+    }
+    let wanted = &field(scale, "spec")["replicas"];
     let replicas = if wanted.is_null() { Some(0) } else { wanted.as_i64() };
-    let replicas = replicas.and_then(|replicas| i32::try_from(replicas).ok()).ok_or_else(|| {
-        ApiError::BadRequest(format!("spec.replicas is {wanted}, which is no whole number of 32 bits"))
-    })?;
+    replicas
+        .and_then(|replicas| i32::try_from(replicas).ok())
+        .ok_or_else(|| ApiError::BadRequest(format!("spec.replicas is {wanted}, which is no whole number of 32 bits")))
+}
+
+/// Gives an object as many replicas as a scale wants.
+pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
+    let replicas = wanted(scale)?;
     if replicas < 0 {
-        let cause = Cause::invalid("spec.replicas", &wanted.to_string(), "must be greater than or equal to 0");
+        let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
         return Err(ApiError::invalid(&kind(), object.text("name"), cause));
+    }
+    if !["", object.text("namespace")].contains(&scale.text("namespace")) {
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::BadRequest(why.into()));
     }
     let mut spec = field(object, "spec");
     spec["replicas"] = replicas.into();
@@ -63,7 +83,7 @@ fn field(object: &Object, name: &str) -> Value {
     value.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
-/// A selector as it stands in a query. Older kinds have labels alone.
+/// A selector as it stands in a query, in the order of its keys. Older kinds have labels alone.
 fn selector(selector: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let labels = if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
@@ -71,18 +91,24 @@ fn selector(selector: &Value) -> String {
     } else {
         selector
     };
-    let labels = labels.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", text(value)));
+    let labels = labels.as_object().into_iter().flatten();
+    let labels = labels.map(|(key, value)| (key.clone(), format!("{key}={}", text(value))));
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(|expression| {
         let key = text(&expression["key"]);
-        let values = expression["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(",");
-        match expression["operator"].as_str() {
+        let mut values = expression["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
+        values.sort();
+        let values = values.join(",");
+        let told = match expression["operator"].as_str() {
             Some("In") => format!("{key} in ({values})"),
             Some("NotIn") => format!("{key} notin ({values})"),
             Some("DoesNotExist") => format!("!{key}"),
-            Some(_) | None => key,
-        }
+            Some(_) | None => key.clone(),
+        };
+        (key, told)
     });
-    labels.chain(expressions).collect::<Vec<_>>().join(",")
+    let mut all = labels.chain(expressions).collect::<Vec<_>>();
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all.into_iter().map(|(_, told)| told).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -91,7 +117,7 @@ mod tests {
 
     #[test]
     fn selectors_are_told_in_the_words_of_queries() {
-        let expression = |operator: &str| json!({"key": "tier", "operator": operator, "values": ["a", "b"]});
+        let expression = |operator: &str| json!({"key": "tier", "operator": operator, "values": ["b", "a"]});
         let of = |operator: &str| {
             selector(&json!({"matchLabels": {"app": "web"}, "matchExpressions": [expression(operator)]}))
         };
@@ -101,6 +127,10 @@ mod tests {
         assert_eq!(of("Exists"), "app=web,tier");
         assert_eq!(of("DoesNotExist"), "app=web,!tier");
         assert_eq!(selector(&json!({"app": "web", "tier": "a"})), "app=web,tier=a");
+        assert_eq!(
+            selector(&json!({"matchLabels": {"z": "1"}, "matchExpressions": [expression("Exists")]})),
+            "tier,z=1"
+        );
         assert_eq!(selector(&Value::Null), "");
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! What a few bytes of patch can make of an object is bounded here, since a copy can double it each time.
 
+use json_patch::CopyOperation;
+use json_patch::MoveOperation;
 use json_patch::PatchOperation;
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ use crate::objects::validate::depth;
 /// As many as Kubernetes takes.
 const MOST: usize = 10_000;
 
-/// How much may be copied by all of them, in bytes of JSON; as in Kubernetes.
+/// How much may be copied, or moved deeper, by all of them, in bytes of JSON; as much as may be copied in Kubernetes.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
 
 /// Reads what a client sent.
@@ -31,9 +33,10 @@ pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result
         let added = match operation {
             PatchOperation::Add(add) => Some(&add.value),
             PatchOperation::Replace(replace) => Some(&replace.value),
-            PatchOperation::Move(moving) => moving.from.resolve(&object).ok(),
-            PatchOperation::Copy(copy) => {
-                let added = copy.from.resolve(&object).ok();
+            // Nothing gets deeper.
+            PatchOperation::Move(moving) if moving.path.count() <= moving.from.count() => None,
+            PatchOperation::Move(MoveOperation { from, .. }) | PatchOperation::Copy(CopyOperation { from, .. }) => {
+                let added = from.resolve(&object).ok();
                 copied += added.map_or(0, |value| value.to_string().len());
                 added
             }
@@ -79,6 +82,14 @@ mod tests {
         let deeper = (1..2000)
             .map(|levels| json!({"op": "add", "path": "/data".to_owned() + &"/c".repeat(levels), "value": {}}));
         assert_eq!(patched(deeper.collect()), Err(422));
+        let dig = |from: &str, to: &str| json!({"op": "move", "from": from, "path": to});
+        let large = json!({"op": "add", "path": "/data/c", "value": "x".repeat(1_000_000)});
+        let level = [large.clone(), dig("/data/c", "/data/d"), dig("/data/d", "/data/c")];
+        assert!(patched(level[..1].iter().chain(level[1..].iter().cycle().take(100)).cloned().collect()).is_ok());
+        let hole = json!({"op": "add", "path": "/hole", "value": {}});
+        let deep = [large, hole, dig("/data/c", "/hole/c"), dig("/hole/c", "/c"), dig("/c", "/hole/c")];
+        let deep = deep[..2].iter().chain(deep[3..].iter().cycle().take(20));
+        assert_eq!(patched(deep.cloned().collect()), Err(422));
         let test = json!({"op": "test", "path": "/data/a", "value": "1"});
         assert!(patched(vec![test.clone(); 10_000]).is_ok());
         assert_eq!(patched(vec![test; 10_001]), Err(413));

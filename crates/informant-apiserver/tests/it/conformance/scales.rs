@@ -25,10 +25,13 @@ async fn replica_set(api: &Api) -> String {
             "replicas": 2,
             "selector": {
                 "matchLabels": {"app": "web"},
-                "matchExpressions": [{"key": "tier", "operator": "In", "values": ["front"]}],
+                "matchExpressions": [
+                    {"key": "tier", "operator": "In", "values": ["front", "back"]},
+                    {"key": "a", "operator": "Exists"},
+                ],
             },
             "template": {
-                "metadata": {"labels": {"app": "web", "tier": "front"}},
+                "metadata": {"labels": {"app": "web", "tier": "front", "a": ""}},
                 "spec": {"containers": [{"name": "a", "image": "one"}]},
             },
         },
@@ -50,7 +53,11 @@ async fn a_scale_says_what_is_wanted_what_is_there_and_whose(api: Api) {
     metadata.as_object_mut().unwrap().retain(|name, _| !["labels", "generation", "managedFields"].contains(&&**name));
     assert_eq!(scale.body["metadata"], metadata);
     assert_eq!(scale.body["spec"], json!({"replicas": 2}));
-    assert_eq!(scale.body["status"], json!({"replicas": 0, "selector": "app=web,tier in (front)"}));
+    assert_eq!(scale.body["status"], json!({"replicas": 0, "selector": "a,app=web,tier in (back,front)"}));
+    let metadata_only = [("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")];
+    let partial = api.send_text(Method::GET, &format!("{path}/scale"), String::new(), &metadata_only).await;
+    assert_eq!((partial.text("/kind"), &partial.body["spec"]), ("PartialObjectMetadata", &Value::Null));
+    assert_eq!(partial.body["metadata"], scale.body["metadata"]);
     assert_eq!(api.get(&format!("{}/nobody/scale", api.path("apps/replicasets"))).await.failure(), (404, "NotFound"));
 }
 
@@ -80,7 +87,7 @@ async fn a_scale_is_written_and_changed_and_the_object_with_it(api: Api) {
         (&json!(9), Some(3))
     );
     let nothing = api.put(&format!("{path}/scale"), &json!({"metadata": {"name": "web"}, "spec": {}})).await;
-    assert_eq!(nothing.code, 200, "{nothing:?}");
+    assert_eq!((nothing.code, &nothing.body["spec"]), (200, &json!({})), "{nothing:?}");
     assert_eq!(api.get(&path).await.body["spec"]["replicas"], 0, "none is meant");
 }
 
@@ -106,7 +113,15 @@ async fn a_scale_that_makes_no_sense_is_refused(api: Api) {
     assert_eq!(negative.failure(), (422, "Invalid"));
     assert_eq!((negative.text("/details/kind"), negative.text("/details/causes/0/field")), ("Scale", "spec.replicas"));
     let of = |spec: Value| json!({"metadata": {"name": "web"}, "spec": spec});
-    assert_eq!(api.put(&path, &of(json!({"replicas": "many"}))).await.failure(), (400, "BadRequest"));
+    for spec in [json!({"replicas": "many"}), json!({"replicas": 7.5}), json!("many"), json!([])] {
+        assert_eq!(api.put(&path, &of(spec.clone())).await.failure(), (400, "BadRequest"), "{spec}");
+        let patched = patch(&api, &path, MERGE, &json!({ "spec": spec })).await;
+        assert_eq!(patched.failure(), (422, "Invalid"), "{spec}");
+    }
+    assert_eq!(patch(&api, &path, MERGE, &json!({"status": "good"})).await.failure(), (422, "Invalid"));
+    let elsewhere = json!({"metadata": {"name": "web", "namespace": "elsewhere"}, "spec": {"replicas": 1}});
+    assert_eq!(api.put(&path, &elsewhere).await.failure(), (400, "BadRequest"));
+    assert_eq!(patch(&api, &path, MERGE, &elsewhere).await.failure(), (400, "BadRequest"));
     let renamed = api.put(&path, &json!({"metadata": {"name": "other"}, "spec": {"replicas": 1}})).await;
     assert_eq!(renamed.failure(), (400, "BadRequest"));
     let mut other = of(json!({"replicas": 1}));
