@@ -41,7 +41,11 @@ pub fn place(file: &Path) -> Result<PathBuf, KubeconfigError> {
             }
             Ok(place)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(file.to_owned()),
+        // A link may lead to what is not there yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(match fs::read_link(file) {
+            Ok(target) => file.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => file.to_owned(),
+        }),
         Err(error) => Err(failed(error)),
     }
 }

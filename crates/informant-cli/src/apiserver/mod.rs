@@ -24,6 +24,7 @@ use crate::Outcome;
 use crate::arguments::loopback_address;
 use crate::figures::Figures;
 use crate::figures::FiguresOptions;
+use crate::interrupt;
 use crate::interrupt::Interrupt;
 use crate::output::Stdout;
 use crate::output::say;
@@ -118,7 +119,7 @@ async fn fill_and_serve(
 ) -> Outcome {
     let makers = tokio::select! {
         makers = options.load.fill(server, options.seed) => makers?,
-        () = interrupt.happened() => return Ok(ExitCode::SUCCESS),
+        () = interrupt.happened() => return Ok(ExitCode::from(interrupt::CODE)),
     };
     options.faults.break_watches(server);
     let listening = server.listen(options.listen).await?;

@@ -22,6 +22,28 @@ pub enum Audience {
 #[error("stdout cannot be written to")]
 pub struct StdoutError(#[source] io::Error);
 
+/// Waits until nobody reads any more, as far as that can be known without writing: of pipes.
+#[cfg(unix)]
+pub async fn gone() {
+    use std::os::fd::AsFd;
+
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe::Sender;
+
+    // Nothing is written to it here, so it need not be made non-blocking, which others would notice. A file cannot be waited for.
+    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
+    match stdout {
+        Ok(stdout) if stdout.ready(Interest::ERROR).await.is_ok() => {}
+        Ok(_) | Err(_) => std::future::pending().await,
+    }
+}
+
+/// Waits until nobody reads any more; here, that is known by writing alone.
+#[cfg(not(unix))]
+pub async fn gone() {
+    std::future::pending::<()>().await;
+}
+
 impl Stdout {
     pub fn new() -> Self {
         Self { out: tokio::io::stdout() }

@@ -23,12 +23,14 @@ use crate::arguments::AskedWrongly;
 use crate::arguments::resync_period;
 use crate::figures::Figures;
 use crate::figures::FiguresOptions;
+use crate::interrupt;
 use crate::interrupt::Interrupt;
 use crate::objects::Form;
 use crate::output::Stdout;
 use crate::output::in_one_line;
 use crate::output::paint::Color;
 use crate::output::say;
+use crate::output::stdout;
 use crate::output::stdout::Audience;
 use crate::progress::Progress;
 use crate::selection::OnObjects;
@@ -55,8 +57,8 @@ SYNC tells of an unchanged object again (--resync). SYNCED comes once, after
 everything that was there when the watch began; it is about no object, so
 key and object are null.
 
-Ctrl-C ends it, with exit code 0. If it ends by itself (--until-synced,
---exit-after) and could not show everything, the exit code is 1.")]
+Ctrl-C ends it, with exit code 0. With --until-synced or --exit-after it ends
+by itself, with 1 if it could not show everything; Ctrl-C is 130 then.")]
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
@@ -133,10 +135,12 @@ impl OnObjects for Options {
 
 impl Options {
     async fn follow<O: Form>(self, figures: &mut Figures, mut interrupt: Interrupt) -> Outcome {
+        let ends_by_itself = self.until_synced || self.exit_after.is_some();
+        let interrupted = if ends_by_itself { ExitCode::from(interrupt::CODE) } else { ExitCode::SUCCESS };
         // Also while it looks for the cluster.
         let selected = tokio::select! {
             selected = self.selection.find(self.resync) => selected?,
-            () = interrupt.happened() => return Ok(ExitCode::SUCCESS),
+            () = interrupt.happened() => return Ok(interrupted),
         };
         let informer = selected.informer::<O>()?;
         let subscribe = informer.subscribe().named("watch");
@@ -156,7 +160,9 @@ impl Options {
         };
         let outcome = tokio::select! {
             biased;
-            () = interrupt.happened() => Ok(ExitCode::SUCCESS),
+            () = interrupt.happened() => Ok(interrupted),
+            // Also if nothing happens that would be written.
+            () = stdout::gone() => Ok(ExitCode::SUCCESS),
             outcome = following.tell(&informer, events, &progress) => outcome,
             error = failed(&selected) => Err(error),
             error = figures.broken() => Err(error.into()),

@@ -48,6 +48,12 @@ async fn a_kubeconfig_is_written_where_a_link_leads() {
 
     assert!(link.is_symlink());
     assert!(std::fs::read_to_string(&file).unwrap().contains(&server.url));
+
+    // Also if nothing is there yet.
+    std::fs::remove_file(&file).unwrap();
+    let again = Server::start(&["--kubeconfig-out", link.to_str().unwrap()]);
+    assert!(link.is_symlink());
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&again.url));
 }
 
 #[test]

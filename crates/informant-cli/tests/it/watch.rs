@@ -346,6 +346,34 @@ async fn an_interrupt_ends_it_well() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupt_before_its_own_end_is_told_by_the_exit_code() {
+    let server = Server::start(&["--faults", "read=hang"]);
+    for end in [&["--until-synced"][..], &["--exit-after", "1"]] {
+        let mut watching = server.watch(&[&["cm", "-A", "--metrics", "0"], end].concat());
+        address(&watching);
+
+        watching.signal("INT");
+
+        assert_eq!((watching.wait().code(), watching.rest()), (Some(130), vec![]), "{end:?}");
+    }
+}
+
+/// Nothing is written that would show that nobody reads.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn whoever_has_seen_enough_need_not_wait_for_the_next_event() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let watch = format!("timeout 60 {} watch cm -A --server {}", env!("CARGO_BIN_EXE_informant"), server.url);
+
+    let output = Command::new("bash").args(["-o", "pipefail", "-c", &format!("{watch} | head -2")]).output().unwrap();
+
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 2, "{output:?}");
+}
+
 #[tokio::test]
 async fn whoever_stops_reading_is_no_failure() {
     let server = Server::start(&["--load", "pods=50,rate=100"]);
