@@ -183,14 +183,20 @@ fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
     lines.iter().map(|line| harmless(line).into_owned()).collect()
 }
 
+/// `1 relist`, `2 relists`.
+fn counted(number: u64, what: &str, of_several: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { of_several })
+}
+
 fn summary(picture: &Picture, verdict: &Verdict) -> String {
     let Verdict { caches, histories, pods, nodes, differences, .. } = verdict;
     let relists: u64 = picture.informers.iter().map(|informer| informer.relists).sum();
     let restarts: u64 = picture.informers.iter().map(|informer| informer.watch_restarts).sum();
+    let (relists, restarts) = (counted(relists, "relist", "s"), counted(restarts, "restarted watch", "es"));
     match differences.is_empty() {
         true => format!(
             "verified: {caches} caches and {histories} handlers know exactly what the server has ({pods} pods, {nodes} nodes), \
-             after {relists} relists and {restarts} restarted watches"
+             after {relists} and {restarts}"
         ),
         false => format!("NOT verified:\n  {}", differences.join("\n  ")),
     }
