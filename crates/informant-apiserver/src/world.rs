@@ -53,6 +53,14 @@ pub(crate) enum Stored {
     Updated(Arc<Encoded>),
 }
 
+impl Stored {
+    fn into_object(self) -> Arc<Encoded> {
+        match self {
+            Self::Created(object) | Self::Updated(object) => object,
+        }
+    }
+}
+
 /// What became of a deleted object.
 pub(crate) enum Deleted {
     /// It waits for its finalizers, in this state.
@@ -164,9 +172,7 @@ impl World {
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", version);
         }
-        match self.update(served, key, patched, part, now, run)? {
-            Stored::Created(object) | Stored::Updated(object) => Ok(object),
-        }
+        self.update(served, key, patched, part, now, run).map(Stored::into_object)
     }
 
     /// Gives an object as many replicas as a scale says.
@@ -180,9 +186,7 @@ impl World {
     ) -> Result<Arc<Encoded>, ApiError> {
         let mut object = self.get(served, &key)?.decode();
         scale::set(&mut object, scale)?;
-        match self.update(served, key, object, Part::Main, now, run)? {
-            Stored::Created(object) | Stored::Updated(object) => Ok(object),
-        }
+        self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
     }
 
     /// Changes how many replicas an object is to have.

@@ -61,15 +61,11 @@ pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
         let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
         return Err(ApiError::invalid(&kind(), object.text("name"), cause));
     }
-    if !["", object.text("namespace")].contains(&scale.text("namespace")) {
-        let why = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(ApiError::BadRequest(why.into()));
-    }
     let mut spec = field(object, "spec");
     spec["replicas"] = replicas.into();
     object.rest.insert("spec".into(), Bytes::from(spec.to_string()));
-    // What the client relies on.
-    for precondition in ["uid", "resourceVersion"] {
+    // What the client relies on; the rules of updates check it.
+    for precondition in ["namespace", "uid", "resourceVersion"] {
         if !scale.text(precondition).is_empty() {
             object.set(precondition, scale.text(precondition));
         }

@@ -1,6 +1,5 @@
 //! Kinds that come and go while the server runs.
 
-use http::Method;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::Kind;
@@ -172,8 +171,7 @@ async fn a_custom_kind_takes_no_strategic_patches_and_is_in_the_documents() {
     let web = Web::in_process(&server);
     web.post(PATH, &widget("a")).await;
 
-    let headers = [("content-type", "application/strategic-merge-patch+json")];
-    let refused = web.send(Method::PATCH, &format!("{PATH}/a"), Some(&json!({})), &headers).await;
+    let refused = web.patch(&format!("{PATH}/a"), "application/strategic-merge-patch+json", &json!({})).await;
 
     assert_eq!(refused.failure(), (415, "UnsupportedMediaType"));
     let accepted = "application/json-patch+json, application/merge-patch+json";

@@ -92,6 +92,10 @@ impl Web {
         self.send(Method::PUT, path, Some(body), &[]).await
     }
 
+    pub async fn patch(&self, path: &str, content_type: &str, change: &Value) -> Answer {
+        self.send(Method::PATCH, path, Some(change), &[("content-type", content_type)]).await
+    }
+
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, None, &[]).await
     }

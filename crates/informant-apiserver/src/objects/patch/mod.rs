@@ -33,7 +33,7 @@ const OPERATIONS: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The content types of patches that are understood for a kind: which lists are merged is known of built-in kinds alone.
-pub(crate) fn accepted(kind: &Kind) -> &'static str {
+fn accepted(kind: &Kind) -> &'static str {
     match kind.origin {
         Origin::BuiltIn => {
             "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"

@@ -22,15 +22,11 @@ both_ways! {
 const MERGE: &str = "application/merge-patch+json";
 const OPERATIONS: &str = "application/json-patch+json";
 
-async fn patch(api: &Api, path: &str, content_type: &str, patch: &Value) -> Answer {
-    api.send(Method::PATCH, path, Some(patch), &[("content-type", content_type)]).await
-}
-
 async fn a_merge_patch_changes_what_it_names(api: Api) {
     let created = api.add_labelled("a", json!({"keep": "1", "drop": "1"})).await;
 
     let change = json!({"metadata": {"labels": {"drop": null, "new": "1"}}, "data": {"size": "5"}});
-    let patched = patch(&api, &api.config_map("a"), &format!("{MERGE}; charset=utf-8"), &change).await;
+    let patched = api.patch(&api.config_map("a"), &format!("{MERGE}; charset=utf-8"), &change).await;
 
     assert_eq!(patched.code, 200, "{patched:?}");
     assert_eq!(patched.body["data"], json!({"colour": "red", "size": "5"}));
@@ -46,10 +42,10 @@ async fn operations_are_done_in_order_or_not_at_all(api: Api) {
     let add = json!({"op": "add", "path": "/data/size", "value": "5"});
     let test = |size: &str| json!({"op": "test", "path": "/data/size", "value": size});
 
-    assert_eq!(patch(&api, &path, OPERATIONS, &json!([add, test("6")])).await.failure(), (422, "Invalid"));
+    assert_eq!(api.patch(&path, OPERATIONS, &json!([add, test("6")])).await.failure(), (422, "Invalid"));
     assert_eq!(api.get(&path).await.body["data"], json!({"colour": "red"}));
     let patched =
-        patch(&api, &path, OPERATIONS, &json!([add, test("5"), {"op": "remove", "path": "/data/colour"}])).await;
+        api.patch(&path, OPERATIONS, &json!([add, test("5"), {"op": "remove", "path": "/data/colour"}])).await;
     assert_eq!((patched.code, &patched.body["data"]), (200, &json!({"size": "5"})));
 }
 
@@ -57,7 +53,7 @@ async fn a_patch_that_changes_nothing_is_no_change(api: Api) {
     let created = api.add("a").await;
 
     for nothing in [json!({}), json!({"data": {"colour": "red"}})] {
-        let patched = patch(&api, &api.config_map("a"), MERGE, &nothing).await;
+        let patched = api.patch(&api.config_map("a"), MERGE, &nothing).await;
         assert_eq!((patched.code, patched.version()), (200, version(&created)));
     }
 }
@@ -67,7 +63,7 @@ async fn a_patch_is_told_to_watchers(api: Api) {
     let since = format!("resourceVersion={}", version(&created));
     let mut watch = api.watch(&api.path("configmaps"), &since).await;
 
-    patch(&api, &api.config_map("a"), MERGE, &json!({"data": {"size": "5"}})).await;
+    api.patch(&api.config_map("a"), MERGE, &json!({"data": {"size": "5"}})).await;
 
     let event = watch.next().await.unwrap();
     assert_eq!((&event["type"], &event["object"]["data"]["size"]), (&json!("MODIFIED"), &json!("5")));
@@ -80,9 +76,9 @@ async fn a_patch_may_name_the_version_that_it_is_for(api: Api) {
         |version: &str, size: &str| json!({"metadata": {"resourceVersion": version}, "data": {"size": size}});
     let first = created["metadata"]["resourceVersion"].as_str().unwrap();
 
-    assert_eq!(patch(&api, &path, MERGE, &for_version(first, "5")).await.code, 200);
-    assert_eq!(patch(&api, &path, MERGE, &for_version(first, "6")).await.failure(), (409, "Conflict"));
-    assert_eq!(patch(&api, &path, MERGE, &for_version("", "7")).await.code, 200, "none is any");
+    assert_eq!(api.patch(&path, MERGE, &for_version(first, "5")).await.code, 200);
+    assert_eq!(api.patch(&path, MERGE, &for_version(first, "6")).await.failure(), (409, "Conflict"));
+    assert_eq!(api.patch(&path, MERGE, &for_version("", "7")).await.code, 200, "none is any");
 }
 
 async fn a_lease_wants_to_know_which_version_a_patch_is_for(api: Api) {
@@ -91,15 +87,15 @@ async fn a_lease_wants_to_know_which_version_a_patch_is_for(api: Api) {
     assert_eq!(api.post(&path, &lease).await.code, 201);
     let path = format!("{path}/a");
 
-    assert_eq!(patch(&api, &path, MERGE, &json!({"spec": {"holderIdentity": "y"}})).await.code, 200);
-    let none = patch(&api, &path, MERGE, &json!({"metadata": {"resourceVersion": null}})).await;
+    assert_eq!(api.patch(&path, MERGE, &json!({"spec": {"holderIdentity": "y"}})).await.code, 200);
+    let none = api.patch(&path, MERGE, &json!({"metadata": {"resourceVersion": null}})).await;
     assert_eq!(none.failure(), (422, "Invalid"));
 }
 
 async fn a_patch_of_what_is_not_there_is_not_found(api: Api) {
-    let missing = patch(&api, &api.config_map("a"), MERGE, &json!({})).await;
+    let missing = api.patch(&api.config_map("a"), MERGE, &json!({})).await;
     assert_eq!(missing.failure(), (404, "NotFound"));
-    let collection = patch(&api, &api.path("configmaps"), MERGE, &json!({})).await;
+    let collection = api.patch(&api.path("configmaps"), MERGE, &json!({})).await;
     assert_eq!(collection.failure(), (405, "MethodNotAllowed"));
 }
 
@@ -107,15 +103,15 @@ async fn a_patch_does_not_make_another_object_of_it(api: Api) {
     api.add("a").await;
     let path = api.config_map("a");
 
-    let renamed = patch(&api, &path, MERGE, &json!({"metadata": {"name": "b"}})).await;
+    let renamed = api.patch(&path, MERGE, &json!({"metadata": {"name": "b"}})).await;
     assert_eq!(renamed.failure(), (400, "BadRequest"));
     assert_eq!(renamed.text("/message"), "the name of the object (b) does not match the name on the URL (a)");
-    let other_kind = patch(&api, &path, MERGE, &json!({"kind": "Secret"})).await;
+    let other_kind = api.patch(&path, MERGE, &json!({"kind": "Secret"})).await;
     assert_eq!(other_kind.failure(), (422, "Invalid"));
     // What the embedded server takes for a precondition, others say is immutable.
-    assert!([409, 422].contains(&patch(&api, &path, MERGE, &json!({"metadata": {"uid": "1"}})).await.code));
-    assert_eq!(patch(&api, &path, MERGE, &json!({"metadata": null})).await.code, 400);
-    let wrong_type = patch(&api, &path, MERGE, &json!({"metadata": {"labels": "red"}})).await;
+    assert!([409, 422].contains(&api.patch(&path, MERGE, &json!({"metadata": {"uid": "1"}})).await.code));
+    assert_eq!(api.patch(&path, MERGE, &json!({"metadata": null})).await.code, 400);
+    let wrong_type = api.patch(&path, MERGE, &json!({"metadata": {"labels": "red"}})).await;
     assert_eq!(wrong_type.failure(), (422, "Invalid"));
     assert_eq!(wrong_type.text("/details/causes/0/field"), "patch");
 }
@@ -131,7 +127,7 @@ async fn a_patch_that_cannot_be_read_is_refused(api: Api) {
         let refused = api.send_text(Method::PATCH, &path, body.into(), &headers).await;
         assert_eq!(refused.failure(), (400, "BadRequest"), "{content_type} {body}");
     }
-    let unknown = patch(&api, &path, OPERATIONS, &json!([{"op": "fly", "path": "/data"}])).await;
+    let unknown = api.patch(&path, OPERATIONS, &json!([{"op": "fly", "path": "/data"}])).await;
     assert_eq!(unknown.failure(), (422, "Invalid"));
 }
 
@@ -143,10 +139,10 @@ async fn a_small_patch_makes_no_huge_object(api: Api) {
     let wide: Vec<_> = (0..30).map(|number| copy(&number.to_string())).collect();
     let deep: Vec<_> = (0..3000).map(|_| copy("b")).collect();
     for operations in [wide, deep] {
-        assert_eq!(patch(&api, &path, OPERATIONS, &json!(operations)).await.failure(), (422, "Invalid"));
+        assert_eq!(api.patch(&path, OPERATIONS, &json!(operations)).await.failure(), (422, "Invalid"));
     }
     let many = vec![json!({"op": "test", "path": "/data/colour", "value": "red"}); 10_001];
-    assert_eq!(patch(&api, &path, OPERATIONS, &json!(many)).await.failure(), (413, "RequestEntityTooLarge"));
+    assert_eq!(api.patch(&path, OPERATIONS, &json!(many)).await.failure(), (413, "RequestEntityTooLarge"));
     assert_eq!(api.get(&path).await.body["data"], json!({"colour": "red"}));
 }
 
@@ -154,7 +150,7 @@ async fn a_patch_of_a_type_that_nobody_knows_is_refused(api: Api) {
     api.add("a").await;
 
     for content_type in ["application/json", "text/plain"] {
-        let refused = patch(&api, &api.config_map("a"), content_type, &json!({})).await;
+        let refused = api.patch(&api.config_map("a"), content_type, &json!({})).await;
         assert_eq!(refused.failure(), (415, "UnsupportedMediaType"), "{content_type}");
     }
 }
@@ -168,7 +164,7 @@ async fn a_patch_of_the_status_changes_the_status_alone(api: Api) {
     assert_eq!(api.post(&path, &claim).await.code, 201);
     let change = json!({"status": {"phase": "Pending"}, "spec": {"volumeName": "v"}});
 
-    let patched = patch(&api, &format!("{path}/a/status"), MERGE, &change).await;
+    let patched = api.patch(&format!("{path}/a/status"), MERGE, &change).await;
 
     assert_eq!(patched.code, 200, "{patched:?}");
     assert_eq!(
@@ -181,10 +177,10 @@ async fn a_patch_that_runs_dry_changes_nothing(api: Api) {
     let created = api.add("a").await;
     let path = api.config_map("a");
 
-    let dry = patch(&api, &format!("{path}?dryRun=All"), MERGE, &json!({"data": {"size": "5"}})).await;
+    let dry = api.patch(&format!("{path}?dryRun=All"), MERGE, &json!({"data": {"size": "5"}})).await;
 
     assert_eq!((dry.code, &dry.body["data"]["size"]), (200, &json!("5")));
-    let unclear = patch(&api, &format!("{path}?dryRun="), MERGE, &json!({"data": {"size": "6"}})).await;
+    let unclear = api.patch(&format!("{path}?dryRun="), MERGE, &json!({"data": {"size": "6"}})).await;
     assert_eq!(unclear.failure(), (422, "Invalid"));
     assert_eq!(api.get(&path).await.version(), version(&created));
 }
@@ -195,7 +191,7 @@ async fn the_last_finalizer_can_be_patched_away(api: Api) {
     assert_eq!(api.post(&api.path("configmaps"), &held).await.code, 201);
     api.delete(&api.config_map("a")).await;
 
-    let patched = patch(&api, &api.config_map("a"), MERGE, &json!({"metadata": {"finalizers": null}})).await;
+    let patched = api.patch(&api.config_map("a"), MERGE, &json!({"metadata": {"finalizers": null}})).await;
 
     assert_eq!(patched.code, 200, "{patched:?}");
     assert_eq!(api.get(&api.config_map("a")).await.code, 404);

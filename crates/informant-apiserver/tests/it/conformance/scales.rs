@@ -13,10 +13,6 @@ both_ways! {
 
 const MERGE: &str = "application/merge-patch+json";
 
-async fn patch(api: &Api, path: &str, content_type: &str, patch: &Value) -> Answer {
-    api.send(Method::PATCH, path, Some(patch), &[("content-type", content_type)]).await
-}
-
 /// A replica set of two; gives its path.
 async fn replica_set(api: &Api) -> String {
     let replica_set = json!({
@@ -77,11 +73,11 @@ async fn a_scale_is_written_and_changed_and_the_object_with_it(api: Api) {
 
     let change = json!({"spec": {"replicas": 3}});
     for content_type in [MERGE, "application/strategic-merge-patch+json"] {
-        let changed = patch(&api, &format!("{path}/scale"), content_type, &change).await;
+        let changed = api.patch(&format!("{path}/scale"), content_type, &change).await;
         assert_eq!((changed.code, changed.text("/kind")), (200, "Scale"), "{changed:?}");
     }
     assert_eq!(api.get(&path).await.body["spec"]["replicas"], 3);
-    let dry = patch(&api, &format!("{path}/scale?dryRun=All"), MERGE, &json!({"spec": {"replicas": 9}})).await;
+    let dry = api.patch(&format!("{path}/scale?dryRun=All"), MERGE, &json!({"spec": {"replicas": 9}})).await;
     assert_eq!(
         (&dry.body["spec"]["replicas"], api.get(&path).await.body["spec"]["replicas"].as_u64()),
         (&json!(9), Some(3))
@@ -103,25 +99,25 @@ async fn a_scale_may_name_the_version_that_it_is_for(api: Api) {
     assert_eq!(stale.text("/details/kind"), "replicasets");
     let change =
         json!({"metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]}, "spec": {"replicas": 5}});
-    assert_eq!(patch(&api, &path, MERGE, &change).await.failure(), (409, "Conflict"));
+    assert_eq!(api.patch(&path, MERGE, &change).await.failure(), (409, "Conflict"));
 }
 
 async fn a_scale_that_makes_no_sense_is_refused(api: Api) {
     let path = format!("{}/scale", replica_set(&api).await);
 
-    let negative = patch(&api, &path, MERGE, &json!({"spec": {"replicas": -1}})).await;
+    let negative = api.patch(&path, MERGE, &json!({"spec": {"replicas": -1}})).await;
     assert_eq!(negative.failure(), (422, "Invalid"));
     assert_eq!((negative.text("/details/kind"), negative.text("/details/causes/0/field")), ("Scale", "spec.replicas"));
     let of = |spec: Value| json!({"metadata": {"name": "web"}, "spec": spec});
     for spec in [json!({"replicas": "many"}), json!({"replicas": 7.5}), json!("many"), json!([])] {
         assert_eq!(api.put(&path, &of(spec.clone())).await.failure(), (400, "BadRequest"), "{spec}");
-        let patched = patch(&api, &path, MERGE, &json!({ "spec": spec })).await;
+        let patched = api.patch(&path, MERGE, &json!({ "spec": spec })).await;
         assert_eq!(patched.failure(), (422, "Invalid"), "{spec}");
     }
-    assert_eq!(patch(&api, &path, MERGE, &json!({"status": "good"})).await.failure(), (422, "Invalid"));
+    assert_eq!(api.patch(&path, MERGE, &json!({"status": "good"})).await.failure(), (422, "Invalid"));
     let elsewhere = json!({"metadata": {"name": "web", "namespace": "elsewhere"}, "spec": {"replicas": 1}});
     assert_eq!(api.put(&path, &elsewhere).await.failure(), (400, "BadRequest"));
-    assert_eq!(patch(&api, &path, MERGE, &elsewhere).await.failure(), (400, "BadRequest"));
+    assert_eq!(api.patch(&path, MERGE, &elsewhere).await.failure(), (400, "BadRequest"));
     let renamed = api.put(&path, &json!({"metadata": {"name": "other"}, "spec": {"replicas": 1}})).await;
     assert_eq!(renamed.failure(), (400, "BadRequest"));
     let mut other = of(json!({"replicas": 1}));
