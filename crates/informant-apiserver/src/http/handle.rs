@@ -1,11 +1,14 @@
-//! What each request does: from the request that was understood to the answer.
+//! What each request does.
+//!
+//! - **In:** a request that was understood, and what was ordered to go wrong with it.
+//! - **Out:** the answer, or the error that Kubernetes would give.
+//! - **Knows nothing of:** sockets, and the rules of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::stream;
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
 
@@ -14,6 +17,7 @@ use crate::error::Cause;
 use crate::faults::orders::Orders;
 use crate::faults::orders::WatchList;
 use crate::http::answer::Answer;
+use crate::http::delete_options::DeleteOptions;
 use crate::http::negotiate::AnswerTo;
 use crate::http::negotiate::form;
 use crate::http::request::ApiRequest;
@@ -32,7 +36,6 @@ use crate::objects::encoded::Encoded;
 use crate::objects::encoded::Form;
 use crate::objects::patch::Patch;
 use crate::objects::rules::Part;
-use crate::objects::rules::Preconditions;
 use crate::objects::scale;
 use crate::objects::validate::is_dns_label;
 use crate::registry::Served;
@@ -137,6 +140,11 @@ impl Call<'_> {
 
     fn get(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
+        Ok(Answer::object(200, &*self.find(place, served)?, form))
+    }
+
+    /// The object at this place; an older state of it, if that was ordered and will do.
+    fn find(&self, place: &Place, served: &Served) -> Result<Arc<Encoded>, ApiError> {
         let asked = self.request.params.version()?;
         let world = self.shared.world.read();
         let current = world.storage.version();
@@ -146,14 +154,13 @@ impl Call<'_> {
         let key = Key::new(&place.namespace, &place.name);
         let fresh = self.request.params.resource_version.is_empty();
         if fresh || self.orders.lag == 0 {
-            return Ok(Answer::object(200, world.get(served, &key)?, form));
+            return world.get(served, &key).cloned();
         }
         let collection = world.storage.collection(served.collection).ok_or(ApiError::UnknownPath)?;
         let then = current.saturating_sub(self.orders.lag).max(collection.forgotten());
         let mut state = collection.objects_at(then, None).map_err(|_| ApiError::UnknownPath)?;
         let found = state.find(|(found, _)| **found == key);
-        let (_, object) = found.ok_or_else(|| ApiError::not_found(&served.kind, &place.name))?;
-        Ok(Answer::object(200, object, form))
+        found.map(|(_, object)| object.clone()).ok_or_else(|| ApiError::not_found(&served.kind, &place.name))
     }
 
     fn list(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -253,8 +260,7 @@ impl Call<'_> {
 
     fn get_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let key = Key::new(&place.namespace, &place.name);
-        Ok(answer_scale(self.shared.world.read().get(served, &key)?, form))
+        Ok(answer_scale(&*self.find(place, served)?, form))
     }
 
     fn update_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -279,7 +285,7 @@ impl Call<'_> {
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let options = DeleteOptions::read(self.json()?)?;
-        let run = if options.is_dry() { Run::Dry } else { self.run("DeleteOptions")? };
+        let run = options.run(self.run("DeleteOptions")?);
         let key = Key::new(&place.namespace, &place.name);
         let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
         Ok(match deleted {
@@ -292,7 +298,7 @@ impl Call<'_> {
     fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::List)?;
         let options = DeleteOptions::read(self.json()?)?;
-        let run = if options.is_dry() { Run::Dry } else { self.run("DeleteOptions")? };
+        let run = options.run(self.run("DeleteOptions")?);
         let params = &self.request.params;
         let query =
             ListQuery { moment: params.moment()?, selector: self.selector(place)?, limit: params.limit, lag: 0 };
@@ -349,62 +355,6 @@ fn part(place: &Place) -> Part {
     match place.subresource {
         Some(Subresource::Status) => Part::Status,
         Some(Subresource::Scale) | None => Part::Main,
-    }
-}
-
-/// What may come in the body of a delete.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct DeleteOptions {
-    kind: Option<String>,
-    propagation_policy: Option<String>,
-    preconditions: Option<SentPreconditions>,
-    dry_run: Option<Vec<String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SentPreconditions {
-    uid: Option<String>,
-    resource_version: Option<String>,
-}
-
-impl DeleteOptions {
-    fn read(body: &[u8]) -> Result<Self, ApiError> {
-        if body.is_empty() {
-            return Ok(Self::default());
-        }
-        let options: Self = serde_json::from_slice(body)
-            .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))?;
-        if let Some(kind) = options.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
-            return Err(ApiError::BadRequest(format!("a {kind} is no DeleteOptions")));
-        }
-        let policies = ["", "Orphan", "Background", "Foreground"];
-        if let Some(policy) = options.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str()))
-        {
-            let supported = "\"Background\", \"Foreground\", \"Orphan\"";
-            let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
-            return Err(ApiError::invalid_meta("DeleteOptions", cause));
-        }
-        match &options.dry_run {
-            Some(stages) if stages.iter().any(|stage| stage != "All") => {
-                let cause = Cause::unsupported("dryRun", &format!("{stages:?}"), "\"All\"");
-                Err(ApiError::invalid_meta("DeleteOptions", cause))
-            }
-            None | Some(_) => Ok(options),
-        }
-    }
-
-    fn is_dry(&self) -> bool {
-        self.dry_run.as_ref().is_some_and(|stages| !stages.is_empty())
-    }
-
-    fn preconditions(&self) -> Preconditions {
-        let sent = self.preconditions.as_ref();
-        Preconditions {
-            uid: sent.and_then(|sent| sent.uid.clone()),
-            version: sent.and_then(|sent| sent.resource_version.clone()),
-        }
     }
 }
 

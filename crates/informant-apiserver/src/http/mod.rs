@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** how objects are stored and remembered.
 
 mod answer;
+mod delete_options;
 mod handle;
 pub(crate) mod listener;
 mod negotiate;

@@ -65,7 +65,8 @@ impl Default for Mix {
 }
 
 impl Load {
-    /// So many objects of a kind: realistic ones for `pods` and `nodes`, plain ones for all others.
+    /// So many objects of a kind: realistic ones for `pods` and `nodes`, small ones for `deployments`, `services` and
+    /// `configmaps`, metadata alone for all others.
     pub fn of(kind: impl Into<String>, objects: usize) -> Self {
         Self { kind: kind.into(), objects, namespaces: 5, nodes: 100, seed: 0, mix: Mix::default() }
     }
@@ -159,6 +160,19 @@ impl LoadMaker {
         match self.server.delete(&self.kind, key) {
             Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Makes changes, so many a second, until it fails, which it does not while the server serves the kind.
+    ///
+    /// # Panics
+    ///
+    /// As [`churn`](Self::churn).
+    pub async fn churn_forever(mut self, per_second: f64) -> ApiError {
+        loop {
+            if let Err(error) = self.churn(per_second, u64::MAX).await {
+                return error;
+            }
         }
     }
 

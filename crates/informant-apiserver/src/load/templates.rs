@@ -21,6 +21,8 @@ enum Model {
     Pod(Value),
     Node(Value),
     ConfigMap,
+    Deployment,
+    Service,
     /// Metadata alone, which every kind can do with.
     Plain,
 }
@@ -32,6 +34,8 @@ impl Template {
             "pods" => Model::Pod(read(include_str!("pod.json"))),
             "nodes" => Model::Node(read(include_str!("node.json"))),
             "configmaps" => Model::ConfigMap,
+            "deployments.apps" => Model::Deployment,
+            "services" => Model::Service,
             _ => Model::Plain,
         };
         Self { model, scope: kind.scope, plural: kind.plural.to_string(), namespaces, nodes }
@@ -50,6 +54,8 @@ impl Template {
             Model::Pod(pod) => self.pod(pod.clone(), number, revision),
             Model::Node(node) => node.clone(),
             Model::ConfigMap => json!({"data": {"revision": revision.to_string()}}),
+            Model::Deployment => deployment(&self.app(number), revision),
+            Model::Service => service(&self.app(number), number),
             Model::Plain => json!({}),
         };
         object["metadata"]["name"] = json!(self.name(number));
@@ -62,7 +68,9 @@ impl Template {
                 object["metadata"]["labels"]["kubernetes.io/hostname"] = json!(self.name(number));
                 object["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(format!("zone-{}", number % 3));
             }
-            Model::ConfigMap | Model::Plain => object["metadata"]["labels"]["app"] = json!(self.app(number)),
+            Model::ConfigMap | Model::Deployment | Model::Service | Model::Plain => {
+                object["metadata"]["labels"]["app"] = json!(self.app(number));
+            }
             Model::Pod(_) => {}
         }
         object
@@ -83,22 +91,56 @@ impl Template {
         match &self.model {
             Model::Pod(_) => format!("{}-7c9f8d6b5d-{number:05}", self.app(number)),
             Model::Node(_) => format!("node-{number}"),
+            Model::Deployment | Model::Service => self.app(number),
             Model::ConfigMap | Model::Plain => format!("{}-{number:05}", self.plural),
         }
     }
 
-    /// Objects come in groups of ten, as those of a deployment do.
     fn app(&self, number: usize) -> String {
-        format!("web-{}", number / 10)
+        format!("web-{}", self.group(number))
     }
 
     fn namespace(&self, number: usize) -> String {
-        format!("team-{}", number / 10 % self.namespaces)
+        format!("team-{}", self.group(number) % self.namespaces)
     }
+
+    /// Pods come in groups of ten, as those of a deployment do.
+    fn group(&self, number: usize) -> usize {
+        match &self.model {
+            Model::Pod(_) => number / 10,
+            Model::Node(_) | Model::ConfigMap | Model::Deployment | Model::Service | Model::Plain => number,
+        }
+    }
+}
+
+/// Each revision has its image; one pod of it is still to come.
+fn deployment(app: &str, revision: u64) -> Value {
+    let containers = json!([{"name": "web", "image": format!("registry.example.com/web:1.{revision}")}]);
+    json!({
+        "spec": {
+            "replicas": 10,
+            "selector": {"matchLabels": {"app": app}},
+            "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": containers}},
+        },
+        "status": {"replicas": 10, "updatedReplicas": 10, "readyReplicas": 9},
+    })
+}
+
+fn service(app: &str, number: usize) -> Value {
+    json!({
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": format!("10.96.{}.{}", number >> 8 & 255, number & 255),
+            "selector": {"app": app},
+            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}],
+        },
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::registry::Registry;
 
@@ -115,6 +157,15 @@ mod tests {
                 };
                 assert_eq!(key, template.key(number), "{}", kind.resource());
             }
+        }
+    }
+
+    #[test]
+    fn objects_are_spread_over_all_namespaces() {
+        for kind in Registry::builtin_kinds().filter(|kind| kind.scope == Scope::Namespaced) {
+            let template = Template::new(&kind, 3, 10);
+            let namespaces: BTreeSet<_> = (0..30).map(|number| template.namespace(number)).collect();
+            assert_eq!(namespaces.len(), 3, "{}", kind.resource());
         }
     }
 

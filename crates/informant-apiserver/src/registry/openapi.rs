@@ -15,7 +15,7 @@ pub(crate) fn old_document() -> Value {
     json!({"swagger": "2.0", "info": {"title": "informant", "version": "0"}, "paths": {}, "definitions": {}})
 }
 
-/// The same, as `kubectl` wants it.
+/// The same, as `kubectl` wants it: a protobuf message with the fields swagger (1), info (2: title 1, version 2) and paths (8).
 pub(crate) const OLD_DOCUMENT: &[u8] = b"\n\x032.0\x12\x0e\n\tinformant\x12\x010\x42\x00";
 
 /// What that is called.
@@ -81,4 +81,34 @@ fn paths(kind: &Kind) -> [(String, Value); 2] {
 
 fn parameter(place: &str, name: &str) -> Value {
     json!({"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of a message whose fields all have a length: their numbers and contents.
+    fn fields(mut message: &[u8]) -> Vec<(u8, &[u8])> {
+        let mut fields = Vec::new();
+        while let [tag, length, rest @ ..] = message {
+            assert_eq!(tag & 7, 2, "a field with a length");
+            let (content, after) = rest.split_at(usize::from(*length));
+            fields.push((tag >> 3, content));
+            message = after;
+        }
+        assert!(message.is_empty());
+        fields
+    }
+
+    #[test]
+    fn both_forms_of_the_old_document_say_the_same() {
+        let (protobuf, json) = (fields(OLD_DOCUMENT), old_document());
+        let text = |value: &Value| value.as_str().unwrap().to_owned().into_bytes();
+
+        assert_eq!(protobuf.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 8]);
+        assert_eq!(protobuf[0].1, text(&json["swagger"]));
+        let info = [(1, &*text(&json["info"]["title"])), (2, &*text(&json["info"]["version"]))];
+        assert_eq!(fields(protobuf[1].1), info);
+        assert!(protobuf[2].1.is_empty() && json["paths"].as_object().unwrap().is_empty());
+    }
 }

@@ -7,6 +7,7 @@
 
 mod merge_keys;
 mod operations;
+mod order;
 mod strategic;
 
 use serde_json::Map;

@@ -88,8 +88,9 @@ mod tests {
         assert!(patched(level[..1].iter().chain(level[1..].iter().cycle().take(100)).cloned().collect()).is_ok());
         let hole = json!({"op": "add", "path": "/hole", "value": {}});
         let deep = [large, hole, dig("/data/c", "/hole/c"), dig("/hole/c", "/c"), dig("/c", "/hole/c")];
-        let deep = deep[..2].iter().chain(deep[3..].iter().cycle().take(20));
-        assert_eq!(patched(deep.cloned().collect()), Err(422));
+        let deeper = |moves| patched(deep[..3].iter().chain(deep[3..].iter().cycle().take(moves)).cloned().collect());
+        assert!(deeper(2).is_ok(), "two of them move a megabyte deeper");
+        assert_eq!(deeper(20), Err(422));
         let test = json!({"op": "test", "path": "/data/a", "value": "1"});
         assert!(patched(vec![test.clone(); 10_000]).is_ok());
         assert_eq!(patched(vec![test; 10_001]), Err(413));

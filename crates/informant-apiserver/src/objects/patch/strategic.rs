@@ -16,7 +16,6 @@
 //! | | `$patch: replace` | the list is replaced by the other items |
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::collections::HashSet;
 
 use serde_json::Map;
@@ -24,6 +23,8 @@ use serde_json::Value;
 
 use super::merge_keys::Rule;
 use super::merge_keys::Rules;
+use super::order::Key;
+use super::order::put_in_order;
 use crate::error::ApiError;
 
 const PATCH: &str = "$patch";
@@ -38,7 +39,7 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
     match patch.remove(PATCH) {
         None => {}
         Some(directive) if directive == "replace" => {
-            *object = plain_map(patch, rules);
+            *object = plain_map(patch);
             return Ok(());
         }
         Some(directive) if directive == "delete" => {
@@ -54,49 +55,64 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
         .map_err(|_| ApiError::BadRequest("invalid patch format of primitive list".into()))?;
     for (name, change) in patch {
         let (rule, order) = (rule(rules, &name), orders.remove(&name));
-        match (object.get_mut(&name), change) {
-            (_, Value::Null) => drop(object.remove(&name)),
-            (Some(old), change) => merge_value(old, change, rule, order.as_deref())?,
-            (None, change) => drop(object.insert(name, plain(change, rule))),
+        if let Some(value) = merged(object.remove(&name), change, rule, order.as_deref())? {
+            object.insert(name, value);
         }
     }
     for (name, order) in orders {
         if let (Some(Value::Array(items)), Some(key)) = (object.get_mut(&name), rule(rules, &name).and_then(Rule::key))
         {
-            let before = items.clone();
+            let before = key.places(items);
             put_in_order(items, &before, &[], Some(&order), key)?;
         }
     }
     for (name, values) in deletions {
         if let Some(Value::Array(items)) = object.get_mut(&name) {
-            let gone = Key(None).places(&values);
-            items.retain(|item| Key(None).place(item, &gone).is_none());
+            let gone = Key::Whole.places(&values);
+            items.retain(|item| Key::Whole.place(item, &gone).is_none());
         }
     }
     Ok(())
 }
 
-/// Changes what is there already.
-fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option<&[Value]>) -> Result<(), ApiError> {
+/// What becomes of a field, if it is to stay.
+fn merged(
+    old: Option<Value>,
+    change: Value,
+    rule: Option<Rule>,
+    order: Option<&[Value]>,
+) -> Result<Option<Value>, ApiError> {
     match (old, change, rule) {
-        (Value::Object(old), Value::Object(change), None) => merge(old, change, &[]),
-        (Value::Object(old), Value::Object(change), Some(Rule::Map(rules))) => merge(old, change, rules),
-        (Value::Array(old), Value::Array(change), Some(Rule::ByKey(key, rules))) => {
-            let before = old.clone();
-            let named = merge_items(old, change, key, rules)?;
-            put_in_order(old, &before, &named, order, Key(Some(key)))
+        (_, Value::Null, _) => Ok(None),
+        (Some(Value::Object(mut old)), Value::Object(change), None) => {
+            merge(&mut old, change, &[])?;
+            Ok(Some(Value::Object(old)))
         }
-        (Value::Array(old), Value::Array(change), Some(Rule::Set)) => {
-            let before = old.clone();
+        (Some(Value::Object(mut old)), Value::Object(change), Some(Rule::Map(rules))) => {
+            merge(&mut old, change, rules)?;
+            Ok(Some(Value::Object(old)))
+        }
+        (Some(Value::Array(mut old)), Value::Array(change), Some(Rule::ByKey(field, rules))) => {
+            let key = Key::Field(field);
+            let before = key.places(&old);
+            let named = merge_items(&mut old, change, key, rules)?;
+            put_in_order(&mut old, &before, &named, order, key)?;
+            Ok(Some(Value::Array(old)))
+        }
+        (Some(Value::Array(mut old)), Value::Array(change), Some(Rule::Set)) => {
+            let before = Key::Whole.places(&old);
             let mut seen = HashSet::new();
             old.extend(change.iter().cloned());
             old.retain(|value| seen.insert(value.to_string()));
-            put_in_order(old, &before, &change, order, Key(None))
+            put_in_order(&mut old, &before, &change, order, Key::Whole)?;
+            Ok(Some(Value::Array(old)))
         }
-        (old, change, Some(Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => {
-            *old = plain(change, rule);
-            Ok(())
+        (Some(Value::Object(_)), change @ Value::Object(_), Some(Rule::Replaced | Rule::ByKey(..) | Rule::Set))
+        | (Some(Value::Array(_)), change @ Value::Array(_), Some(Rule::Map(_) | Rule::Replaced) | None) => {
+            Ok(Some(plain(change)))
         }
+        // Nothing was there, or something else.
+        (_, change, Some(Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => Ok(new(change)),
     }
 }
 
@@ -104,7 +120,7 @@ fn merge_value(old: &mut Value, change: Value, rule: Option<Rule>, order: Option
 fn merge_items(
     items: &mut Vec<Value>,
     change: Vec<Value>,
-    key: &'static str,
+    key: Key,
     rules: Rules,
 ) -> Result<Vec<Value>, ApiError> {
     let (mut named, mut gone, mut replaces) = (Vec::new(), Vec::new(), false);
@@ -114,18 +130,16 @@ fn merge_items(
             replaces = true;
             continue;
         }
-        Key(Some(key)).check(&item)?;
+        key.check(&item)?;
         match directive {
             None => named.push(item),
             Some(directive) if directive == "delete" => gone.push(item),
             Some(directive) => return Err(unknown(directive)),
         }
     }
-    let key = Key(Some(key));
-    let new = |item: &Value| plain(item.clone(), Some(Rule::Map(rules)));
     if replaces {
         // As they are: there may be several of one key.
-        *items = named.iter().map(new).collect();
+        *items = named.iter().cloned().map(plain).collect();
         return Ok(named);
     }
     let gone = key.places(&gone);
@@ -136,101 +150,22 @@ fn merge_items(
             (Some(Value::Object(old)), Value::Object(item)) => merge(old, item, rules)?,
             (_, _) => {
                 places.extend(key.name(item).map(|name| (name, items.len())));
-                items.push(new(item));
+                items.push(plain(item.clone()));
             }
         }
     }
     Ok(named)
 }
 
-/// The order in which a patch names items; or another one, if it says so.
-fn put_in_order(
-    items: &mut Vec<Value>,
-    before: &[Value],
-    named: &[Value],
-    order: Option<&[Value]>,
-    key: Key,
-) -> Result<(), ApiError> {
-    if let Some(order) = order.filter(|order| !order.is_empty()) {
-        order.iter().try_for_each(|item| key.check(item))?;
-        let mut rest = order.iter().map(|item| key.name(item));
-        if !named.iter().map(|item| key.name(item)).all(|name| rest.any(|ordered| ordered == name)) {
-            let why = format!("the order of a list in the patch is not that of its {ORDER} list");
-            return Err(ApiError::Internal(why));
-        }
-    }
-    *items = arrange(std::mem::take(items), order.unwrap_or(named), before, key);
-    Ok(())
-}
-
-/// What tells the items of a list apart: the value of a field, or all of it.
-#[derive(Clone, Copy)]
-struct Key(Option<&'static str>);
-
-/// Where items are in a list, by what tells them apart; of several that are the same, the first.
-type Places = HashMap<String, usize>;
-
-impl Key {
-    fn name(self, item: &Value) -> Option<String> {
-        match self.0 {
-            Some(key) => item.get(key).map(Value::to_string),
-            None => Some(item.to_string()),
-        }
-    }
-
-    fn check(self, item: &Value) -> Result<(), ApiError> {
-        match (self.0, self.name(item)) {
-            (Some(key), None) => {
-                Err(ApiError::Internal(format!("map: {item} does not contain declared merge key: {key}")))
-            }
-            (Some(_) | None, _) => Ok(()),
-        }
-    }
-
-    fn places(self, items: &[Value]) -> Places {
-        let names = items.iter().enumerate().filter_map(|(place, item)| Some((self.name(item)?, place)));
-        // The first is put in last.
-        names.rev().collect()
-    }
-
-    fn place(self, item: &Value, places: &Places) -> Option<usize> {
-        places.get(&self.name(item)?).copied()
-    }
-}
-
 impl Rule {
     /// Of a list that is merged.
     fn key(self) -> Option<Key> {
         match self {
-            Self::ByKey(key, _) => Some(Key(Some(key))),
-            Self::Set => Some(Key(None)),
+            Self::ByKey(field, _) => Some(Key::Field(field)),
+            Self::Set => Some(Key::Whole),
             Self::Map(_) | Self::Replaced => None,
         }
     }
-}
-
-/// Those items that are wanted in an order have it; the others stay in that of before, and before those wanted ones before
-/// which they were.
-fn arrange(items: Vec<Value>, wanted: &[Value], before: &[Value], key: Key) -> Vec<Value> {
-    let (wanted, before) = (key.places(wanted), key.places(before));
-    let (mut ordered, mut others): (Vec<_>, Vec<_>) =
-        items.into_iter().partition(|item| key.place(item, &wanted).is_some());
-    ordered.sort_by_cached_key(|item| key.place(item, &wanted));
-    // What is new and has no place in the order comes last.
-    others.sort_by_cached_key(|item| key.place(item, &before).unwrap_or(usize::MAX));
-    let mut others = others.into_iter().peekable();
-    let mut arranged = Vec::new();
-    for item in ordered {
-        if let Some(place) = key.place(&item, &before) {
-            let was_before = |other: &Value| key.place(other, &before).is_some_and(|other| other < place);
-            while let Some(other) = others.next_if(was_before) {
-                arranged.push(other);
-            }
-        }
-        arranged.push(item);
-    }
-    arranged.extend(others);
-    arranged
 }
 
 /// Removes what the patch does not want to keep.
@@ -271,32 +206,34 @@ fn is_directive(name: &str) -> bool {
     [PATCH, RETAIN_KEYS].contains(&name) || name.starts_with(ORDER) || name.starts_with(DELETE)
 }
 
-/// A part of a patch that has nothing to change: what it sets, without directives and what it removes.
-fn plain(change: Value, rule: Option<Rule>) -> Value {
-    match (change, rule) {
-        (Value::Object(map), Some(Rule::Map(rules))) => Value::Object(plain_map(map, rules)),
-        (Value::Object(map), Some(Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => {
-            Value::Object(plain_map(map, &[]))
+/// What a patch sets where there was nothing: a map that says what is to become of one that is not there sets nothing at all.
+fn new(change: Value) -> Option<Value> {
+    fn undirected(change: Value) -> Option<Value> {
+        match change {
+            Value::Object(map) if map.contains_key(PATCH) => None,
+            Value::Object(map) => {
+                let fields = map.into_iter().filter_map(|(name, value)| Some((name, undirected(value)?)));
+                Some(Value::Object(fields.collect()))
+            }
+            Value::Array(items) => Some(items.into_iter().filter_map(undirected).collect()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(change),
         }
-        // Items to be removed from a list that is not there.
-        (Value::Array(items), Some(Rule::ByKey(_, rules))) => {
-            let set = items.into_iter().filter(|item| item.get(PATCH).is_none());
-            set.map(|item| plain(item, Some(Rule::Map(rules)))).collect()
-        }
-        (Value::Array(items), Some(Rule::Map(_) | Rule::Replaced | Rule::Set) | None) => {
-            items.into_iter().map(|item| plain(item, None)).collect()
-        }
-        (change @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)), _) => change,
+    }
+    undirected(change).map(plain)
+}
+
+/// What a patch sets in place of something, without directives and what it removes.
+fn plain(change: Value) -> Value {
+    match change {
+        Value::Object(map) => Value::Object(plain_map(map)),
+        Value::Array(items) => items.into_iter().map(plain).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => change,
     }
 }
 
-fn plain_map(map: Object, rules: Rules) -> Object {
+fn plain_map(map: Object) -> Object {
     let set = map.into_iter().filter(|(name, value)| !value.is_null() && !is_directive(name));
-    let plain = set.map(|(name, value)| {
-        let rule = rule(rules, &name);
-        (name, plain(value, rule))
-    });
-    plain.collect()
+    set.map(|(name, value)| (name, plain(value))).collect()
 }
 
 #[cfg(test)]
@@ -306,7 +243,7 @@ mod tests {
     use super::super::merge_keys::of_kind;
     use super::*;
 
-    fn merged(kind: &str, object: Value, patch: Value) -> Result<Value, ApiError> {
+    fn patched(kind: &str, object: Value, patch: Value) -> Result<Value, ApiError> {
         let (Value::Object(mut object), Value::Object(patch)) = (object, patch) else { panic!("two maps") };
         merge(&mut object, patch, of_kind(kind)).map(|()| Value::Object(object))
     }
@@ -314,7 +251,7 @@ mod tests {
     /// The names of the containers of a pod that had `a`, `b` and `c`.
     fn containers(patch: &Value) -> Result<Vec<String>, ApiError> {
         let pod = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}});
-        let merged = merged("Pod", pod, json!({ "spec": patch }))?;
+        let merged = patched("Pod", pod, json!({ "spec": patch }))?;
         let names = merged["spec"]["containers"].as_array().unwrap().iter();
         Ok(names.map(|container| container["name"].as_str().unwrap().to_owned()).collect())
     }
@@ -324,7 +261,7 @@ mod tests {
         let service =
             json!({"spec": {"ports": [{"port": 80, "name": "web"}, {"port": 443}], "externalIPs": ["1", "2"]}});
 
-        let merged = merged(
+        let merged = patched(
             "Service",
             service,
             json!({"spec": {"ports": [{"port": 443, "name": "tls"}], "externalIPs": ["3"]}}),
@@ -363,7 +300,7 @@ mod tests {
     #[test]
     fn values_of_a_list_are_added_once_and_go_on_request() {
         let object = |finalizers: &[&str]| json!({"metadata": {"finalizers": finalizers}});
-        let patch = |patch: Value| merged("ConfigMap", object(&["a", "b"]), json!({ "metadata": patch }));
+        let patch = |patch: Value| patched("ConfigMap", object(&["a", "b"]), json!({ "metadata": patch }));
 
         assert_eq!(patch(json!({"finalizers": ["b", "c", "c"]})), Ok(object(&["a", "b", "c"])));
         assert_eq!(patch(json!({"$deleteFromPrimitiveList/finalizers": ["a", "x"]})), Ok(object(&["b"])));
@@ -373,7 +310,7 @@ mod tests {
     #[test]
     fn maps_are_merged_replaced_or_emptied() {
         let object = || json!({"data": {"a": "1", "b": {"c": "2"}}});
-        let patch = |patch: Value| merged("ConfigMap", object(), json!({ "data": patch }));
+        let patch = |patch: Value| patched("ConfigMap", object(), json!({ "data": patch }));
 
         assert_eq!(
             patch(json!({"a": null, "d": {"e": null, "f": "3"}})),
@@ -381,6 +318,10 @@ mod tests {
         );
         assert_eq!(patch(json!({"$patch": "replace", "d": "3"})), Ok(json!({"data": {"d": "3"}})));
         assert_eq!(patch(json!({"$patch": "delete"})), Ok(json!({"data": {}})));
+        for directive in ["delete", "replace", "fly"] {
+            let new = json!({"data": {"$patch": directive, "a": "1"}});
+            assert_eq!(patched("ConfigMap", json!({}), new), Ok(json!({})), "there is no map to {directive}");
+        }
         assert_eq!(
             patch(json!({"$retainKeys": ["a", "d"], "d": "3", "x": null})),
             Ok(json!({"data": {"a": "1", "d": "3"}}))
@@ -388,7 +329,7 @@ mod tests {
         let budget = json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}});
         let replaced = json!({"spec": {"selector": {"matchLabels": {"b": "1"}}}});
         assert_eq!(
-            merged("PodDisruptionBudget", budget, replaced.clone()),
+            patched("PodDisruptionBudget", budget, replaced.clone()),
             Ok(replaced),
             "Kubernetes says so of this one"
         );
@@ -398,7 +339,7 @@ mod tests {
     fn what_is_new_has_no_directives_in_it() {
         let spec = json!({"containers": [{"name": "a", "env": [{"name": "x", "value": null}], "$setElementOrder/env": []}, {"name": "b", "$patch": "delete"}], "$ref": "kept"});
 
-        let merged = merged("Pod", json!({}), json!({ "spec": spec }));
+        let merged = patched("Pod", json!({}), json!({ "spec": spec }));
 
         assert_eq!(
             merged,

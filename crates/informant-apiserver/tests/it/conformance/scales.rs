@@ -4,6 +4,7 @@ use super::*;
 
 both_ways! {
     a_scale_says_what_is_wanted_what_is_there_and_whose
+    a_scale_is_read_at_a_version_as_its_object_is
     a_scale_is_written_and_changed_and_the_object_with_it
     a_scale_may_name_the_version_that_it_is_for
     a_scale_that_makes_no_sense_is_refused
@@ -55,6 +56,22 @@ async fn a_scale_says_what_is_wanted_what_is_there_and_whose(api: Api) {
     assert_eq!((partial.text("/kind"), &partial.body["spec"]), ("PartialObjectMetadata", &Value::Null));
     assert_eq!(partial.body["metadata"], scale.body["metadata"]);
     assert_eq!(api.get(&format!("{}/nobody/scale", api.path("apps/replicasets"))).await.failure(), (404, "NotFound"));
+}
+
+async fn a_scale_is_read_at_a_version_as_its_object_is(api: Api) {
+    let path = replica_set(&api).await;
+
+    for of in ["", "/scale"] {
+        let at = async |version: &str| api.get(&format!("{path}{of}?resourceVersion={version}")).await;
+        assert_eq!(at("0").await.code, 200, "{of}");
+        assert_eq!(at("letters").await.failure().0, at("-1").await.failure().0, "{of}");
+        assert_eq!(at("9000000000000000").await.failure().0, 504, "{of}");
+    }
+    let both = async |query: &str| {
+        (api.get(&format!("{path}{query}")).await.code, api.get(&format!("{path}/scale{query}")).await.code)
+    };
+    let (object, scale) = both("?resourceVersion=letters").await;
+    assert_eq!(object, scale);
 }
 
 async fn a_scale_is_written_and_changed_and_the_object_with_it(api: Api) {

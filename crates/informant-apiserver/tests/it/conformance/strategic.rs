@@ -182,6 +182,7 @@ async fn nothing_is_removed_from_what_is_not_there(api: Api) {
     let change = json!({
         "metadata": {"annotations": {"a": null}, "finalizers": null, "$deleteFromPrimitiveList/finalizers": ["x.com/a"]},
         "data": {"nothing": null},
+        "binaryData": {"$patch": "replace", "a": "MQ=="},
     });
 
     let patched = patch(&api, &api.config_map("a"), &change).await;

@@ -1,0 +1,70 @@
+//! What may come in the body of a delete.
+//!
+//! - **In:** the bytes.
+//! - **Out:** the options, or what Kubernetes says of bad ones.
+//! - **Knows nothing of:** the objects.
+
+use serde::Deserialize;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::rules::Preconditions;
+use crate::world::Run;
+
+/// How something is to be deleted.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeleteOptions {
+    kind: Option<String>,
+    propagation_policy: Option<String>,
+    preconditions: Option<SentPreconditions>,
+    dry_run: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SentPreconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Reads a body; none at all has no options.
+    pub(crate) fn read(body: &[u8]) -> Result<Self, ApiError> {
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        let options: Self = serde_json::from_slice(body)
+            .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))?;
+        if let Some(kind) = options.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
+            return Err(ApiError::BadRequest(format!("a {kind} is no DeleteOptions")));
+        }
+        let policies = ["", "Orphan", "Background", "Foreground"];
+        if let Some(policy) = options.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str()))
+        {
+            let supported = "\"Background\", \"Foreground\", \"Orphan\"";
+            let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
+            return Err(ApiError::invalid_meta("DeleteOptions", cause));
+        }
+        match &options.dry_run {
+            Some(stages) if stages.iter().any(|stage| stage != "All") => {
+                let cause = Cause::unsupported("dryRun", &format!("{stages:?}"), "\"All\"");
+                Err(ApiError::invalid_meta("DeleteOptions", cause))
+            }
+            None | Some(_) => Ok(options),
+        }
+    }
+
+    /// Whether the request is carried out: if neither it nor its body say otherwise.
+    pub(crate) fn run(&self, asked: Run) -> Run {
+        if self.dry_run.as_ref().is_some_and(|stages| !stages.is_empty()) { Run::Dry } else { asked }
+    }
+
+    pub(crate) fn preconditions(&self) -> Preconditions {
+        let sent = self.preconditions.as_ref();
+        Preconditions {
+            uid: sent.and_then(|sent| sent.uid.clone()),
+            version: sent.and_then(|sent| sent.resource_version.clone()),
+        }
+    }
+}
