@@ -94,7 +94,7 @@
 //! ```
 //!
 //! Requests are counted in `informant_apiserver_requests_total` (by `verb` and `resource`), for whichever recorder of the `metrics`
-//! facade is installed.
+//! facade is installed; [`describe_metrics`] tells it what that is.
 //!
 //! # Kinds
 //!
@@ -108,8 +108,8 @@
 //! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
 //! protobuf; there are no subresources but `status` and `scale`. Custom resource definitions through the API are still to come.
 //!
-//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff` and `delete` work; `explain`,
-//! `apply --server-side` and `create configmap` do not.
+//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
+//! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.
 
 mod error;
 mod faults;
@@ -141,6 +141,7 @@ pub use crate::http::listener::Listening;
 pub use crate::http::request::Subresource;
 pub use crate::http::request::Verb;
 pub use crate::http::service::ApiService;
+pub use crate::http::service::describe_metrics;
 pub use crate::load::Load;
 pub use crate::load::LoadMaker;
 pub use crate::load::Mix;

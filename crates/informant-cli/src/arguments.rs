@@ -19,7 +19,7 @@ impl AskedWrongly {
 
 /// A time as people write it: `10s`, `2m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text).map_err(|error| error.to_string())? {
+    match humantime::parse_duration(text).map_err(|error| format!("{error}; write it as in 200ms, 30s or 2m"))? {
         Duration::ZERO => Err("must be longer than 0s".into()),
         duration => Ok(duration),
     }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueHint;
 use hyper::Uri;
+use hyper::header::HeaderValue;
 use hyper::http::uri::Authority;
 use kube::Client;
 use kube::Config;
@@ -18,6 +19,9 @@ use kube::client::AuthError;
 use kube::config::KubeConfigOptions;
 use kube::config::Kubeconfig;
 use kube::config::KubeconfigError;
+use secrecy::ExposeSecret;
+use tokio::task::JoinError;
+use tokio::task::spawn_blocking;
 
 const HEADING: &str = "Cluster";
 
@@ -68,6 +72,8 @@ pub enum ClusterError {
     Credentials { plugin: Option<String>, why: String },
     #[error("no client can be made for {url}")]
     Client { url: String, source: Box<kube::Error> },
+    #[error("no client can be made for {url}: it failed in a way that it should not")]
+    Panicked { url: String, source: JoinError },
 }
 
 impl ClusterError {
@@ -92,7 +98,8 @@ impl ClusterError {
             | Self::NoContext { .. }
             | Self::Unusable { .. }
             | Self::Credentials { .. }
-            | Self::Client { .. } => false,
+            | Self::Client { .. }
+            | Self::Panicked { .. } => false,
         }
     }
 }
@@ -103,6 +110,9 @@ fn told(error: &AuthError) -> String {
         let complaint = String::from_utf8_lossy(&out.stderr);
         let first = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
         return format!("it failed with {}: {first}", out.status);
+    }
+    if let AuthError::AuthExecParse(_) = error {
+        return "what it printed is no ExecCredential; see what it prints by running it yourself".to_owned();
     }
     error.to_string()
 }
@@ -132,15 +142,18 @@ impl ClusterOptions {
     /// Finds the cluster. Nothing is asked of it.
     pub async fn connect(&self) -> Result<Cluster, ClusterError> {
         let mut config = self.config().await?;
+        tidy(&mut config)?;
         // The informer waits and tries again by itself, and shows that it does.
         config.default_retry = false;
         let (url, namespace) =
             (config.cluster_url.to_string().trim_end_matches('/').to_owned(), config.default_namespace.clone());
         let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-        match Client::try_from(config) {
-            Ok(client) => Ok(Cluster { client, namespace, url }),
-            Err(kube::Error::Auth(error)) => Err(ClusterError::Credentials { plugin, why: told(&error) }),
-            Err(error) => Err(ClusterError::Client { url, source: Box::new(error) }),
+        // It waits for a plugin, and a plugin may wait for somebody to log in.
+        match spawn_blocking(|| Client::try_from(config)).await {
+            Ok(Ok(client)) => Ok(Cluster { client, namespace, url }),
+            Ok(Err(kube::Error::Auth(error))) => Err(ClusterError::Credentials { plugin, why: told(&error) }),
+            Ok(Err(error)) => Err(ClusterError::Client { url, source: Box::new(error) }),
+            Err(source) => Err(ClusterError::Panicked { url, source }),
         }
     }
 
@@ -175,6 +188,32 @@ impl ClusterOptions {
             outcome => outcome.map_err(|error| ClusterError::kubeconfig(None, error)),
         }
     }
+}
+
+/// Mends what `kubectl` takes and the client does not: a server without `http://`, and ends of lines around a token.
+fn tidy(config: &mut Config) -> Result<(), ClusterError> {
+    if config.cluster_url.scheme().is_none() {
+        let server = config.cluster_url.to_string();
+        config.cluster_url = url(&server)
+            .map_err(|why| ClusterError::Unusable { file: None, why: format!("{server:?} is no server: {why}") })?;
+    }
+    let credentials = &mut config.auth_info;
+    let written = match (&credentials.token, &credentials.token_file) {
+        (Some(token), _) => Some(token.expose_secret().to_owned()),
+        // Whoever makes the client says why it cannot be read.
+        (None, Some(file)) => std::fs::read_to_string(file).ok(),
+        (None, None) => None,
+    };
+    let Some(written) = written else { return Ok(()) };
+    let token = written.trim();
+    if HeaderValue::from_str(token).is_err() {
+        let why = "the token has signs in it, as ends of lines, that cannot be sent".to_owned();
+        return Err(ClusterError::Credentials { plugin: None, why });
+    }
+    if token != written {
+        credentials.token = Some(token.into());
+    }
+    Ok(())
 }
 
 /// The files that `KUBECONFIG` names.

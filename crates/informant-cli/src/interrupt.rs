@@ -13,8 +13,7 @@ pub struct Interrupts {
     first: watch::Sender<bool>,
 }
 
-/// Whether it has happened, for a command that ends well then. Clones hear of the same.
-#[derive(Clone)]
+/// Whether it has happened, for a command that ends well then.
 pub struct Interrupt {
     first: watch::Receiver<bool>,
 }
@@ -67,16 +66,19 @@ impl Signals {
     }
 }
 
-#[cfg(not(unix))]
-struct Signals;
+#[cfg(windows)]
+struct Signals {
+    interrupted: tokio::signal::windows::CtrlC,
+}
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self)
+        Ok(Self { interrupted: tokio::signal::windows::ctrl_c()? })
     }
 
     async fn next(&mut self) -> io::Result<()> {
-        tokio::signal::ctrl_c().await
+        self.interrupted.recv().await;
+        Ok(())
     }
 }

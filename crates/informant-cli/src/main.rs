@@ -4,6 +4,7 @@
 //! - **Out:** results on stdout, everything else on stderr; exit code 0 if it worked, 1 if not, 2 if it was asked wrongly, 130 if
 //!   it was interrupted before it was done.
 
+mod advice;
 mod apiserver;
 mod arguments;
 mod cluster;
@@ -78,7 +79,7 @@ enum Command {
 type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| advice::with_advice(error).exit());
     log(arguments.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -58,6 +58,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.task.abort();
+        self.line.end();
     }
 }
 
@@ -125,6 +126,7 @@ impl Story {
     fn look_later(&mut self, problems: &[Problem]) -> Telling {
         let before = std::mem::replace(&mut self.was_in_trouble, !problems.is_empty());
         match (problems.first(), before) {
+            (Some(Problem::Stopped { .. } | Problem::NotStarted { .. }), _) => Telling::Nothing,
             (Some(problem), false) => Telling::Line(format!("{problem}; it goes on trying")),
             (None, true) => Telling::Line("it is up to date again".to_owned()),
             (Some(_), true) | (None, false) => Telling::Nothing,

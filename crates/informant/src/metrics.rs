@@ -14,7 +14,7 @@
 //! | `informant_quarantined_objects` | gauge | informer | objects that exist but cannot be read |
 //! | `informant_index_panics_total` | counter | informer | index functions that panicked on a change |
 //! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
-//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 merged events |
+//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 merged events; who reads a stream is not timed |
 //! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
 //!
 //! The recorder must be installed before an informer is built; [`describe`] tells it what each figure is. Gauges of an informer that has stopped are zero. Handlers of one

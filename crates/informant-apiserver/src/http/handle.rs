@@ -217,10 +217,15 @@ impl Call<'_> {
 
     /// The body, of a request whose body is JSON.
     fn json(&self) -> Result<&[u8], ApiError> {
-        match ["", "application/json"].contains(&self.content_type) || self.body.is_empty() {
-            true => Ok(&self.body),
-            false => Err(ApiError::UnsupportedMediaType { accepted: "application/json" }),
+        if ["", "application/json"].contains(&self.content_type) || self.body.is_empty() {
+            return Ok(&self.body);
         }
+        let accepted = match self.content_type.contains("protobuf") {
+            // Which is what it sends for `create configmap` and the like.
+            true => "application/json; with kubectl, say --dry-run=client -o yaml and pipe that to kubectl create -f -",
+            false => "application/json",
+        };
+        Err(ApiError::UnsupportedMediaType { accepted })
     }
 
     fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {

@@ -73,6 +73,11 @@ impl Connection {
 /// The largest body of a request that is read, as in Kubernetes.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
+/// Tells the recorder that is installed what the server counts.
+pub fn describe_metrics() {
+    metrics::describe_counter!("informant_apiserver_requests_total", "Requests.");
+}
+
 impl ApiService {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, connection: None }

@@ -10,6 +10,7 @@ use informant_apiserver::Verb;
 
 use crate::arguments::AskedWrongly;
 use crate::arguments::duration;
+use crate::kinds;
 
 /// Rules, as somebody asks for them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,10 +78,12 @@ fn rule(text: &str) -> Result<Rule, String> {
     let (what, mut fault) = text.split_once('=').ok_or_else(no_rule)?;
     let (resource, verb) = what.split_once('/').map_or((None, what), |(resource, verb)| (Some(resource), verb));
     let mut on = requests(verb)?;
-    match resource {
-        Some("") => return Err(no_rule()),
-        Some(resource) => on = on.of(resource),
-        None => {}
+    if resource == Some("") {
+        return Err(no_rule());
+    }
+    let resource = resource.map(kinds::full_name);
+    if let Some(resource) = &resource {
+        on = on.of(resource);
     }
     let mut marks = Vec::new();
     while let Some((before, mark, number)) = suffix(fault) {
@@ -99,7 +102,7 @@ fn rule(text: &str) -> Result<Rule, String> {
         };
         fault = before;
     }
-    Ok(Rule { resource: resource.map(str::to_owned), on, fault: named(fault)? })
+    Ok(Rule { resource, on, fault: named(fault)? })
 }
 
 /// What stands before the last mark, the mark, and the number that follows it; `spec.max2` is the name of a field.

@@ -55,13 +55,14 @@ pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError::Write { file: file.to_owned(), source };
     let content = kubeconfig(url)?;
     let place = place(file)?;
-    // A name that nobody else has.
     let mut unfinished = place.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
-    let written = File::create_new(&unfinished).and_then(|mut out| out.write_all(content.as_bytes()));
-    written.and_then(|()| fs::rename(&unfinished, &place)).map_err(|error| {
-        // It may not even be there.
+    // What others have under this name stays.
+    let mut out = File::create_new(&unfinished).map_err(failed)?;
+    let written = out.write_all(content.as_bytes()).and_then(|()| fs::rename(&unfinished, &place));
+    written.map_err(|error| {
+        // What went wrong first is said.
         let _ = fs::remove_file(&unfinished);
         failed(error)
     })

@@ -9,13 +9,15 @@ use informant_apiserver::LoadMaker;
 use serde_json::json;
 
 use crate::arguments::AskedWrongly;
+use crate::kinds;
 
 /// How many of what, and how often it changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadPlan {
+    /// By their full names.
     kinds: Vec<(String, usize)>,
     /// Changes in a second.
-    rate: f64,
+    rate: Option<f64>,
     namespaces: Option<usize>,
 }
 
@@ -30,31 +32,33 @@ impl FromStr for LoadPlan {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let how = || format!("{part:?} is not a load; write it as in pods=1000,nodes=20,rate=50");
             let (name, value) = part.split_once('=').ok_or_else(how)?;
-            if name == "rate" {
-                plan.rate = value.parse().ok().filter(|rate: &f64| (0.0..=100_000.0).contains(rate)).ok_or_else(how)?;
-                continue;
-            }
-            let count: usize = value.parse().ok().filter(|count| *count <= MOST).ok_or_else(how)?;
-            if plan.kinds.iter().any(|(kind, _)| kind == name) {
+            let count = || value.parse().ok().filter(|count: &usize| *count <= MOST).ok_or_else(how);
+            let is_double = match name {
+                "" => return Err(how()),
+                "rate" => {
+                    let rate = value.parse().ok().filter(|rate: &f64| (0.0..=100_000.0).contains(rate));
+                    plan.rate.replace(rate.ok_or_else(how)?).is_some()
+                }
+                "namespaces" => {
+                    let count = count().ok().filter(|count| *count > 0);
+                    plan.namespaces.replace(count.ok_or_else(how)?).is_some()
+                }
+                name => {
+                    let kind = kinds::full_name(name);
+                    let is_double = plan.kinds.iter().any(|(other, _)| *other == kind);
+                    plan.kinds.push((kind, count()?));
+                    is_double
+                }
+            };
+            if is_double {
                 return Err(format!("{name} is there twice"));
             }
-            match name {
-                "namespaces" if count > 0 => plan.namespaces = Some(count),
-                "" | "namespaces" => return Err(how()),
-                name => plan.kinds.push((name.to_owned(), count)),
-            }
         }
-        match plan.rate > 0.0 && plan.kinds.iter().all(|(_, count)| *count == 0) {
+        match plan.rate() > 0.0 && plan.kinds.iter().all(|(_, count)| *count == 0) {
             true => Err("a rate of changes needs objects to change, as in pods=1000,rate=50".to_owned()),
             false => Ok(plan),
         }
     }
-}
-
-/// Changes the objects of a kind, forever.
-pub struct Maker {
-    objects: LoadMaker,
-    rate: f64,
 }
 
 impl LoadPlan {
@@ -64,8 +68,8 @@ impl LoadPlan {
         unknown.map_or(Ok(()), |(kind, _)| Err(AskedWrongly::unknown_kind("--load", kind)))
     }
 
-    /// Makes the objects, and the namespaces that they are in; gives what changes them.
-    pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<Maker>, ApiError> {
+    /// Makes the objects, and the namespaces that they are in; gives what changes them, and how often.
+    pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<(LoadMaker, f64)>, ApiError> {
         server.put("namespaces", namespace("default"))?;
         let namespaces = self.namespaces.unwrap_or(if self.kinds.is_empty() { 0 } else { 5 });
         for number in 0..namespaces {
@@ -79,33 +83,26 @@ impl LoadPlan {
             let objects = load.fill(server).await?;
             let rate = self.rate_of(*count);
             if rate > 0.0 {
-                makers.push(Maker { objects, rate });
+                makers.push((objects, rate));
             }
         }
         Ok(makers)
     }
 
+    fn rate(&self) -> f64 {
+        self.rate.unwrap_or(0.0)
+    }
+
     /// The share of the changes that so many objects have.
     fn rate_of(&self, count: usize) -> f64 {
         let all: usize = self.kinds.iter().map(|(_, count)| count).sum();
-        self.rate * count as f64 / all.max(1) as f64
+        self.rate() * count as f64 / all.max(1) as f64
     }
 }
 
 fn namespace(name: &str) -> serde_json::Value {
     let labels = json!({"kubernetes.io/metadata.name": name});
     json!({"metadata": {"name": name, "labels": labels}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
-}
-
-impl Maker {
-    /// Goes on until it fails, which it should not.
-    pub async fn churn(mut self) -> ApiError {
-        loop {
-            if let Err(error) = self.objects.churn(self.rate, u64::MAX).await {
-                return error;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -116,8 +113,10 @@ mod tests {
     fn a_load_is_kinds_and_how_often_they_change() {
         let plan: LoadPlan = "pods=1000, nodes=20,rate=0.5,namespaces=3".parse().unwrap();
         assert_eq!(plan.kinds, [("pods".into(), 1000), ("nodes".into(), 20)]);
-        assert_eq!((plan.rate, plan.namespaces), (0.5, Some(3)));
+        assert_eq!((plan.rate, plan.namespaces), (Some(0.5), Some(3)));
         assert_eq!((plan.rate_of(1000) * 1020.0, plan.rate_of(0)), (500.0, 0.0), "each kind has its share");
+        let plan: LoadPlan = "po=1,deploy=2".parse().unwrap();
+        assert_eq!(plan.kinds, [("pods".into(), 1), ("deployments.apps".into(), 2)], "by all names of a kind");
         assert_eq!("".parse::<LoadPlan>().unwrap(), LoadPlan::default());
 
         for bad in [
@@ -130,6 +129,9 @@ mod tests {
             "pods=1,rate=-1",
             "namespaces=0",
             "pods=1,pods=2",
+            "deployments=1,deployments.apps=2",
+            "pods=1,rate=1,rate=2",
+            "namespaces=1,namespaces=2",
         ] {
             assert!(bad.parse::<LoadPlan>().is_err(), "{bad}");
         }

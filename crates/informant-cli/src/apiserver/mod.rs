@@ -42,6 +42,12 @@ everything, so it listens on loopback addresses alone. No controllers run in
 it, and it forgets everything at its end, which is Ctrl-C. With -vv it tells of
 each request.
 
+Of kubectl, get, describe, apply, create -f, edit, set, label, scale, patch,
+diff, wait and delete work; create KIND does not, since it sends protobuf:
+write kubectl create … --dry-run=client -o yaml | kubectl create -f -. There is
+no server-side apply, nothing to explain, log, exec or drain, and custom
+resource definitions are objects without effect.
+
 --load is a number of objects for each kind, and settings:
   rate=N         changes in a second, over all kinds [default: 0]
   namespaces=N   over how many namespaces they are spread [default: 5]
@@ -83,10 +89,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig_out: Option<PathBuf>,
     /// Objects, and how often they change: pods=1000,rate=50
-    #[arg(long, value_name = "LOAD", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "LOAD", default_value = "", hide_default_value = true, value_hint = ValueHint::Other)]
     load: LoadPlan,
     /// What goes wrong: none, some, storm, or rules
-    #[arg(long, value_name = "FAULTS", default_value = "none")]
+    #[arg(long, value_name = "FAULTS", default_value = "none", value_hint = ValueHint::Other)]
     faults: Rules,
     /// Seed of load and faults
     #[arg(long, default_value_t = 0)]
@@ -98,6 +104,9 @@ pub struct Options {
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     // Nobody asks it what was requested, so it need not remember.
     let server = ApiServer::builder().seed(options.seed).remember_requests(1).build();
+    // Whoever followed another one at this address finds that its version has expired, and lists.
+    server.skip_to_version(never_before());
+    server.compact();
     options.load.check(&server)?;
     options.faults.inject(&server)?;
     // What is taken already is known before a load is made.
@@ -109,6 +118,11 @@ pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     let outcome = fill_and_serve(&options, &server, &mut figures, interrupt).await;
     figures.stop().await;
     outcome
+}
+
+/// A version that no server before has come to: none makes a change in a microsecond.
+fn never_before() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or_default()
 }
 
 async fn fill_and_serve(
@@ -124,7 +138,9 @@ async fn fill_and_serve(
     options.faults.break_watches(server);
     let listening = server.listen(options.listen).await?;
     let mut changing = JoinSet::new();
-    makers.into_iter().for_each(|maker| drop(changing.spawn(maker.churn())));
+    for (load, rate) in makers {
+        changing.spawn(load.churn_forever(rate));
+    }
     let url = listening.url();
     let outcome = tokio::select! {
         outcome = tell(options, server, &url, figures) => outcome,
@@ -156,7 +172,7 @@ async fn tell(options: &Options, server: &ApiServer, url: &str, figures: &mut Fi
 }
 
 fn describe() {
-    metrics::describe_counter!("informant_apiserver_requests_total", "Requests.");
+    informant_apiserver::describe_metrics();
     metrics::describe_gauge!("informant_apiserver_version", "The version of the last change.");
     metrics::describe_gauge!("informant_apiserver_objects", "Objects of a kind.");
     metrics::describe_gauge!("informant_apiserver_watches", "Open watches of a kind.");

@@ -8,7 +8,7 @@ use informant_apiserver::Fault;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
 
-use super::world::NODES;
+use super::world::SHARE_OF_NODES;
 
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,26 +22,26 @@ pub enum Faults {
 }
 
 impl Faults {
-    /// Has the server do it to the requests for pods and nodes. About so many events come in the whole time.
-    pub fn inject(self, server: &ApiServer, events: u64) {
-        let events = usize::try_from(events).unwrap_or(usize::MAX);
-        // A machine may not keep up with the load, and faults are to be seen all the same.
-        let part = |of: usize| (events / of).clamp(10, 500);
+    /// Has the server do it to the requests for pods and nodes. About so many changes come in the whole time.
+    pub fn inject(self, server: &ApiServer, changes: f64) {
+        let pods = Followed { server, kind: "pods", changes: changes * (1.0 - SHARE_OF_NODES) };
+        let nodes = Followed { server, kind: "nodes", changes: changes * SHARE_OF_NODES };
         match self {
             Self::None => {}
             Self::Some => {
                 // The first watch breaks after a tenth; then its version has expired; then the server is busy.
-                server.inject(On::watch().of("pods").once(), Fault::cut_after_events(first_list(server) + part(10)));
-                server.inject(On::watch().of("pods").skip(1).once(), Fault::status(410));
-                server.inject(On::any().of("pods").skip(2).once(), Fault::too_many_requests(Duration::from_secs(1)));
-                server.inject(On::watch().of("nodes").once(), Fault::cut_after_events(NODES + part(20)));
+                pods.inject(On::watch().once(), Fault::cut_after_events(pods.first_list() + pods.part(10)));
+                pods.inject(On::watch().skip(1).once(), Fault::status(410));
+                pods.inject(On::any().skip(2).once(), Fault::too_many_requests(Duration::from_secs(1)));
+                nodes.inject(On::watch().once(), Fault::cut_after_events(nodes.first_list() + nodes.part(5)));
             }
             Self::Storm => {
-                for kind in ["pods", "nodes"] {
+                for followed in [pods, nodes] {
+                    let part = followed.part(20);
                     // A streamed list is to come to its end before its watch breaks.
-                    server.inject(On::watch_list().of(kind), Fault::cut_after_events(first_list(server) + part(20)));
-                    server.inject(On::verbs([Verb::Watch]).of(kind), Fault::cut_after_events(part(20)));
-                    let often = |fault| server.inject(On::any().of(kind).with_probability(0.1), fault);
+                    followed.inject(On::watch_list(), Fault::cut_after_events(followed.first_list() + part));
+                    followed.inject(On::verbs([Verb::Watch]), Fault::cut_after_events(part));
+                    let often = |fault| followed.inject(On::any().with_probability(0.1), fault);
                     often(Fault::status(410));
                     often(Fault::status(503));
                     often(Fault::too_many_requests(Duration::from_secs(1)));
@@ -53,7 +53,26 @@ impl Faults {
     }
 }
 
-/// How many events a streamed list begins with.
-fn first_list(server: &ApiServer) -> usize {
-    server.count("pods").unwrap_or_default() + 1
+/// A kind that is followed while it changes.
+struct Followed<'a> {
+    server: &'a ApiServer,
+    kind: &'static str,
+    /// About so many come in the whole time.
+    changes: f64,
+}
+
+impl Followed<'_> {
+    fn inject(&self, on: On, fault: Fault) {
+        self.server.inject(on.of(self.kind), fault);
+    }
+
+    /// How many events a streamed list begins with.
+    fn first_list(&self) -> usize {
+        self.server.count(self.kind).unwrap_or_default() + 1
+    }
+
+    /// One in so many of its changes. A machine may not keep up with the load, and faults are to be seen all the same.
+    fn part(&self, of: usize) -> usize {
+        ((self.changes / of as f64) as usize).clamp(2, 500)
+    }
 }

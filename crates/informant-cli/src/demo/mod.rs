@@ -87,6 +87,7 @@ async fn perform(options: &Options, figures: &mut Figures, mut interrupt: Interr
         // There is nothing to verify yet.
         () = interrupt.happened() => return Ok(ExitCode::from(interrupt::CODE)),
     };
+    informant_apiserver::describe_metrics();
     figures.tell_of_factory(&world.factory);
     let mut show = Show::new(options.json);
     let run = tokio::select! {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::follower::Counts;
+use super::picture::InformerFigures;
 use super::picture::Picture;
 use super::verify::Verdict;
 use super::world::SCHEDULER;
@@ -133,19 +134,17 @@ impl Show {
 fn line(picture: &Picture, rate: Rate) -> String {
     let informers = picture.informers.iter().map(|informer| {
         let (name, objects) = (&informer.name, informer.objects);
-        format!(
-            "{name} {objects} ({}, {} relists, {} restarts)",
-            informer.doing, informer.relists, informer.watch_restarts
-        )
+        format!("{name} {objects} ({}, {})", informer.doing, trouble(informer))
     });
     let handlers =
         picture.handlers.iter().map(|handler| format!("{}/{} {}", handler.name, handler.kind, handler.backlog));
-    format!(
+    let line = format!(
         "{:5.1} s  {rate}  {}; waiting: {}",
         picture.seconds,
         informers.collect::<Vec<_>>().join("; "),
         handlers.collect::<Vec<_>>().join(", ")
-    )
+    );
+    harmless(&line).into_owned()
 }
 
 fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
@@ -156,8 +155,11 @@ fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
     for informer in &picture.informers {
         lines.push(format!("     ├─▶ {:<7} {}", informer.name, informer.doing));
         lines.push(format!(
-            "     │     queue {:<4} cache {} objects at version {}, {} relists, {} restarts",
-            informer.queued, informer.objects, informer.version, informer.relists, informer.watch_restarts
+            "     │     queue {:<4} cache {} objects at version {}, {}",
+            informer.queued,
+            informer.objects,
+            informer.version,
+            trouble(informer)
         ));
     }
     lines.push("     ▼       handler     waiting  lag ms   added updated deleted missed merged".into());
@@ -181,6 +183,11 @@ fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
     }
     lines.extend(picture.problems.iter().map(|problem| format!("! {problem}")));
     lines.iter().map(|line| harmless(line).into_owned()).collect()
+}
+
+/// What it has been through.
+fn trouble(informer: &InformerFigures) -> String {
+    format!("{}, {}", counted(informer.relists, "relist", "s"), counted(informer.watch_restarts, "restart", "s"))
 }
 
 /// `1 relist`, `2 relists`.

@@ -15,7 +15,6 @@ use informant_apiserver::ApiError;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Listening;
 use informant_apiserver::Load;
-use informant_apiserver::LoadMaker;
 use informant_apiserver::Mix;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::core::v1::Pod;
@@ -51,6 +50,9 @@ pub const SCHEDULER: &str = "scheduler";
 pub const NODES: usize = 20;
 const NAMESPACES: usize = 5;
 
+/// Which part of the changes are those of nodes.
+pub const SHARE_OF_NODES: f64 = 0.05;
+
 /// How long the slow handler takes for one event at most, and for all pods at first; how many events may wait before they are merged.
 const SLOW: Duration = Duration::from_millis(5);
 const SLOW_AT_FIRST: Duration = Duration::from_secs(10);
@@ -65,7 +67,7 @@ pub struct World {
     pub nodes: SharedInformer<Lazy<Node>>,
     by_node: Index<Placed>,
     pub followers: Vec<Following>,
-    load: JoinSet<Result<(), ApiError>>,
+    load: JoinSet<ApiError>,
     times: Times,
     looking: JoinSet<()>,
     begun: Instant,
@@ -86,7 +88,7 @@ impl World {
         let node_load = Load::of("nodes", NODES).seed(options.seed).mix(only_updates).fill(&server).await?;
         let load = Load::of("pods", pods).namespaces(NAMESPACES).nodes(NODES).seed(options.seed);
         let pod_load = load.fill(&server).await?;
-        options.faults.inject(&server, (rate * options.duration.as_secs_f64()) as u64);
+        options.faults.inject(&server, rate * options.duration.as_secs_f64());
         let listening = server.listen(([127, 0, 0, 1], 0)).await?;
 
         let mut config = kube::Config::new(listening.url().parse()?);
@@ -118,9 +120,8 @@ impl World {
         world.follow_nodes(SCHEDULER)?;
         world.follow_pods("slow", SLOW.min(SLOW_AT_FIRST / options.pods.max(1)))?;
         world.factory.start();
-        // One change in twenty is one of a node.
-        world.load.spawn(churn(pod_load, rate * 0.95));
-        world.load.spawn(churn(node_load, rate * 0.05));
+        world.load.spawn(pod_load.churn_forever(rate * (1.0 - SHARE_OF_NODES)));
+        world.load.spawn(node_load.churn_forever(rate * SHARE_OF_NODES));
         Ok(world)
     }
 
@@ -154,10 +155,10 @@ impl World {
     /// Waits until the load breaks, which it should not.
     pub async fn broken(&mut self) -> Box<dyn Error> {
         match self.load.join_next().await {
-            Some(Ok(Err(error))) => error.into(),
+            Some(Ok(error)) => error.into(),
             Some(Err(error)) => error.into(),
             // It goes on until it is stopped.
-            Some(Ok(Ok(()))) | None => std::future::pending().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -177,9 +178,7 @@ impl World {
 
     pub fn picture(&self) -> Picture {
         let newest = self.server.version();
-        let mut busiest: Vec<_> =
-            self.by_node.values().iter().map(|node| (self.by_node.count(&**node), node.to_string())).collect();
-        busiest.sort_by(|one, other| other.cmp(one));
+        let busiest = self.by_node.values().into_iter().map(|node| (self.by_node.count(&*node), node)).max();
         let handlers = self.followers.iter().map(HandlerFigures::of);
         Picture {
             seconds: self.begun.elapsed().as_secs_f64(),
@@ -187,7 +186,7 @@ impl World {
             server_pods: self.server.count("pods").unwrap_or_default(),
             informers: self.factory.status().iter().map(InformerFigures::of).collect(),
             handlers: handlers.collect(),
-            busiest_node: busiest.into_iter().next().map(|(pods, node)| (node, pods)),
+            busiest_node: busiest.map(|(pods, node)| (node.to_string(), pods)),
             problems: self.factory.problems().iter().map(ToString::to_string).collect(),
         }
     }
@@ -196,10 +195,4 @@ impl World {
 /// Trouble is over soon, so that there is something to see.
 fn quick() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(1))
-}
-
-async fn churn(mut load: LoadMaker, per_second: f64) -> Result<(), ApiError> {
-    loop {
-        load.churn(per_second, 1000).await?;
-    }
 }

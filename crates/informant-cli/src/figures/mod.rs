@@ -6,7 +6,6 @@
 
 mod server;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use metrics_exporter_prometheus::Matcher;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio::task::JoinSet;
 
@@ -66,7 +66,9 @@ struct Answers {
 /// A server of figures, if one was asked for.
 pub struct Figures {
     subject: Arc<OnceLock<Subject>>,
-    tasks: JoinSet<Infallible>,
+    tasks: JoinSet<()>,
+    /// The tasks end with it.
+    running: watch::Sender<()>,
 }
 
 /// How often histograms are tidied up.
@@ -78,7 +80,7 @@ const SECONDS: [f64; 12] = [0.000_01, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05
 impl FiguresOptions {
     /// Begins to record and to serve; before any informer is made.
     pub async fn serve(&self) -> Result<Figures, FiguresError> {
-        let mut figures = Figures { subject: Arc::default(), tasks: JoinSet::new() };
+        let mut figures = Figures { subject: Arc::default(), tasks: JoinSet::new(), running: watch::Sender::default() };
         let Some(address) = self.metrics else { return Ok(figures) };
         let bound = async {
             let listener = TcpListener::bind(address).await?;
@@ -92,8 +94,9 @@ impl FiguresOptions {
         let recorded = recorder.handle();
         metrics::set_global_recorder(recorder).map_err(|_| FiguresError::Recorded)?;
         informant::metrics::describe();
-        figures.tasks.spawn(upkeep(recorded.clone()));
-        figures.tasks.spawn(server::serve(listener, Answers { recorded, subject: Arc::clone(&figures.subject) }));
+        figures.tasks.spawn(upkeep(recorded.clone(), figures.running.subscribe()));
+        let answers = Answers { recorded, subject: Arc::clone(&figures.subject) };
+        figures.tasks.spawn(server::serve(listener, answers, figures.running.subscribe()));
         say(&format!("metrics at http://{address}/metrics"));
         Ok(figures)
     }
@@ -106,6 +109,7 @@ impl Figures {
         trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
         refresh: impl Fn() + Send + Sync + 'static,
     ) {
+        // It is said once.
         let _ = self.subject.set(Subject { trouble: Box::new(trouble), refresh: Box::new(refresh) });
     }
 
@@ -123,20 +127,24 @@ impl Figures {
     pub async fn broken(&mut self) -> FiguresError {
         match self.tasks.join_next().await {
             Some(Err(error)) => FiguresError::Broken(error),
-            Some(Ok(never)) => match never {},
-            None => std::future::pending().await,
+            // They go on until it stops.
+            Some(Ok(())) | None => std::future::pending().await,
         }
     }
 
-    pub async fn stop(mut self) {
-        self.tasks.shutdown().await;
+    pub async fn stop(self) {
+        let Self { running, mut tasks, .. } = self;
+        drop(running);
+        while tasks.join_next().await.is_some() {}
     }
 }
 
-async fn upkeep(recorded: PrometheusHandle) -> Infallible {
+async fn upkeep(recorded: PrometheusHandle, mut running: watch::Receiver<()>) {
     let mut ticks = tokio::time::interval(UPKEEP);
     loop {
-        ticks.tick().await;
-        recorded.run_upkeep();
+        tokio::select! {
+            _ = ticks.tick() => recorded.run_upkeep(),
+            _ = running.changed() => return,
+        }
     }
 }

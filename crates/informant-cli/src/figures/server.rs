@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Answers;
@@ -25,8 +26,8 @@ use super::Answers;
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers until it is dropped; the connections end with it.
-pub(super) async fn serve(listener: TcpListener, answers: Answers) -> Infallible {
+/// Answers as long as it is to run; the connections end with it.
+pub(super) async fn serve(listener: TcpListener, answers: Answers, mut running: watch::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -46,8 +47,10 @@ pub(super) async fn serve(listener: TcpListener, answers: Answers) -> Infallible
             },
             // How a connection ended is nobody's business.
             Some(_) = connections.join_next() => {}
+            _ = running.changed() => break,
         }
     }
+    connections.shutdown().await;
 }
 
 fn answer(request: &Request<Incoming>, answers: &Answers) -> Response<Full<Bytes>> {
@@ -103,7 +106,9 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let recorded = PrometheusBuilder::new().build_recorder().handle();
-        let serving = tokio::spawn(serve(listener, Answers { recorded, subject: Arc::default() }));
+        let running = watch::Sender::default();
+        let answers = Answers { recorded, subject: Arc::default() };
+        let serving = tokio::spawn(serve(listener, answers, running.subscribe()));
         let connected = Instant::now();
 
         let mut connection = TcpStream::connect(address).await.unwrap();
@@ -111,6 +116,7 @@ mod tests {
         let _ = connection.read_to_end(&mut Vec::new()).await;
 
         assert!((PATIENCE..2 * PATIENCE).contains(&connected.elapsed()), "{:?}", connected.elapsed());
-        serving.abort();
+        drop(running);
+        serving.await.unwrap();
     }
 }

@@ -82,11 +82,6 @@ enum Found<O> {
     ByValue(Vec<(String, Objects<O>)>),
 }
 
-/// Nobody has that name.
-#[derive(Debug, thiserror::Error)]
-#[error("{0} not found")]
-struct NotFound(String);
-
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     options.selection.check()?;
     options.selection.held().run(options, interrupt).await
@@ -94,32 +89,31 @@ pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
 
 impl OnObjects for Options {
     async fn run<O: Form>(self, mut interrupt: Interrupt) -> Outcome {
-        tokio::select! {
-            outcome = self.get::<O>() => outcome,
-            () = interrupt.happened() => Ok(ExitCode::from(interrupt::CODE)),
-        }
-    }
-}
-
-impl Options {
-    async fn get<O: Form>(self) -> Outcome {
-        let selected = self.selection.find(None).await?;
+        let interrupted = Ok(ExitCode::from(interrupt::CODE));
+        let selected = tokio::select! {
+            selected = self.selection.find(None) => selected?,
+            () = interrupt.happened() => return interrupted,
+        };
         let informer = selected.informer::<O>()?;
         if let Some(index) = &self.index {
             index.add_to(&informer, selected.reader)?;
         }
         selected.factory.start();
         let progress = Progress::of(selected.factory.clone());
-        let synced = selected.synced().await;
+        let synced = tokio::select! {
+            synced = selected.synced() => Some(synced),
+            () = interrupt.happened() => None,
+        };
         progress.stop().await;
         // The cache stays as it is.
         let stopped = selected.stop().await;
+        let Some(synced) = synced else { return interrupted };
         synced?;
         stopped?;
         // Of those it was said already that they are left out.
         let has_unread = !informer.quarantined().is_empty();
         if selected.name.is_some() && informer.lister().is_empty() {
-            return if has_unread { Ok(ExitCode::FAILURE) } else { Err(NotFound(selected.description()).into()) };
+            return if has_unread { Ok(ExitCode::FAILURE) } else { Err(selected.not_found().into()) };
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
         let printer = Printer::new::<O>(&selected, self.index.clone(), !self.no_headers);
@@ -137,8 +131,12 @@ impl Options {
             });
             say(&format!("no {}{}", selected.description(), under.unwrap_or_default()));
         }
-        // Whoever does not read it has had enough.
-        let _ = Stdout::new().write(text.as_bytes()).await?;
+        let mut stdout = Stdout::new();
+        tokio::select! {
+            // Whoever does not read it has had enough.
+            written = stdout.write(text.as_bytes()) => drop(written?),
+            () = interrupt.happened() => return interrupted,
+        }
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

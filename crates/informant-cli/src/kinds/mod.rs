@@ -80,6 +80,19 @@ fn told(error: &kube::Error) -> String {
     format!("the server says: {} ({}, {}){advice}", status.message, status.reason, status.code)
 }
 
+/// The full name of a kind, `deployments.apps`, if it is one of the usual ones; else the name as it is.
+pub fn full_name(name: &str) -> String {
+    let kinds = built_in::kinds();
+    let found = KindName::new(name).find_in(&kinds).map(|kind| &kind.resource);
+    found.map_or_else(
+        || name.to_owned(),
+        |found| match &*found.group {
+            "" => found.plural.clone(),
+            group => format!("{}.{group}", found.plural),
+        },
+    )
+}
+
 /// The usual ones.
 #[cfg(test)]
 pub fn built_in_kinds() -> Vec<Kind> {

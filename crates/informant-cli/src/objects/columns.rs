@@ -42,9 +42,13 @@ impl Columns {
 
     pub fn cells(&self, key: &Key, object: &Value, now: Timestamp) -> impl Iterator<Item = String> {
         let namespace = self.has_namespaces.then(|| key.namespace().unwrap_or_default().to_owned());
-        let cells = self.columns.iter().map(move |column| match column.cell {
-            Cell::Of(cell) => cell(object),
-            Cell::Since(pointer) => time_since(object, pointer, now),
+        let cells = self.columns.iter().map(move |column| {
+            let cell = match column.cell {
+                Cell::Of(cell) => cell(object),
+                Cell::Since(pointer) => time_since(object, pointer, now),
+            };
+            // Whoever counts columns finds each of them.
+            if cell.is_empty() { "<none>".to_owned() } else { cell }
         });
         namespace.into_iter().chain([key.name().to_owned()]).chain(cells)
     }
@@ -86,14 +90,10 @@ fn of_kind(kind: &Kind) -> Vec<Column> {
             column("MESSAGE", |event| first_text(event, &["/message", "/note"])),
         ],
         ("apps", "Deployment" | "StatefulSet") => vec![
-            column("READY", |set| {
-                format!("{}/{}", number(set, "/status/readyReplicas"), wanted(set, "/spec/replicas"))
-            }),
+            column("READY", ready_replicas),
             column("UP-TO-DATE", |set| number(set, "/status/updatedReplicas").to_string()),
         ],
-        ("apps", "ReplicaSet") | ("", "ReplicationController") => vec![column("READY", |set| {
-            format!("{}/{}", number(set, "/status/readyReplicas"), wanted(set, "/spec/replicas"))
-        })],
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => vec![column("READY", ready_replicas)],
         ("apps", "DaemonSet") => vec![column("READY", |set| {
             format!("{}/{}", number(set, "/status/numberReady"), number(set, "/status/desiredNumberScheduled"))
         })],
@@ -106,7 +106,11 @@ fn of_kind(kind: &Kind) -> Vec<Column> {
             since("LAST", "/status/lastScheduleTime"),
         ],
         ("coordination.k8s.io", "Lease") => vec![column("HOLDER", |lease| text(lease, "/spec/holderIdentity"))],
-        (_, _) => vec![column("READY", |object| condition(object, "Ready").unwrap_or_default())],
+        // Of those of Kubernetes itself, the others have no such condition.
+        (group, _) if group.contains('.') && !group.ends_with(".k8s.io") => {
+            vec![column("READY", |object| condition(object, "Ready").unwrap_or_default())]
+        }
+        (_, _) => vec![],
     }
 }
 
@@ -151,6 +155,10 @@ fn ready_containers(pod: &Value) -> usize {
     list(pod, "/status/containerStatuses").iter().filter(|status| status["ready"] == true).count()
 }
 
+fn ready_replicas(set: &Value) -> String {
+    format!("{}/{}", number(set, "/status/readyReplicas"), wanted(set, "/spec/replicas"))
+}
+
 fn restarts(pod: &Value) -> i64 {
     list(pod, "/status/containerStatuses").iter().map(|status| number(status, "/restartCount")).sum()
 }
@@ -173,7 +181,10 @@ fn pod_status(pod: &Value) -> String {
     if let Some(reason) = initial.filter_map(stuck).next() {
         return format!("Init:{reason}");
     }
-    if let Some(reason) = list(pod, "/status/containerStatuses").iter().filter_map(stuck).next() {
+    let containers = list(pod, "/status/containerStatuses");
+    let some_run = containers.iter().any(|status| status.pointer("/state/running").is_some());
+    // One that has done its work keeps none of the others from running.
+    if let Some(reason) = containers.iter().filter(|status| !(some_run && is_done(status))).filter_map(stuck).next() {
         return reason;
     }
     first_text(pod, &["/status/reason", "/status/phase"])
@@ -285,6 +296,12 @@ mod tests {
             (
                 json!({"status": {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}}),
                 "Completed",
+            ),
+            (
+                json!({"status": {"phase": "Running", "containerStatuses": [
+                    {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}, {"state": {"running": {}}},
+                ]}}),
+                "Running",
             ),
             (
                 json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running"}}),

@@ -14,6 +14,7 @@ use clap::builder::NonEmptyStringValueParser;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::informer::StopErrors;
+use tokio::time::timeout;
 
 pub use self::held::Held;
 pub use self::held::OnObjects;
@@ -126,6 +127,18 @@ pub struct NotSynced {
     source: Box<dyn Error>,
 }
 
+/// A plugin takes its time.
+#[derive(Debug, thiserror::Error)]
+#[error("there are no credentials after {within:?}: the plugin of the kubeconfig still runs")]
+struct NoCredentials {
+    within: Duration,
+}
+
+/// Nobody has that name.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} not found")]
+pub struct NotFound(String);
+
 impl Selection {
     pub fn held(&self) -> Held {
         match (self.metadata_only, self.lazy) {
@@ -148,7 +161,10 @@ impl Selection {
 
     /// Finds the cluster and the kind.
     pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
-        let cluster = self.cluster.connect().await?;
+        let cluster = match self.sync_timeout {
+            Some(within) => timeout(within, self.cluster.connect()).await.map_err(|_| NoCredentials { within })??,
+            None => self.cluster.connect().await?,
+        };
         let patience = self.sync_timeout.unwrap_or(DISCOVERY);
         let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind, patience).await?;
         let namespace = match kind.is_namespaced() && !self.all_namespaces {
@@ -210,6 +226,10 @@ impl Selected {
     /// Stops the informer.
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.factory.shutdown().await
+    }
+
+    pub fn not_found(&self) -> NotFound {
+        NotFound(self.description())
     }
 
     /// Whether tables need a column for namespaces.

@@ -163,7 +163,7 @@ impl Options {
             () = interrupt.happened() => Ok(interrupted),
             // Also if nothing happens that would be written.
             () = stdout::gone() => Ok(ExitCode::SUCCESS),
-            outcome = following.tell(&informer, events, &progress) => outcome,
+            outcome = following.tell(&selected, &informer, events, &progress) => outcome,
             error = failed(&selected) => Err(error),
             error = figures.broken() => Err(error.into()),
         };
@@ -198,17 +198,19 @@ impl Following {
     /// Writes events until there is enough of them, or nobody reads any more.
     async fn tell<O: Form>(
         mut self,
+        selected: &Selected,
         informer: &SharedInformer<O>,
         mut events: EventStream<O>,
         progress: &Progress,
     ) -> Outcome {
         let mut stdout = Stdout::new();
         while let Some(event) = events.next().await {
-            let mut is_enough = self.hear(informer, &event);
+            let (mut is_enough, mut is_synced) = (self.hear(informer, &event), matches!(event, Event::Synced));
             // What waits already is written together.
             while !is_enough && self.printer.len() < CHUNK {
                 let Some(Some(event)) = events.next().now_or_never() else { break };
                 is_enough = self.hear(informer, &event);
+                is_synced |= matches!(event, Event::Synced);
             }
             let text = self.printer.take();
             if !text.is_empty() {
@@ -216,6 +218,14 @@ impl Following {
                 if stdout.write(text.as_bytes()).await? == Audience::Gone {
                     return Ok(ExitCode::SUCCESS);
                 }
+            }
+            if is_synced && informer.lister().is_empty() && informer.quarantined().is_empty() {
+                if self.until_synced && selected.name.is_some() {
+                    return Err(selected.not_found().into());
+                }
+                progress.make_room();
+                let outlook = if is_enough { "" } else { " yet; it waits for them" };
+                say(&format!("no {}{outlook}", selected.description()));
             }
             if is_enough {
                 let is_whole = !self.has_left_out && informer.quarantined().is_empty();

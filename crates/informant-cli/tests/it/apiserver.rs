@@ -109,18 +109,21 @@ async fn a_load_is_there_and_changes() {
 
 #[tokio::test]
 async fn the_same_seed_makes_the_same_changes() {
-    // Which object each version is of, as far as it was seen.
+    let version = |object: &Value| object["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+    // Which object each change is of, as far as it was seen, counted from the first object of the server.
     let changes = |seed: &str| {
-        let server = Server::start(&["--load", "configmaps=50,rate=100", "--seed", seed]);
+        let server = Server::start(&["--load", "configmaps=50,rate=200", "--seed", seed]);
+        let first: Value = serde_json::from_str(&server.said(&["get", "ns", "default", "-o", "json"])).unwrap();
+        let first = version(&first["metadata"]);
         let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
-        let events = (0..150).map(|_| watching.event()).filter(|event| event["type"] != "SYNCED");
-        let of_version = |event: Value| Some((event["resourceVersion"].as_str()?.to_owned(), event["key"].to_string()));
-        events.filter_map(of_version).collect::<BTreeMap<_, _>>()
+        let events = std::iter::repeat_with(|| watching.event()).filter(|event| event["type"] != "SYNCED");
+        let changes = events.map(|event| (version(&event) - first, event["key"].to_string()));
+        changes.take_while(|(number, _)| *number < 1000).collect::<BTreeMap<_, _>>()
     };
-    let differing = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
-        let common = one.iter().filter_map(|(version, key)| Some((key, other.get(version)?)));
+    let differing = |one: &BTreeMap<u64, String>, other: &BTreeMap<u64, String>| {
+        let common = one.iter().filter_map(|(number, key)| Some((key, other.get(number)?)));
         let common: Vec<_> = common.collect();
-        assert!(common.len() > 50, "they saw the same versions");
+        assert!(common.len() > 50, "they saw the same changes");
         common.iter().filter(|(one, other)| one != other).count()
     };
 
@@ -178,6 +181,37 @@ async fn it_tells_of_each_request_to_who_wants_that() {
     server.said(&["get", "ns", "-o", "name"]);
 
     server.running.complains_of("request=WL(\"\") kind=\"namespaces\"");
+}
+
+/// What has the name that is used while it is written may be somebody's.
+#[cfg(unix)]
+#[test]
+fn a_file_of_others_beside_the_kubeconfig_stays() {
+    use std::os::unix::process::CommandExt;
+
+    let file = fresh_file("kubeconfig-beside");
+    let mut command = std::process::Command::new("bash");
+    // The process stays the same when it becomes another program.
+    let script = r#"echo mine > "$2.$$"; echo $$; exec "$1" apiserver --kubeconfig-out "$2""#;
+    command.args(["-c", script, "bash", env!("CARGO_BIN_EXE_informant")]).arg(&file).process_group(0);
+    let mut running = Running::spawn(&mut command);
+    let beside = format!("{}.{}", file.display(), running.line());
+
+    assert!(running.complaint().contains("cannot be written: File exists"));
+
+    assert_eq!(running.wait().code(), Some(1));
+    assert_eq!(std::fs::read_to_string(beside).unwrap(), "mine\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_while_the_load_is_made_ends_it() {
+    let mut running = Running::start(&["apiserver", "--load", "pods=1000000", "--metrics", "0"]);
+    assert!(running.complaint().contains("metrics at"));
+
+    running.signal("INT");
+
+    assert_eq!((running.wait().code(), running.rest()), (Some(130), vec![]));
 }
 
 #[cfg(unix)]

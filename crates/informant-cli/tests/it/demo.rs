@@ -2,18 +2,22 @@
 
 use std::io::BufRead;
 use std::io::BufReader;
+use std::io::Write;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
+use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::support::PATIENCE;
 use crate::support::Running;
 use crate::support::informant;
+use crate::support::run;
 use crate::support::text;
 
 fn demo(arguments: &[&str]) -> Output {
-    informant().arg("demo").args(arguments).output().unwrap()
+    run(&[&["demo"], arguments].concat())
 }
 
 /// So few changes that also a busy machine makes enough of them to come to the faults.
@@ -34,11 +38,10 @@ fn the_demo_verifies_with_every_fault_level_and_several_seeds() {
         assert!(
             last["picture"]["handlers"].as_array().unwrap().iter().all(|handler| handler["counts"]["nonsense"] == 0)
         );
-        let trouble = last["picture"]["informers"].as_array().unwrap().iter();
-        let trouble: u64 = trouble
-            .map(|informer| informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap())
-            .sum();
-        assert_eq!(trouble > 0, faults != "none", "{last}");
+        for informer in last["picture"]["informers"].as_array().unwrap() {
+            let trouble = informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap();
+            assert_eq!(trouble > 0, faults != "none", "{last}");
+        }
         assert_eq!(complaints, "", "nothing else is said");
     }
 }
@@ -58,17 +61,15 @@ fn what_is_piped_is_plain_lines_and_a_verdict() {
 #[test]
 fn an_interrupt_ends_it_with_the_verification() {
     let arguments = ["demo", "--json", "--duration", "1h", "--pods", "50", "--rate", "100"];
-    for signal in ["-INT", "-TERM"] {
-        let mut running = informant().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
-        lines.next().unwrap().unwrap();
+    for signal in ["INT", "TERM"] {
+        let mut running = Running::start(&arguments);
+        running.event();
 
-        let interrupted = Command::new("kill").args([signal, &running.id().to_string()]).status().unwrap();
-        assert!(interrupted.success());
+        running.signal(signal);
 
-        let last: Value = serde_json::from_str(&lines.map(Result::unwrap).last().unwrap()).unwrap();
+        let last: Value = serde_json::from_str(running.rest().last().unwrap()).unwrap();
         assert_eq!(last["verified"], true, "{last}");
-        assert!(running.wait().unwrap().success());
+        assert!(running.wait().success());
     }
 }
 
@@ -83,22 +84,26 @@ fn an_interrupt_before_there_is_anything_to_verify_ends_it() {
     assert_eq!((running.wait().code(), running.rest()), (Some(130), vec![]));
 }
 
-/// It is stuck in writing, and what it has to say nobody wants to know.
+/// The pipe is full: it is stuck in writing what nobody wants to know.
 #[cfg(unix)]
 #[test]
 fn two_interrupts_end_it_also_if_nobody_reads() {
-    let arguments = ["demo", "--json", "--duration", "1h", "--pods", "50", "-v"];
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'\n'; 65_536]).unwrap();
     let mut command = informant();
-    let mut running = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command.args(["demo", "--json", "--duration", "1h", "--pods", "50", "-v"]);
+    let mut running = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let mut complaints = BufReader::new(running.stderr.take().unwrap()).lines();
-    complaints.next().unwrap().unwrap();
+    assert!(complaints.any(|line| line.unwrap().contains("started")));
     let id = running.id().to_string();
 
     // Signals of one kind that come together are one, so it is told until it ends.
+    let begun = Instant::now();
     let code = loop {
         if let Some(status) = running.try_wait().unwrap() {
             break status.code();
         }
+        assert!(begun.elapsed() < PATIENCE, "it has not ended");
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
         std::thread::sleep(std::time::Duration::from_millis(50));
     };

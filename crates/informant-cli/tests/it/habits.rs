@@ -1,5 +1,6 @@
 //! What every good command does: help, completions, clear complaints.
 
+use crate::support::ELSEWHERE;
 use crate::support::informant;
 use crate::support::text;
 
@@ -21,7 +22,16 @@ fn what_is_asked_wrongly_is_said_and_exits_with_2() {
         (&["watch", "pods", "-n", "shop", "-A"][..], "cannot be used with"),
         (&["watch", "pods", "--server", "ftp://x"][..], "write it as http://127.0.0.1:8080"),
         (&["watch", "pods", "--server", "x:1", "--context", "y"][..], "cannot be used with"),
-        (&["watch", "pods", "-o", "wide"][..], "possible values: table, json, yaml, name, diff"),
+        (&["watch", "pods", "-o", "few"][..], "possible values: table, json, yaml, name, diff"),
+        (&["watch", "pods", "-o", "wide"][..], "tip: -o table has what is looked at most"),
+        (&["get", "pods", "-o", "jsonpath={.items}"][..], "tip: -o json has everything"),
+        (&["get", "pods", "-w"][..], "tip: `informant watch` follows objects"),
+        (&["get", "pods", "--as", "me"][..], "tip: who asks whom is said in the kubeconfig"),
+        (&["get", "pods", "--sort-by=.metadata.name"][..], "tip: -o json has everything"),
+        (&["get", "pods", "a", "b"][..], "tip: one object at a time"),
+        (&["get", "pods", "--sync-timeout", "soon"][..], "write it as in 200ms, 30s or 2m"),
+        (&["apiserver", "--faults", "list=delay:soon"][..], "write it as in 200ms, 30s or 2m"),
+        (&["apiserver", "--load", "pods=1,po=2"][..], "po is there twice"),
         (&["watch", "pods", "--metrics", "here"][..], "write a port"),
         (&["get", "pods", "--index", "color=red"][..], "there are label=KEY, field=PATH and namespace"),
         (&["get", "pods", "--value", "x"][..], "--index"),
@@ -41,6 +51,7 @@ fn what_is_asked_wrongly_is_said_and_exits_with_2() {
         let complaints = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaints}");
         assert!(complaints.contains(said), "{complaints}");
+        assert!(complaints.matches("tip:").count() <= 1, "{complaints}");
         assert_eq!(text(&output.stdout), "");
     }
 }
@@ -63,7 +74,10 @@ fn whoever_does_not_listen_is_no_failure() {
     let shell = |script: &str| {
         let script = script.replace("informant", env!("CARGO_BIN_EXE_informant"));
         let mut command = std::process::Command::new("bash");
-        command.args(["-c", &script]).env_remove("KUBECONFIG").env("HOME", crate::support::nowhere());
+        for name in ELSEWHERE {
+            command.env_remove(name);
+        }
+        command.args(["-c", &script]).env("HOME", crate::support::nowhere());
         command.output().unwrap().status.code()
     };
 

@@ -72,15 +72,19 @@ async fn a_watch_tells_its_figures() {
 }
 
 #[tokio::test]
-async fn it_is_ready_when_it_is_synced() {
-    let server = Server::start(&["--faults", "read=503"]);
+async fn it_is_ready_when_it_is_synced_and_stays_so() {
+    let mut server = Server::start(&["--faults", "configmaps/read=503x3"]);
     let watching = server.watch(&["cm", "-A", "--metrics", "127.0.0.1:0"]);
     let address = address(&watching);
 
     let why = page_until(&address, "GET /readyz", |why| why.contains("503"));
-    assert_eq!(page(&address, "GET /readyz").0, 503);
     assert!(why.starts_with("informer configmaps is not synced"), "{why}");
     assert_eq!(page(&address, "GET /healthz").0, 200);
+    page_until(&address, "GET /readyz", |ready| ready == "ok\n");
+
+    server.running.kill();
+    watching.complains_of("may be out of date");
+    assert_eq!(page(&address, "GET /readyz"), (200, "ok\n".into()), "what it has it can still tell");
 }
 
 #[tokio::test]
@@ -118,6 +122,7 @@ fn the_demo_tells_its_figures() {
     let filled = |figures: &str| figures.contains("informant_cache_objects{informer=\"nodes\"} 20\n");
     let figures = page_until(&address, "GET /metrics", filled);
 
+    assert!(figures.contains("# HELP informant_apiserver_requests_total Requests."), "{figures}");
     for name in ["scheduler", "slow"] {
         assert!(
             figures.contains(&format!("informant_handler_backlog{{informer=\"pods\",handler=\"{name}\"}}")),

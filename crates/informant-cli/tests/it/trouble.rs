@@ -1,14 +1,18 @@
 //! What can go wrong, and what is said then: one line with the cause and what to try, and exit code 1.
 
+use std::io::BufRead;
+use std::io::BufReader;
 use std::net::TcpListener;
 
 use serde_json::json;
 
+use crate::support::Running;
 use crate::support::Server;
 use crate::support::fresh_file;
 use crate::support::informant;
 use crate::support::nowhere;
 use crate::support::run;
+use crate::support::said;
 use crate::support::text;
 
 /// Runs it to its bad end; gives its one complaint.
@@ -118,6 +122,117 @@ fn a_credential_plugin_that_fails_is_named_and_its_complaint_is_said() {
     let failed = complaint_with("sh", &["-c", "echo hunter2; echo log in first >&2; exit 3"]);
     assert_says(&failed, &["\"sh\"", "exit status: 3", "log in first"]);
     assert!(!failed.contains("hunter2"), "{failed}");
+}
+
+/// A kubeconfig for a server and a user.
+fn kubeconfig(name: &str, server: &str, user: &serde_json::Value) -> std::path::PathBuf {
+    let file = fresh_file(name);
+    let context = json!({"name": "here", "context": {"cluster": "here", "user": "me", "namespace": "shop"}});
+    let cluster = json!({"name": "here", "cluster": {"server": server}});
+    let users = json!([{"name": "me", "user": user}]);
+    let kubeconfig = json!({"contexts": [context], "clusters": [cluster], "users": users, "current-context": "here"});
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    file
+}
+
+fn plugin(script: &str) -> serde_json::Value {
+    json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never"}})
+}
+
+/// Parsers show what they stumble over.
+#[cfg(unix)]
+#[test]
+fn what_a_credential_plugin_prints_is_not_said() {
+    let token =
+        r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"hunter2"}"#;
+    for (number, printed) in
+        [format!("{token},}}}}"), format!("{token}}} {token}}}"), "hunter2: [".to_owned()].iter().enumerate()
+    {
+        let user = plugin(&format!("echo '{printed}'"));
+        let file = kubeconfig(&format!("printing-{number}"), "https://127.0.0.1:1", &user);
+
+        let said = complaint(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
+
+        assert_says(&said, &["from plugin \"sh\"", "is no ExecCredential"]);
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+/// It waits for somebody to log in, for example.
+#[cfg(unix)]
+#[test]
+fn a_credential_plugin_is_not_waited_for_longer_than_somebody_wants() {
+    let ready = fresh_file("plugin-runs");
+    let user = plugin(&format!("touch {}; exec sleep 600", ready.display()));
+    let file = kubeconfig("waiting-kubeconfig", "https://127.0.0.1:1", &user);
+    let arguments = ["get", "pods", "--kubeconfig", file.to_str().unwrap()];
+
+    assert_says(&complaint(&[&arguments[..], &["--sync-timeout", "500ms"]].concat()), &["no credentials after 500ms"]);
+    std::fs::remove_file(&ready).unwrap();
+    let mut running = Running::start(&arguments);
+    while !ready.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    running.signal("INT");
+
+    assert_eq!(running.wait().code(), Some(130));
+}
+
+/// As `kubectl` takes them.
+#[tokio::test]
+async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let address = server.url.strip_prefix("http://").unwrap();
+    let token = fresh_file("token");
+    std::fs::write(&token, "hunter2\n").unwrap();
+
+    for (number, user) in [json!({}), json!({"token": "hunter2\n"}), json!({"tokenFile": token})].iter().enumerate() {
+        let file = kubeconfig(&format!("careless-{number}"), address, user);
+        assert_eq!(said(&["get", "cm", "-o", "name", "--kubeconfig", file.to_str().unwrap()]), "configmap/prices\n");
+    }
+    let file = kubeconfig("two-lines", address, &json!({"token": "hunter2\nhunter3"}));
+    let said = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap()]);
+    assert_says(&said, &["the token has signs in it"]);
+    assert!(!said.contains("hunter"), "{said}");
+}
+
+/// Also if that one would not be reached, or has a token that this one should not see.
+#[test]
+fn with_a_server_no_kubeconfig_is_read_and_no_credentials_are_sent() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let file = kubeconfig("not-read", "https://127.0.0.1:1", &json!({"token": "hunter2"}));
+    let _running = Running::spawn(informant().env("KUBECONFIG", &file).args(["get", "ns", "--server", &url]));
+
+    let (connection, _) = server.accept().unwrap();
+    let head = BufReader::new(connection).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+    let head = head.collect::<Vec<_>>().join("\n").to_lowercase();
+
+    assert!(head.starts_with("get /api/v1/namespaces") && !head.contains("authorization"), "{head}");
+}
+
+/// Its versions are none that the one before had.
+#[tokio::test]
+async fn another_server_at_the_same_address_is_noticed() {
+    let port = free_port().to_string();
+    let mut server = Server::start(&["--listen", &port, "--load", "configmaps=50,namespaces=1"]);
+    let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
+    while watching.event()["type"] != "SYNCED" {}
+
+    server.running.kill();
+    watching.complains_of("may be out of date");
+    let _again = Server::start(&["--listen", &port, "--load", "configmaps=3,namespaces=1"]);
+
+    let (mut deleted, mut replaced) = (0, 0);
+    while deleted < 47 || replaced < 3 {
+        let event = watching.event();
+        match event["type"].as_str().unwrap() {
+            "DELETED" if event["missed"] == true => deleted += 1,
+            "UPDATED" | "ADDED" => replaced += 1,
+            other => panic!("{other}: {event}"),
+        }
+    }
 }
 
 /// It accepts connections and says nothing.

@@ -4,7 +4,6 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::process::Command;
 use std::process::Stdio;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Patch;
@@ -14,13 +13,14 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::metrics::address;
-use crate::metrics::page;
 use crate::metrics::page_until;
 use crate::support::Running;
 use crate::support::Server;
 use crate::support::UNSHOWABLE;
 use crate::support::informant;
 use crate::support::lists;
+use crate::support::run;
+use crate::support::text;
 
 /// Type, key and the two marks of an event.
 fn told(event: &Value) -> (&str, Option<&str>, bool, bool) {
@@ -65,8 +65,8 @@ async fn only_what_is_selected_is_told() {
     server.put_labelled("a", json!({"app": "web"}), json!({})).await;
     server.put_labelled("b", json!({"app": "db"}), json!({})).await;
     let keys = |arguments: &[&str]| {
-        let said = server.said(&[&["watch", "cm", "--until-synced", "-o", "name"], arguments].concat());
-        let mut names: Vec<_> = said.lines().map(str::to_owned).collect();
+        let watch = ["watch", "cm", "--until-synced", "-o", "name", "--server", &server.url];
+        let mut names: Vec<_> = Running::start(&[&watch, arguments].concat()).rest();
         names.sort();
         names.join(" ")
     };
@@ -307,28 +307,27 @@ async fn what_is_in_secrets_is_shown_only_on_demand() {
 /// Nobody reads while a few pods change all the time; a pipe takes ten of them.
 #[tokio::test]
 async fn what_waits_is_merged_if_that_is_wanted() {
-    const LATER: u64 = 1500;
+    const CHANGES: u64 = 1500;
     let server = Server::start(&["--load", "pods=5,rate=500", "--metrics", "0"]);
     let figures = address(&server.running);
     let mut command = informant();
     command.args(["watch", "pods", "-A", "-o", "json", "--merge-above", "5", "--server", &server.url]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let version = |event: &Value| event["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+    let later = version(&events.next().unwrap()) + CHANGES;
     let is_later = |line: &str| {
         let version = line.strip_prefix("informant_apiserver_version ");
-        version.is_some_and(|version| version.parse::<u64>().unwrap() > LATER)
+        version.is_some_and(|version| version.parse::<u64>().unwrap() > later)
     };
-    while !page(&figures, "GET /metrics").1.lines().any(is_later) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    page_until(&figures, "GET /metrics", |figures| figures.lines().any(is_later));
 
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-    let version = |event: &Value| event["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
-    let told = events.take_while(|event| version(event) < LATER).count();
+    let told = events.take_while(|event| version(event) < later).count();
 
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(told < 300, "{told} of {LATER} changes were told");
+    assert!((1..300).contains(&told), "{told} of {CHANGES} changes were told");
 }
 
 #[cfg(unix)]
@@ -403,4 +402,28 @@ async fn an_interrupt_ends_it_also_if_nobody_reads() {
         assert!(complaints.all(|line| line.is_ok()), "until it ends");
         assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments:?}");
     }
+}
+
+#[tokio::test]
+async fn that_there_is_nothing_is_said() {
+    let server = Server::start(&[]);
+    let watching = server.watch(&["cm", "prices", "-n", "shop", "-o", "name"]);
+    assert_eq!(
+        watching.complaint(),
+        "informant: no configmaps \"prices\" in namespace \"shop\" yet; it waits for them"
+    );
+    server.put("prices", json!({})).await;
+    assert_eq!(watching.line(), "configmap/prices");
+
+    let of_all = run(&["watch", "cm", "-n", "nowhere", "--until-synced", "--server", &server.url]);
+    assert_eq!(
+        (of_all.status.code(), text(&of_all.stderr).as_str()),
+        (Some(0), "informant: no configmaps in namespace \"nowhere\"\n")
+    );
+    let of_one = run(&["watch", "cm", "costs", "-n", "shop", "--until-synced", "--server", &server.url]);
+    assert_eq!(
+        (of_one.status.code(), text(&of_one.stderr).as_str()),
+        (Some(1), "informant: configmaps \"costs\" in namespace \"shop\" not found\n"),
+        "as get says it"
+    );
 }

@@ -117,12 +117,7 @@ fn merged(
 }
 
 /// Changes the items of a list; gives those that the change names.
-fn merge_items(
-    items: &mut Vec<Value>,
-    change: Vec<Value>,
-    key: Key,
-    rules: Rules,
-) -> Result<Vec<Value>, ApiError> {
+fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rules) -> Result<Vec<Value>, ApiError> {
     let (mut named, mut gone, mut replaces) = (Vec::new(), Vec::new(), false);
     for item in change {
         let directive = item.get(PATCH);
