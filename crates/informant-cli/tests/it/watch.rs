@@ -427,3 +427,14 @@ async fn that_there_is_nothing_is_said() {
         "as get says it"
     );
 }
+
+#[tokio::test]
+async fn what_is_there_is_told_in_the_order_of_the_server() {
+    let server = Server::start(&["--load", "configmaps=200"]);
+
+    let told = server.said(&["watch", "cm", "-A", "--until-synced", "-o", "json", "--no-object"]);
+
+    let events = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let keys: Vec<_> = events.filter_map(|event| event["key"].as_str().map(str::to_owned)).collect();
+    assert!(keys.len() == 200 && keys.is_sorted(), "{keys:?}");
+}

@@ -20,7 +20,9 @@ pub(super) struct Collected<O> {
 
 /// The objects of a streamed list, which may still change while it comes.
 pub(super) struct Snapshot<O> {
-    objects: HashMap<Key, Arc<Cached<O>>>,
+    /// In the order in which they came; those that have gone meanwhile leave a gap.
+    objects: Vec<Option<Arc<Cached<O>>>>,
+    places: HashMap<Key, usize>,
     quarantined: Entries,
 }
 
@@ -66,7 +68,7 @@ impl<O> Collected<O> {
 
 impl<O> Snapshot<O> {
     pub(super) fn new() -> Self {
-        Self { objects: HashMap::new(), quarantined: Entries::default() }
+        Self { objects: Vec::new(), places: HashMap::new(), quarantined: Entries::default() }
     }
 
     /// An object is there, or has changed; says whether it is new.
@@ -74,7 +76,17 @@ impl<O> Snapshot<O> {
         match taken {
             Ok(object) => {
                 self.quarantined.remove(object.key());
-                self.objects.insert(object.key().clone(), object).is_none()
+                let place = *self.places.entry_ref(object.key()).or_insert(self.objects.len());
+                match self.objects.get_mut(place) {
+                    Some(known) => {
+                        *known = Some(object);
+                        false
+                    }
+                    None => {
+                        self.objects.push(Some(object));
+                        true
+                    }
+                }
             }
             // The last state that could be read stays, as in the cache.
             Err(quarantined) => self.quarantined.add(*quarantined),
@@ -83,15 +95,17 @@ impl<O> Snapshot<O> {
 
     /// An object is gone.
     pub(super) fn remove(&mut self, key: &Key) {
-        self.objects.remove(key);
+        if let Some(gone) = self.places.remove(key).and_then(|place| self.objects.get_mut(place)) {
+            *gone = None;
+        }
         self.quarantined.remove(key);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.objects.len()
+        self.places.len()
     }
 
     pub(super) fn into_collected(self) -> Collected<O> {
-        Collected { objects: self.objects.into_values().collect(), quarantined: self.quarantined }
+        Collected { objects: self.objects.into_iter().flatten().collect(), quarantined: self.quarantined }
     }
 }

@@ -449,6 +449,31 @@ async fn what_comes_together_with_the_initial_list_is_told_after_its_end() {
     }
 }
 
+/// RE-21, RE-55: also of a list that came as a stream, in which an object has changed and one has come back meanwhile.
+#[tokio::test(start_paused = true)]
+async fn the_initial_list_is_told_in_the_order_of_the_server() {
+    for queue in QUEUES {
+        let (listed, streamed) = (ScriptedSource::new(), ScriptedSource::new());
+        listed.on_list(list("10", &[("d", 1), ("b", 2), ("a", 3), ("c", 4)]));
+        let stream =
+            ["d", "gone", "b", "a"].iter().fold(ScriptedWatch::new(), |stream, name| stream.added(ready(name, 1)));
+        let stream =
+            stream.modified(ready("d", 2)).deleted(ready("gone", 2)).added(ready("c", 3)).deleted(ready("b", 4));
+        streamed.on_stream(stream.added(ready("b", 5)).list_ends("10").stays_open());
+        for (source, order) in [(listed, ["d@1", "b@2", "a@3", "c@4"]), (streamed, ["d@2", "a@1", "c@3", "b@5"])] {
+            let leaks = Leaks::watch();
+            let (informer, probe) = (informer_with(&source, queue), Probe::new());
+            informer.add_handler(probe.clone()).unwrap();
+            informer.start();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+
+            let told: Vec<_> = probe.take().into_iter().take_while(|heard| heard != "synced").collect();
+            assert_eq!(told, order.map(|object| format!("A({object}, initial)")));
+            leaks.stop(&informer).await;
+        }
+    }
+}
+
 /// An unchanged relist: nothing is decoded, indexed or replaced.
 #[tokio::test(start_paused = true)]
 async fn what_a_relist_repeats_is_neither_transformed_nor_indexed_again_and_stays_the_very_same() {
