@@ -111,6 +111,7 @@
 //! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
 //! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.
 
+pub mod columns;
 mod error;
 mod faults;
 mod http;

@@ -63,7 +63,6 @@ fn of_argument(argument: &str) -> Option<&'static str> {
 fn of_format(format: &str) -> Option<&'static str> {
     let language = format.split('=').next().unwrap_or_default();
     match language {
-        "wide" => Some("-o table has what is looked at most, and -o json everything"),
         "jsonpath"
         | "jsonpath-as-json"
         | "jsonpath-file"

@@ -147,6 +147,18 @@ impl From<Canned> for Answer {
     }
 }
 
+/// The metadata of a list.
+pub(super) fn list_metadata(page: &Page) -> Value {
+    let mut metadata = json!({"resourceVersion": page.version.to_string()});
+    if let Some(next) = &page.next {
+        metadata["continue"] = json!(next.encode());
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = json!(remaining);
+    }
+    metadata
+}
+
 /// The JSON of a list, piece by piece.
 struct ListPieces {
     head: Option<String>,
@@ -163,13 +175,7 @@ impl ListPieces {
             Form::Full => (format!("{}List", kind.kind), kind.api_version()),
             Form::Metadata => ("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into()),
         };
-        let mut metadata = json!({"resourceVersion": page.version.to_string()});
-        if let Some(next) = &page.next {
-            metadata["continue"] = json!(next.encode());
-        }
-        if let Some(remaining) = page.remaining {
-            metadata["remainingItemCount"] = json!(remaining);
-        }
+        let metadata = list_metadata(&page);
         let head = format!(
             r#"{{"kind":{},"apiVersion":{},"metadata":{metadata},"items":["#,
             Value::from(list_kind),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use futures_util::stream;
 use serde_json::Value;
 use serde_json::json;
@@ -19,7 +20,9 @@ use crate::faults::orders::WatchList;
 use crate::http::answer::Answer;
 use crate::http::delete_options::DeleteOptions;
 use crate::http::negotiate::AnswerTo;
+use crate::http::negotiate::Wanted;
 use crate::http::negotiate::form;
+use crate::http::negotiate::wanted;
 use crate::http::request::ApiRequest;
 use crate::http::request::Document;
 use crate::http::request::Place;
@@ -27,6 +30,7 @@ use crate::http::request::Subresource;
 use crate::http::request::Target;
 use crate::http::request::Verb;
 use crate::http::service::Connection;
+use crate::http::table::Tables;
 use crate::list::ListQuery;
 use crate::list::Moment;
 use crate::list::expired_token;
@@ -139,8 +143,12 @@ impl Call<'_> {
     }
 
     fn get(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let form = form(self.accept, AnswerTo::One)?;
-        Ok(Answer::object(200, &*self.find(place, served)?, form))
+        let wanted = wanted(self.accept, AnswerTo::One)?;
+        let object = self.find(place, served)?;
+        Ok(match wanted {
+            Wanted::Objects(form) => Answer::object(200, &object, form),
+            Wanted::Table => Answer::json(200, &self.tables(served)?.one(&object)),
+        })
     }
 
     /// The object at this place; an older state of it, if that was ordered and will do.
@@ -163,8 +171,12 @@ impl Call<'_> {
         found.map(|(_, object)| object.clone()).ok_or_else(|| ApiError::not_found(&served.kind, &place.name))
     }
 
+    fn tables(&self, served: &Served) -> Result<Tables, ApiError> {
+        Ok(Tables::new(&served.kind, self.request.params.include_object()?))
+    }
+
     fn list(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let form = form(self.accept, AnswerTo::List)?;
+        let wanted = wanted(self.accept, AnswerTo::List)?;
         let params = &self.request.params;
         let moment = params.moment()?;
         if let (Moment::Continue(token), true) = (&moment, self.orders.expire_token) {
@@ -177,11 +189,18 @@ impl Call<'_> {
         if let Some(next) = &mut page.next {
             next.number = self.shared.tokens.fetch_add(1, Ordering::Relaxed) + 1;
         }
-        Ok(Answer::list(&served.kind, page, form))
+        Ok(match wanted {
+            Wanted::Objects(form) => Answer::list(&served.kind, page, form),
+            Wanted::Table => Answer::json(200, &self.tables(served)?.page(&page)),
+        })
     }
 
     fn watch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let form = form(self.accept, AnswerTo::One)?;
+        let wanted = wanted(self.accept, AnswerTo::One)?;
+        let (form, tables) = match wanted {
+            Wanted::Objects(form) => (form, None),
+            Wanted::Table => (Form::Full, Some(self.tables(served)?)),
+        };
         let params = &self.request.params;
         let (start, selector) = (params.start()?, self.selector(place)?);
         match self.orders.watch_list {
@@ -205,7 +224,11 @@ impl Call<'_> {
                 }
                 let wants_bookmarks = params.allow_bookmarks && !self.orders.no_bookmarks;
                 let bookmarks = wants_bookmarks.then_some(self.shared.settings.bookmark_interval);
-                Ok(Answer::watch(WatchStream::new(self.shared.clone(), watch, bookmarks, place).into_stream()))
+                let lines = WatchStream::new(self.shared.clone(), watch, bookmarks, place).into_stream();
+                Ok(match tables {
+                    Some(mut tables) => Answer::watch(lines.map_ok(move |line| tables.line(line))),
+                    None => Answer::watch(lines),
+                })
             }
             // What is wrong with the version is said inside of the stream.
             Err(error @ (ApiError::Expired { .. } | ApiError::VersionTooLarge { .. })) => {

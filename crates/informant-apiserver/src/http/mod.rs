@@ -12,5 +12,6 @@ mod negotiate;
 pub(crate) mod params;
 pub(crate) mod request;
 pub(crate) mod service;
+mod table;
 
 pub use answer::ResponseBody;

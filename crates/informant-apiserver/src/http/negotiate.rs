@@ -12,15 +12,35 @@ pub(crate) enum AnswerTo {
     List,
 }
 
-/// The first form of those that the client accepts that we can give.
+/// What a client wants to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Objects(Form),
+    /// Rows for people.
+    Table,
+}
+
+/// The first of what the client accepts that we can give.
+pub(crate) fn wanted(accept: &str, answer: AnswerTo) -> Result<Wanted, ApiError> {
+    if accept.trim().is_empty() {
+        return Ok(Wanted::Objects(Form::Full));
+    }
+    accept.split(',').find_map(|clause| wanted_by(clause, answer)).ok_or(ApiError::NotAcceptable)
+}
+
+/// The same where there are no tables.
 pub(crate) fn form(accept: &str, answer: AnswerTo) -> Result<Form, ApiError> {
     if accept.trim().is_empty() {
         return Ok(Form::Full);
     }
-    accept.split(',').find_map(|clause| form_of(clause, answer)).ok_or(ApiError::NotAcceptable)
+    let form = |clause| match wanted_by(clause, answer)? {
+        Wanted::Objects(form) => Some(form),
+        Wanted::Table => None,
+    };
+    accept.split(',').find_map(form).ok_or(ApiError::NotAcceptable)
 }
 
-fn form_of(clause: &str, answer: AnswerTo) -> Option<Form> {
+fn wanted_by(clause: &str, answer: AnswerTo) -> Option<Wanted> {
     let mut parts = clause.split(';').map(str::trim);
     if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
         return None;
@@ -40,8 +60,10 @@ fn form_of(clause: &str, answer: AnswerTo) -> Option<Form> {
         AnswerTo::List => "PartialObjectMetadataList",
     };
     match kind {
-        "" => Some(Form::Full),
-        kind if kind == metadata && group == "meta.k8s.io" && version == "v1" => Some(Form::Metadata),
+        "" => Some(Wanted::Objects(Form::Full)),
+        _ if (group, version) != ("meta.k8s.io", "v1") => None,
+        "Table" => Some(Wanted::Table),
+        kind if kind == metadata => Some(Wanted::Objects(Form::Metadata)),
         _ => None,
     }
 }
@@ -67,5 +89,9 @@ mod tests {
         assert_eq!(one("application/vnd.kubernetes.protobuf, application/json;q=0.9"), Some(Form::Full));
         assert_eq!(one("application/vnd.kubernetes.protobuf"), None);
         assert_eq!(one("text/html"), None);
+        let with_tables = |accept: &str| wanted(accept, AnswerTo::List).ok();
+        assert_eq!(with_tables(&format!("{table},application/json")), Some(Wanted::Table));
+        assert_eq!(with_tables("application/json;as=Table;v=v1beta1;g=meta.k8s.io"), None);
+        assert_eq!(with_tables(&format!("application/json,{table}")), Some(Wanted::Objects(Form::Full)));
     }
 }

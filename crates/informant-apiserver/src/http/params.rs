@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::ApiError;
 use crate::error::Cause;
+use crate::http::table::IncludeObject;
 use crate::list::Moment;
 use crate::storage::token::Token;
 use crate::watch::Start;
@@ -26,6 +27,7 @@ pub(crate) struct Params {
     /// Also if it is empty, which means nothing.
     pub(crate) dry_run: Option<String>,
     pub(crate) field_validation: String,
+    include_object: String,
 }
 
 impl Params {
@@ -46,6 +48,7 @@ impl Params {
                 "timeoutSeconds" => params.timeout_seconds = whole(&name, &value)?.filter(|seconds| *seconds != 0),
                 "dryRun" => params.dry_run = Some(value.into_owned()),
                 "fieldValidation" => params.field_validation = value.into_owned(),
+                "includeObject" => params.include_object = value.into_owned(),
                 _ => {}
             }
         }
@@ -62,6 +65,16 @@ impl Params {
     }
 
     /// The version that was asked for; none for "" and "0".
+    /// What of an object comes with its row in a table.
+    pub(crate) fn include_object(&self) -> Result<IncludeObject, ApiError> {
+        match &*self.include_object {
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "Object" => Ok(IncludeObject::Object),
+            "None" => Ok(IncludeObject::None),
+            other => Err(ApiError::BadRequest(format!("unrecognized includeObject value: {other:?}"))),
+        }
+    }
+
     pub(crate) fn version(&self) -> Result<Option<u64>, ApiError> {
         match self.resource_version.as_str() {
             "" | "0" => Ok(None),

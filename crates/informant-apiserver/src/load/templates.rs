@@ -122,7 +122,7 @@ fn deployment(app: &str, revision: u64) -> Value {
             "selector": {"matchLabels": {"app": app}},
             "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": containers}},
         },
-        "status": {"replicas": 10, "updatedReplicas": 10, "readyReplicas": 9},
+        "status": {"replicas": 10, "updatedReplicas": 10, "readyReplicas": 9, "availableReplicas": 9},
     })
 }
 

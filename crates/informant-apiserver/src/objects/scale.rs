@@ -80,7 +80,7 @@ fn field(object: &Object, name: &str) -> Value {
 }
 
 /// A selector as it stands in a query, in the order of its keys. Older kinds have labels alone.
-fn selector(selector: &Value) -> String {
+pub(crate) fn selector(selector: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let labels = if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
         &selector["matchLabels"]

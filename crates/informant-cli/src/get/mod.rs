@@ -20,6 +20,7 @@ use crate::Outcome;
 use crate::interrupt;
 use crate::interrupt::Interrupt;
 use crate::objects::Form;
+use crate::objects::columns::Width;
 use crate::output::Stdout;
 use crate::output::say;
 use crate::progress::Progress;
@@ -63,6 +64,8 @@ pub struct Options {
 pub enum Format {
     /// A row of what people look at first
     Table,
+    /// A row with more of it
+    Wide,
     /// A document of JSON
     Json,
     /// A document of YAML
@@ -116,7 +119,8 @@ impl OnObjects for Options {
             return if has_unread { Ok(ExitCode::FAILURE) } else { Err(selected.not_found().into()) };
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
-        let printer = Printer::new::<O>(&selected, self.index.clone(), !self.no_headers);
+        let width = if self.output == Format::Wide { Width::Wide } else { Width::Usual };
+        let printer = Printer::new::<O>(&selected, self.index.clone(), width, !self.no_headers);
         if let Some(IndexBy::Field(_)) = self.index {
             printer.check(&informer.lister().list());
         }

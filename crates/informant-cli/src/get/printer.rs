@@ -16,6 +16,7 @@ use super::index::IndexBy;
 use crate::objects::Form;
 use crate::objects::Reader;
 use crate::objects::columns::Columns;
+use crate::objects::columns::Width;
 use crate::output;
 use crate::output::Paint;
 use crate::output::Table;
@@ -38,13 +39,13 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new<O: Form>(selected: &Selected, index: Option<IndexBy>, has_headers: bool) -> Self {
+    pub fn new<O: Form>(selected: &Selected, index: Option<IndexBy>, width: Width, has_headers: bool) -> Self {
         // An index by namespace says it already.
         let has_namespaces = selected.spans_namespaces() && index != Some(IndexBy::Namespace);
         Self {
             reader: selected.reader,
             singular: selected.kind.singular_with_group(),
-            columns: Columns::new(&selected.kind, O::IS_OF_METADATA, has_namespaces),
+            columns: Columns::new(&selected.kind, O::IS_OF_METADATA, width, has_namespaces),
             index,
             has_headers,
             has_left_out: Cell::new(false),
@@ -64,7 +65,7 @@ impl Printer {
     /// The text; empty if there is nothing, and the format has no words for that.
     pub fn print<O: Form>(&self, format: Format, found: &Found<O>) -> Result<String, YamlError> {
         Ok(match format {
-            Format::Table => self.table(found),
+            Format::Table | Format::Wide => self.table(found),
             Format::Name => self.names(found),
             Format::Json => self.document(found).map(|document| format!("{document:#}\n")).unwrap_or_default(),
             Format::Yaml => {

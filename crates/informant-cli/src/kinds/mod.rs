@@ -49,6 +49,13 @@ fn meant(similar: Option<&str>) -> String {
 }
 
 impl Kind {
+    /// One that nobody knows, in namespaces.
+    #[cfg(test)]
+    pub fn custom(resource: ApiResource) -> Self {
+        let singular = resource.kind.to_lowercase();
+        Self { resource, scope: Scope::Namespaced, singular, short_names: Vec::new(), can_be_watched: true }
+    }
+
     /// As `kubectl` calls one of them: `pod`, `deployment.apps`.
     pub fn singular_with_group(&self) -> String {
         match &*self.resource.group {

@@ -98,6 +98,8 @@ pub struct Options {
 pub enum Format {
     /// A row of what people look at first
     Table,
+    /// A row with more of it
+    Wide,
     /// A line of JSON
     Json,
     /// A document of YAML

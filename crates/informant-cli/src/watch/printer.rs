@@ -18,6 +18,7 @@ use super::Format;
 use crate::objects::Form;
 use crate::objects::Reader;
 use crate::objects::columns::Columns;
+use crate::objects::columns::Width;
 use crate::objects::diff::Change;
 use crate::objects::diff::Path;
 use crate::output;
@@ -61,7 +62,8 @@ impl Printer {
         has_objects: bool,
         has_headers: bool,
     ) -> Self {
-        let columns = Columns::new(&selected.kind, O::IS_OF_METADATA, selected.spans_namespaces());
+        let width = if format == Format::Wide { Width::Wide } else { Width::Usual };
+        let columns = Columns::new(&selected.kind, O::IS_OF_METADATA, width, selected.spans_namespaces());
         // As wide as the longest of its usual words.
         let rows = Table::new(["EVENT  ".to_owned()].into_iter().chain(columns.headers()));
         Self {
@@ -84,7 +86,7 @@ impl Printer {
     /// What was written since the last time.
     pub fn take(&mut self) -> String {
         match self.format {
-            Format::Table => self.rows.take(self.paint),
+            Format::Table | Format::Wide => self.rows.take(self.paint),
             Format::Json | Format::Yaml | Format::Name | Format::Diff => std::mem::take(&mut self.text),
         }
     }
@@ -99,7 +101,7 @@ impl Printer {
                 self.json(&line, self.has_objects.then_some("null"));
             }
             Format::Yaml => self.line(format_args!("# SYNCED {}", version.unwrap_or_default())),
-            Format::Table | Format::Name | Format::Diff => {}
+            Format::Table | Format::Wide | Format::Name | Format::Diff => {}
         }
     }
 
@@ -109,7 +111,7 @@ impl Printer {
     pub fn event<O: Form>(&mut self, event: &Event<O>) -> Result<(), Box<dyn Error>> {
         let Some(object) = event.object() else { return Ok(()) };
         match self.format {
-            Format::Table => self.row(event, object)?,
+            Format::Table | Format::Wide => self.row(event, object)?,
             Format::Json => {
                 let (initial, missed) = (is_initial(event), is_missed(event));
                 let (key, resource_version) = (Some(object.key().as_str()), Some(object.version().as_str()));

@@ -11,6 +11,7 @@ mod objects;
 mod patches;
 mod scales;
 mod strategic;
+mod tables;
 mod watches;
 
 use std::ops::Deref;

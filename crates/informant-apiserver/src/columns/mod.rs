@@ -1,0 +1,382 @@
+//! The columns in which Kubernetes shows the objects of a kind, as `kubectl get` prints them.
+//!
+//! - **In:** a kind; objects as JSON, and the time.
+//! - **Out:** names and cells.
+//! - **Knows nothing of:** how tables are asked for and written.
+//!
+//! ```
+//! use informant_apiserver::columns;
+//!
+//! let pods = columns::of("", "Pod");
+//! let names: Vec<_> = pods.iter().filter(|column| !column.is_wide()).map(|column| column.name()).collect();
+//! assert_eq!(names, ["Name", "Ready", "Status", "Restarts", "Age"]);
+//!
+//! let pod = serde_json::json!({"metadata": {"name": "web"}, "status": {"phase": "Running"}});
+//! assert_eq!(pods[2].cell(&pod, jiff::Timestamp::now()), "Running");
+//! ```
+//!
+//! The kinds that people look at most have the columns of Kubernetes 1.36; the others their name and age.
+
+mod nodes;
+mod pods;
+mod workloads;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    name: &'static str,
+    content: Content,
+    is_wide: bool,
+    cell: Cell,
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Text,
+    Number,
+    Truth,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Of(fn(&Value) -> Value),
+    At(fn(&Value, Timestamp) -> Value),
+}
+
+impl Column {
+    /// What it is called: `Last Schedule`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it is shown only to those who want to see more: `kubectl get -o wide`.
+    pub fn is_wide(&self) -> bool {
+        self.is_wide
+    }
+
+    /// What stands there for an object: a text, a number or a truth value. Where there is nothing, it says so: `<none>`.
+    pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        match self.cell {
+            Cell::Of(cell) => cell(object),
+            Cell::At(cell) => cell(object, now),
+        }
+    }
+
+    /// The type of its cells, in the words of OpenAPI.
+    pub(crate) fn content(&self) -> &'static str {
+        match self.content {
+            Content::Text => "string",
+            Content::Number => "integer",
+            Content::Truth => "boolean",
+        }
+    }
+
+    fn wide(self) -> Self {
+        Self { is_wide: true, ..self }
+    }
+}
+
+/// The columns of a kind. The core group is `""`.
+pub fn of(group: &str, kind: &str) -> Vec<Column> {
+    let own = match (group, kind) {
+        ("", "Pod") => pods::columns(),
+        ("", "Node") => nodes::columns(),
+        ("apps", "Deployment") => workloads::deployment(),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => workloads::replica_set(),
+        ("apps", "StatefulSet") => workloads::stateful_set(),
+        ("apps", "DaemonSet") => workloads::daemon_set(),
+        ("batch", "Job") => workloads::job(),
+        ("batch", "CronJob") => workloads::cron_job(),
+        ("", "Service") => vec![
+            text("Type", |service| field(service, "/spec/type")),
+            text("Cluster-IP", |service| field(service, "/spec/clusterIP")),
+            text("External-IP", external_ip),
+            text("Port(s)", ports),
+            AGE,
+            text("Selector", |service| pairs(service.pointer("/spec/selector"))).wide(),
+        ],
+        ("", "ConfigMap") => vec![text("Data", |map| (len(map, "/data") + len(map, "/binaryData")).into()), AGE],
+        ("", "Secret") => {
+            vec![text("Type", |secret| field(secret, "/type")), text("Data", |secret| len(secret, "/data").into()), AGE]
+        }
+        ("", "Namespace") => vec![text("Status", |namespace| field(namespace, "/status/phase")), AGE],
+        ("", "PersistentVolumeClaim") => vec![
+            text("Status", |claim| phase(claim).into()),
+            text("Volume", |claim| str(claim, "/spec/volumeName").into()),
+            text("Capacity", |claim| bound(claim, str(claim, "/status/capacity/storage").into())),
+            text("Access Modes", |claim| bound(claim, access_modes(claim, "/status/accessModes"))),
+            text("StorageClass", |claim| str(claim, "/spec/storageClassName").into()),
+            text("VolumeAttributesClass", |claim| or(str(claim, "/spec/volumeAttributesClassName"), "<unset>")),
+            AGE,
+            text("VolumeMode", |claim| or(str(claim, "/spec/volumeMode"), "<unset>")).wide(),
+        ],
+        ("", "Event") | ("events.k8s.io", "Event") => return events(),
+        ("coordination.k8s.io", "Lease") => {
+            vec![text("Holder", |lease| str(lease, "/spec/holderIdentity").into()), AGE]
+        }
+        ("networking.k8s.io", "Ingress") => vec![
+            text("Class", |ingress| field(ingress, "/spec/ingressClassName")),
+            text("Hosts", hosts),
+            text("Address", |ingress| addresses(ingress).into()),
+            text("Ports", |ingress| if list(ingress, "/spec/tls").is_empty() { "80".into() } else { "80, 443".into() }),
+            AGE,
+        ],
+        ("policy", "PodDisruptionBudget") => vec![
+            text("Min Available", |budget| number_or_text(budget, "/spec/minAvailable")),
+            text("Max Unavailable", |budget| number_or_text(budget, "/spec/maxUnavailable")),
+            numeric("Allowed Disruptions", |budget| number(budget, "/status/disruptionsAllowed").into()),
+            AGE,
+        ],
+        ("scheduling.k8s.io", "PriorityClass") => vec![
+            numeric("Value", |class| number(class, "/value").into()),
+            truth("Global-Default", |class| is_true(class, "/globalDefault").into()),
+            AGE,
+            text("PreemptionPolicy", |class| str(class, "/preemptionPolicy").into()),
+        ],
+        (_, _) => vec![AGE],
+    };
+    [NAME].into_iter().chain(own).collect()
+}
+
+/// What is in a cell where there is nothing.
+const NONE: &str = "<none>";
+const UNKNOWN: &str = "<unknown>";
+
+const NAME: Column = text("Name", |object| str(object, "/metadata/name").into());
+const AGE: Column = since("Age", |object, now| age(object, "/metadata/creationTimestamp", now));
+
+const fn text(name: &'static str, cell: fn(&Value) -> Value) -> Column {
+    Column { name, content: Content::Text, is_wide: false, cell: Cell::Of(cell) }
+}
+
+const fn since(name: &'static str, cell: fn(&Value, Timestamp) -> Value) -> Column {
+    Column { name, content: Content::Text, is_wide: false, cell: Cell::At(cell) }
+}
+
+const fn numeric(name: &'static str, cell: fn(&Value) -> Value) -> Column {
+    Column { name, content: Content::Number, is_wide: false, cell: Cell::Of(cell) }
+}
+
+const fn truth(name: &'static str, cell: fn(&Value) -> Value) -> Column {
+    Column { name, content: Content::Truth, is_wide: false, cell: Cell::Of(cell) }
+}
+
+fn str<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn or(text: &str, otherwise: &str) -> Value {
+    if text.is_empty() { otherwise.into() } else { text.into() }
+}
+
+/// The text of a field, or that there is none.
+fn field(object: &Value, pointer: &str) -> Value {
+    or(str(object, pointer), NONE)
+}
+
+fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn is_true(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// `3` and `30%` are both good.
+fn number_or_text(object: &Value, pointer: &str) -> Value {
+    match object.pointer(pointer) {
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(number @ Value::Number(_)) => number.to_string().into(),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => "N/A".into(),
+    }
+}
+
+fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// How many fields a map has.
+fn len(object: &Value, pointer: &str) -> usize {
+    object.pointer(pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+}
+
+fn joined(texts: impl Iterator<Item = impl Into<String>>) -> String {
+    texts.map(Into::into).collect::<Vec<_>>().join(",")
+}
+
+/// `a=1,b=2`.
+fn pairs(map: Option<&Value>) -> Value {
+    let pairs = map.and_then(Value::as_object).into_iter().flatten();
+    or(&joined(pairs.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))), NONE)
+}
+
+/// The phase, as long as it is not about to go.
+fn phase(object: &Value) -> &str {
+    if object.pointer("/metadata/deletionTimestamp").is_some() { "Terminating" } else { str(object, "/status/phase") }
+}
+
+/// What is said of a claim only if it has a volume.
+fn bound(claim: &Value, cell: Value) -> Value {
+    if str(claim, "/spec/volumeName").is_empty() { "".into() } else { cell }
+}
+
+fn access_modes(object: &Value, pointer: &str) -> Value {
+    let short = |mode: &Value| match mode.as_str() {
+        Some("ReadWriteOnce") => "RWO",
+        Some("ReadOnlyMany") => "ROX",
+        Some("ReadWriteMany") => "RWX",
+        Some("ReadWriteOncePod") => "RWOP",
+        Some(_) | None => "",
+    };
+    joined(list(object, pointer).iter().map(short)).into()
+}
+
+fn external_ip(service: &Value) -> Value {
+    let named = joined(list(service, "/spec/externalIPs").iter().filter_map(Value::as_str));
+    match str(service, "/spec/type") {
+        "ExternalName" => field(service, "/spec/externalName"),
+        "LoadBalancer" => {
+            let both = [addresses(service), named];
+            or(&joined(both.into_iter().filter(|addresses| !addresses.is_empty())), "<pending>")
+        }
+        _ => or(&named, NONE),
+    }
+}
+
+/// Where a load balancer is.
+fn addresses(object: &Value) -> String {
+    let address = |ingress: &Value| match str(ingress, "/ip") {
+        "" => str(ingress, "/hostname").to_owned(),
+        ip => ip.to_owned(),
+    };
+    joined(list(object, "/status/loadBalancer/ingress").iter().map(address))
+}
+
+/// `80/TCP,443:30443/TCP`.
+fn ports(service: &Value) -> Value {
+    let port = |port: &Value| {
+        let on_nodes = Some(number(port, "/nodePort")).filter(|port| *port != 0);
+        let on_nodes = on_nodes.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}{on_nodes}/{}", number(port, "/port"), str(port, "/protocol"))
+    };
+    or(&joined(list(service, "/spec/ports").iter().map(port)), NONE)
+}
+
+fn hosts(ingress: &Value) -> Value {
+    let hosts = list(ingress, "/spec/rules").iter().map(|rule| str(rule, "/host")).filter(|host| !host.is_empty());
+    or(&joined(hosts), "*")
+}
+
+/// Events begin with what is newest, and end with their names.
+fn events() -> Vec<Column> {
+    fn any<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
+        pointers.iter().map(|pointer| str(event, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
+    }
+    vec![
+        since("Last Seen", |event, now| {
+            let times = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp", "/eventTime"];
+            age_of(any(event, &times), now)
+        }),
+        text("Type", |event| str(event, "/type").into()),
+        text("Reason", |event| str(event, "/reason").into()),
+        text("Object", |event| {
+            let kind = any(event, &["/involvedObject/kind", "/regarding/kind"]).to_lowercase();
+            let name = any(event, &["/involvedObject/name", "/regarding/name"]);
+            if kind.is_empty() { name.into() } else { format!("{kind}/{name}").into() }
+        }),
+        text("Subobject", |event| any(event, &["/involvedObject/fieldPath", "/regarding/fieldPath"]).into()).wide(),
+        text("Source", |event| {
+            let who = any(event, &["/source/component", "/reportingComponent", "/reportingController"]);
+            let places = [who, any(event, &["/source/host", "/deprecatedSource/host"])];
+            let places: Vec<_> = places.into_iter().filter(|place| !place.is_empty()).collect();
+            places.join(", ").into()
+        })
+        .wide(),
+        text("Message", |event| any(event, &["/message", "/note"]).trim().into()),
+        since("First Seen", |event, now| {
+            age_of(any(event, &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"]), now)
+        })
+        .wide(),
+        text("Count", |event| {
+            let counts = ["/series/count", "/count", "/deprecatedCount"];
+            counts.iter().map(|pointer| number(event, pointer)).find(|count| *count != 0).unwrap_or(1).into()
+        })
+        .wide(),
+        NAME.wide(),
+    ]
+}
+
+/// How long ago the time was that stands there.
+fn age(object: &Value, pointer: &str, now: Timestamp) -> Value {
+    age_of(str(object, pointer), now)
+}
+
+fn age_of(time: &str, now: Timestamp) -> Value {
+    time.parse::<Timestamp>()
+        .map_or_else(|_| UNKNOWN.into(), |then| duration(now.duration_since(then).as_secs()).into())
+}
+
+/// A time as `kubectl` says it: the longer it is, the coarser.
+fn duration(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    let two = |large: i64, unit: &str, small: i64, rest: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{rest}"),
+    };
+    match (seconds, minutes, hours, days) {
+        (..120, ..) => format!("{seconds}s"),
+        (_, ..10, ..) => two(minutes, "m", seconds % 60, "s"),
+        (_, ..180, ..) => format!("{minutes}m"),
+        (_, _, ..8, _) => two(hours, "h", minutes % 60, "m"),
+        (_, _, ..48, _) => format!("{hours}h"),
+        (_, _, _, ..8) => two(days, "d", hours % 24, "h"),
+        (_, _, _, ..730) => format!("{days}d"),
+        (_, _, _, ..2920) => two(days / 365, "y", days % 365, "d"),
+        (_, _, _, _) => format!("{}y", days / 365),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn an_age_is_said_as_kubectl_does() {
+        let (minute, hour, day) = (60, 3600, 86400);
+        let said = [0, 119, 120, 125, 599, 10 * minute, 3 * hour - 1, 3 * hour, 11_000, 8 * hour];
+        assert_eq!(said.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
+        let said = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
+        assert_eq!(said.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
+        assert_eq!(duration(-5), "0s", "clocks differ");
+    }
+
+    #[test]
+    fn every_kind_has_a_name_and_a_cell_in_each_column_also_of_an_object_without_content() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let object = json!({"metadata": {"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        for kind in Registry::builtin_kinds() {
+            let columns = of(&kind.group, &kind.kind);
+            let cell =
+                |name: &str| columns.iter().find(|column| column.name == name).map(|found| found.cell(&object, now));
+            assert_eq!(cell("Name"), Some("web".into()), "{kind:?}");
+            assert!(cell("Age").is_none_or(|age| age == "60s"), "{kind:?}");
+            for column in &columns {
+                let cell = column.cell(&object, now);
+                let suits = match column.content {
+                    Content::Text => cell.is_string() || cell.is_number(),
+                    Content::Number => cell.is_number(),
+                    Content::Truth => cell.is_boolean() || cell == "False",
+                };
+                assert!(suits, "{kind:?} {column:?} {cell}");
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Tables: what `kubectl get` asks for, rows of cells in place of objects.
+//!
+//! - **In:** objects, pages of them, lines of a watch.
+//! - **Out:** the same as `Table` documents.
+//! - **Knows nothing of:** what stands in the cells (`columns`).
+//!
+//! They are for people, so nobody minds that each object is read again for its row.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::columns;
+use crate::columns::Column;
+use crate::http::answer::list_metadata;
+use crate::list::Page;
+use crate::objects::encoded::Encoded;
+use crate::registry::kind::Kind;
+
+/// What of an object comes with its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IncludeObject {
+    None,
+    Metadata,
+    Object,
+}
+
+/// Writes tables of a kind.
+pub(crate) struct Tables {
+    columns: Vec<Column>,
+    include: IncludeObject,
+    /// Those who watch are told the columns once.
+    has_told_columns: bool,
+}
+
+impl Tables {
+    pub(crate) fn new(kind: &Kind, include: IncludeObject) -> Self {
+        Self { columns: columns::of(&kind.group, &kind.kind), include, has_told_columns: false }
+    }
+
+    /// A table of one object.
+    pub(crate) fn one(&self, object: &Encoded) -> Value {
+        let object = read(&object.object());
+        let version = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+        table(&version, &self.definitions(), &[self.row(&object)])
+    }
+
+    /// A table of a page.
+    pub(crate) fn page(&self, page: &Page) -> Value {
+        let rows = page.objects.iter().map(|object| self.row(&read(&object.object()))).collect::<Vec<_>>();
+        table(&list_metadata(page), &self.definitions(), &rows)
+    }
+
+    /// The same line of a watch, with a table of one row in place of the object; errors stay what they are.
+    pub(crate) fn line(&mut self, line: Bytes) -> Bytes {
+        let mut event = read(&line);
+        if event["type"] == "ERROR" {
+            return line;
+        }
+        let object = event["object"].take();
+        let version = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+        let columns = if self.has_told_columns { Value::Null } else { self.definitions() };
+        self.has_told_columns = true;
+        event["object"] = table(&version, &columns, &[self.row(&object)]);
+        format!("{event}\n").into()
+    }
+
+    fn definitions(&self) -> Value {
+        let definition = |column: &Column| {
+            json!({
+                "name": column.name(),
+                "type": column.content(),
+                "format": if column.name() == "Name" { "name" } else { "" },
+                "description": "",
+                "priority": i32::from(column.is_wide()),
+            })
+        };
+        self.columns.iter().map(definition).collect()
+    }
+
+    fn row(&self, object: &Value) -> Value {
+        let now = Timestamp::now();
+        let cells: Value = self.columns.iter().map(|column| column.cell(object, now)).collect();
+        match self.include {
+            IncludeObject::None => json!({ "cells": cells }),
+            IncludeObject::Object => json!({"cells": cells, "object": object}),
+            IncludeObject::Metadata => {
+                let kind = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]});
+                json!({"cells": cells, "object": kind})
+            }
+        }
+    }
+}
+
+fn table(metadata: &Value, columns: &Value, rows: &[Value]) -> Value {
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+/// What was written as JSON can be read as JSON.
+fn read(json: &[u8]) -> Value {
+    serde_json::from_slice(json).unwrap_or_default()
+}
