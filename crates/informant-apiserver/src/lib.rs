@@ -106,7 +106,8 @@
 //! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
 //! exist for its objects to; pods end at once, without a grace period; a kind has one version. Of patches it knows JSON
 //! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
-//! protobuf; there are no subresources but `status` and `scale`. Custom resource definitions through the API are still to come.
+//! protobuf; there are no subresources but `status` and `scale`. Custom resource definitions define kinds, in the version that is
+//! stored, without schemas and columns.
 //!
 //! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
 //! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.

@@ -27,7 +27,9 @@ use crate::objects::rules::Updated;
 use crate::objects::scale;
 use crate::registry::Registry;
 use crate::registry::Served;
+use crate::registry::definition;
 use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
 use crate::storage::Storage;
 
@@ -105,6 +107,9 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
+        if definition::defines(&served.kind) {
+            definition::read(&served.kind, &object)?;
+        }
         self.create_as(served, namespace, object, now, run, Trust::Client)
     }
 
@@ -149,6 +154,9 @@ impl World {
             }
             Err(error) => return Err(error),
         };
+        if definition::defines(&served.kind) && part == Part::Main {
+            definition::read(&served.kind, &object)?;
+        }
         let updated = rules::update(&served.kind, &key, &old.decode(), object, part)?;
         self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
@@ -283,12 +291,36 @@ impl World {
         served: &Served,
         key: Key,
         change: Change,
-        object: Object,
+        mut object: Object,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
-        match run {
-            Run::Real => self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath),
-            Run::Dry => Ok(Arc::new(Encoded::new(&served.kind, change, &object))),
+        let is_definition = definition::defines(&served.kind);
+        let defined = is_definition.then(|| definition::read(&served.kind, &object).ok()).flatten();
+        if let Some(kind) = &defined {
+            definition::establish(&mut object, kind);
+        }
+        if run == Run::Dry {
+            return Ok(Arc::new(Encoded::new(&served.kind, change, &object)));
+        }
+        let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
+        if let Some(kind) = defined {
+            self.define(kind, change);
+        }
+        Ok(written)
+    }
+
+    /// A definition has come, changed or gone, and with it the kind. Built-in ones stay what they are.
+    fn define(&mut self, kind: Kind, change: Change) {
+        match (change, self.registry.exactly(&kind.group, &kind.plural)) {
+            (_, Some(before)) if before.kind.origin == Origin::BuiltIn => {}
+            (Change::Deleted, Some(_)) => drop(self.remove_kind(&kind.resource())),
+            (Change::Deleted, None) => {}
+            (Change::Added | Change::Modified, Some(before)) if *before.kind == kind => {}
+            (Change::Added | Change::Modified, Some(before)) if before.kind.scope == kind.scope => {
+                before.collection = self.storage.move_collection(before.collection, kind.clone());
+                before.kind = Arc::new(kind);
+            }
+            (Change::Added | Change::Modified, Some(_) | None) => self.add_kind(kind),
         }
     }
 

@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** objects, versions, HTTP.
 
 mod builtin;
+pub(crate) mod definition;
 pub(crate) mod discovery;
 pub(crate) mod kind;
 pub(crate) mod openapi;
@@ -60,6 +61,11 @@ impl Registry {
         let is_there = |served: &Served| served.kind.group == group && served.kind.plural == plural;
         let position = self.served.iter().position(is_there)?;
         Some(self.served.remove(position))
+    }
+
+    /// The kind with exactly this place, to be changed.
+    pub(crate) fn exactly(&mut self, group: &str, plural: &str) -> Option<&mut Served> {
+        self.served.iter_mut().find(|served| served.kind.group == group && served.kind.plural == plural)
     }
 
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {

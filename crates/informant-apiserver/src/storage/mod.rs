@@ -97,6 +97,24 @@ impl Storage {
         self.forget_if_unused(id);
     }
 
+    /// Goes on with the objects of a collection as another kind, in a new one: watches of the old one end.
+    pub(crate) fn move_collection(&mut self, id: CollectionId, kind: Kind) -> CollectionId {
+        let as_kind = |object: &Arc<Encoded>| Arc::new(Encoded::new(&kind, Change::Modified, &object.decode()));
+        let objects = match self.collections.get_mut(&id) {
+            Some(old) => {
+                old.end();
+                old.objects().map(|(key, object)| (key.clone(), as_kind(object))).collect()
+            }
+            None => BTreeMap::new(),
+        };
+        let moved = self.add_collection(kind);
+        if let Some(collection) = self.collections.get_mut(&moved) {
+            collection.restore(objects, self.version);
+        }
+        self.forget_if_unused(id);
+        moved
+    }
+
     /// Stores a new state of an object, or its end, under the next version.
     pub(crate) fn write(&mut self, id: CollectionId, key: Key, change: Change, object: Object) -> Option<Arc<Encoded>> {
         let collection = self.collections.get_mut(&id).filter(|collection| !collection.has_ended())?;

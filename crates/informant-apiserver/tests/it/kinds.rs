@@ -232,3 +232,51 @@ async fn the_built_in_kinds_have_the_scope_that_they_have_in_kubernetes() {
         assert_eq!(scope(name), Scope::Cluster, "{name}");
     }
 }
+
+fn definition(version: &str) -> serde_json::Value {
+    json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "scope": "Namespaced",
+            "versions": [{"name": version, "served": true, "storage": true}],
+        },
+    })
+}
+
+/// A kind has one version; its objects are of the one that is stored now.
+#[tokio::test]
+async fn objects_of_a_definition_take_its_new_version_and_watches_of_the_old_one_end() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+    server.put("customresourcedefinitions", definition("v1")).unwrap();
+    let created = web.post(PATH, &widget("a")).await;
+    assert_eq!(created.code, 201, "{created:?}");
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", created.version())).await;
+
+    server.put("customresourcedefinitions", definition("v2")).unwrap();
+
+    assert_eq!(watch.next().await, None, "nothing was deleted");
+    assert_eq!(web.get(PATH).await.failure(), (404, "NotFound"));
+    let list = web.get(&PATH.replace("v1", "v2")).await;
+    assert_eq!((list.names(), list.text("/items/0/apiVersion")), (vec!["a"], "example.com/v2"));
+    assert_eq!(list.body["items"][0]["metadata"], created.body["metadata"]);
+}
+
+/// What is put may be anything, as for all kinds; a client is told what is wrong.
+#[tokio::test]
+async fn a_definition_of_nothing_and_one_of_a_built_in_kind_have_no_effect() {
+    let server = ApiServer::new();
+    let kinds = server.kinds();
+    let mut ingresses = definition("v1");
+    ingresses["metadata"]["name"] = json!("ingresses.networking.k8s.io");
+    ingresses["spec"]["group"] = json!("networking.k8s.io");
+    ingresses["spec"]["names"]["plural"] = json!("ingresses");
+
+    server.put("customresourcedefinitions", json!({"metadata": {"name": "nothing"}})).unwrap();
+    server.put("customresourcedefinitions", ingresses).unwrap();
+    server.delete("customresourcedefinitions", "ingresses.networking.k8s.io").unwrap();
+
+    assert_eq!(server.kinds(), kinds);
+}

@@ -43,10 +43,10 @@ it, and it forgets everything at its end, which is Ctrl-C. With -vv it tells of
 each request.
 
 Of kubectl, get, describe, apply, create -f, edit, set, label, scale, patch,
-diff, wait and delete work; create KIND does not, since it sends protobuf:
-write kubectl create … --dry-run=client -o yaml | kubectl create -f -. There is
-no server-side apply, nothing to explain, log, exec or drain, and custom
-resource definitions are objects without effect.
+diff, wait and delete work, also with custom resource definitions; create KIND
+does not, since it sends protobuf: write
+  kubectl create … --dry-run=client -o yaml | kubectl create -f -
+There is no server-side apply, and nothing to explain, log, exec or drain.
 
 --load is a number of objects for each kind, and settings:
   rate=N         changes in a second, over all kinds [default: 0]

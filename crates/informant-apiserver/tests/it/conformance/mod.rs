@@ -5,6 +5,7 @@
 //! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant-apiserver conformance`. Nothing here relies on what only the
 //! embedded server can do, so each test keeps to a namespace of its own.
 
+mod definitions;
 mod kubectl;
 mod lists;
 mod objects;

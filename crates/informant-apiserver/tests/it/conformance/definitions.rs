@@ -1,0 +1,161 @@
+//! Custom resource definitions: kinds that come and go with an object.
+
+use std::time::Duration;
+
+use super::*;
+
+both_ways! {
+    a_definition_is_established_and_its_kind_is_served
+    a_kind_keeps_its_objects_when_its_definition_changes
+    a_kind_goes_with_its_definition
+    a_definition_that_makes_no_sense_is_refused
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A definition of widgets in a group of this test alone, and where they are.
+struct Widgets {
+    group: String,
+    definition: Value,
+    path: String,
+}
+
+impl Widgets {
+    fn new(api: &Api) -> Self {
+        let group = format!("{}.example.com", api.namespace);
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let definition = json!({
+            "metadata": {"name": format!("widgets.{group}")},
+            "spec": {
+                "group": group,
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "scope": "Namespaced",
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}}],
+            },
+        });
+        let path = format!("/apis/{group}/v1/namespaces/{}/widgets", api.namespace);
+        Self { group, definition, path }
+    }
+
+    fn place(&self) -> String {
+        format!("{DEFINITIONS}/widgets.{}", self.group)
+    }
+
+    fn widget(&self, name: &str) -> Value {
+        json!({"apiVersion": format!("{}/v1", self.group), "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 1}})
+    }
+
+    /// Defines them, and waits until they are served.
+    async fn defined(api: &Api) -> Self {
+        let widgets = Self::new(api);
+        let created = api.post(DEFINITIONS, &widgets.definition).await;
+        assert_eq!(created.code, 201, "{created:?}");
+        until(async || api.get(&widgets.path).await.code == 200).await;
+        widgets
+    }
+}
+
+/// A server takes its time for these.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    for _ in 0..600 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it does not come");
+}
+
+async fn a_definition_is_established_and_its_kind_is_served(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+
+    let definition = api.get(&widgets.place()).await;
+    let conditions = definition.body["status"]["conditions"].as_array().unwrap();
+    for name in ["NamesAccepted", "Established"] {
+        assert!(
+            conditions.iter().any(|condition| condition["type"] == name && condition["status"] == "True"),
+            "{definition:?}"
+        );
+    }
+    assert_eq!(definition.text("/status/acceptedNames/plural"), "widgets");
+    assert_eq!(definition.body["status"]["storedVersions"], json!(["v1"]));
+    let created = api.post(&widgets.path, &widgets.widget("a")).await;
+    assert_eq!((created.code, created.body["metadata"]["generation"].as_u64()), (201, Some(1)), "{created:?}");
+    let list = api.get(&widgets.path).await;
+    assert_eq!((list.text("/kind"), list.names()), ("WidgetList", vec!["a"]));
+    let status = api
+        .patch(
+            &format!("{}/a/status", widgets.path),
+            "application/merge-patch+json",
+            &json!({"status": {"ready": true}}),
+        )
+        .await;
+    assert_eq!((status.code, &status.body["status"]), (200, &json!({"ready": true})), "{status:?}");
+    until(async || api.get(&format!("/apis/{}/v1", widgets.group)).await.code == 200).await;
+    let resources = api.get(&format!("/apis/{}/v1", widgets.group)).await;
+    let names: Vec<_> = resources.body["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["widgets", "widgets/status"], "{resources:?}");
+    api.delete(&widgets.place()).await;
+}
+
+async fn a_kind_keeps_its_objects_when_its_definition_changes(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+    let created = api.post(&widgets.path, &widgets.widget("a")).await;
+    assert_eq!(created.code, 201, "{created:?}");
+
+    let change = json!({"spec": {"names": {"shortNames": ["wd"]}}});
+    let changed = api.patch(&widgets.place(), "application/merge-patch+json", &change).await;
+    assert_eq!(changed.code, 200, "{changed:?}");
+
+    let is_short = async || {
+        let resources = api.get(&format!("/apis/{}/v1", widgets.group)).await;
+        resources.body["resources"][0]["shortNames"] == json!(["wd"])
+    };
+    until(is_short).await;
+    let kept = api.get(&format!("{}/a", widgets.path)).await;
+    assert_eq!((kept.code, kept.version()), (200, created.version()), "{kept:?}");
+    assert_eq!(kept.body, created.body);
+    api.delete(&widgets.place()).await;
+}
+
+async fn a_kind_goes_with_its_definition(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+    let created = api.post(&widgets.path, &widgets.widget("a")).await;
+    assert_eq!(created.code, 201, "{created:?}");
+    let mut watch = api.watch(&widgets.path, &format!("resourceVersion={}", created.version())).await;
+
+    assert_eq!(api.delete(&widgets.place()).await.code, 200);
+
+    assert_eq!(watch.next_short().await, "DELETED a");
+    until(async || api.get(&widgets.path).await.code == 404).await;
+    until(async || api.get(&widgets.place()).await.code == 404).await;
+}
+
+async fn a_definition_that_makes_no_sense_is_refused(api: Api) {
+    let refused = async |change: &dyn Fn(&mut Value)| {
+        let mut definition = Widgets::new(&api).definition;
+        change(&mut definition);
+        let answer = api.post(DEFINITIONS, &definition).await;
+        assert_eq!(answer.failure(), (422, "Invalid"), "{answer:?}");
+        let causes = answer.body["details"]["causes"].as_array().unwrap();
+        causes.iter().map(|cause| cause["field"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+
+    assert!(
+        refused(&|object| object["metadata"]["name"] = json!("widgets.elsewhere"))
+            .await
+            .contains(&"metadata.name".into())
+    );
+    assert!(refused(&|object| object["spec"]["scope"] = json!("Everywhere")).await.contains(&"spec.scope".into()));
+    assert!(refused(&|object| object["spec"]["names"]["kind"] = json!("")).await.contains(&"spec.names.kind".into()));
+    assert!(
+        refused(&|object| object["spec"]["versions"][0]["storage"] = json!(false))
+            .await
+            .contains(&"spec.versions".into())
+    );
+}
