@@ -72,10 +72,15 @@ pub enum ApiError {
     NotAcceptable,
 
     /// The body is of a type that the server does not read.
-    #[error("the body of the request was in an unknown format - accepted media types include: {accepted}")]
+    #[error(
+        "the body of the request was in an unknown format - accepted media types include: {accepted}{}",
+        advice.map(|advice| format!("; {advice}")).unwrap_or_default()
+    )]
     UnsupportedMediaType {
         /// What it reads.
         accepted: &'static str,
+        /// What to do instead, if that is known.
+        advice: Option<&'static str>,
     },
 
     /// A patch that does not fit the object, or means nothing.

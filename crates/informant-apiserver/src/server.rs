@@ -194,7 +194,7 @@ impl ApiServer {
     /// Goes back to a backup: objects, version and all, as when a cluster's storage is restored. Versions that were given
     /// out since will be given out again, with other content. Open watches break.
     pub fn restore(&self, backup: &Backup) {
-        self.shared.write(|world| world.storage.restore(backup));
+        self.shared.write(|world| world.restore(backup));
     }
 
     /// How many watches of a kind are open.

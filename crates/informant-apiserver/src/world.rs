@@ -31,6 +31,8 @@ use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
+use crate::storage::Backup;
+use crate::storage::Collection;
 use crate::storage::Storage;
 
 /// Everything that is true of the server at one moment.
@@ -154,10 +156,11 @@ impl World {
             }
             Err(error) => return Err(error),
         };
-        if definition::defines(&served.kind) && part == Part::Main {
-            definition::read(&served.kind, &object)?;
+        let before = old.decode();
+        if definition::defines(&served.kind) {
+            definition::check_change(&served.kind, &before, &object, part)?;
         }
-        let updated = rules::update(&served.kind, &key, &old.decode(), object, part)?;
+        let updated = rules::update(&served.kind, &key, &before, object, part)?;
         self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
 
@@ -302,26 +305,52 @@ impl World {
         if run == Run::Dry {
             return Ok(Arc::new(Encoded::new(&served.kind, change, &object)));
         }
+        let name = key.name().to_owned();
         let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
-        if let Some(kind) = defined {
-            self.define(kind, change);
+        match (change, defined) {
+            (Change::Deleted, _) if is_definition => self.undefine(&name),
+            (Change::Added | Change::Modified, Some(kind)) => self.define(kind),
+            (Change::Added | Change::Modified | Change::Deleted, _) => {}
         }
         Ok(written)
     }
 
-    /// A definition has come, changed or gone, and with it the kind. Built-in ones stay what they are.
-    fn define(&mut self, kind: Kind, change: Change) {
-        match (change, self.registry.exactly(&kind.group, &kind.plural)) {
-            (_, Some(before)) if before.kind.origin == Origin::BuiltIn => {}
-            (Change::Deleted, Some(_)) => drop(self.remove_kind(&kind.resource())),
-            (Change::Deleted, None) => {}
-            (Change::Added | Change::Modified, Some(before)) if *before.kind == kind => {}
-            (Change::Added | Change::Modified, Some(before)) if before.kind.scope == kind.scope => {
+    /// There is a definition of this kind. Built-in ones stay what they are.
+    fn define(&mut self, kind: Kind) {
+        match self.registry.exactly(&kind.group, &kind.plural) {
+            Some(before) if before.kind.origin == Origin::BuiltIn || *before.kind == kind => {}
+            Some(before) if before.kind.scope == kind.scope => {
                 before.collection = self.storage.move_collection(before.collection, kind.clone());
                 before.kind = Arc::new(kind);
             }
-            (Change::Added | Change::Modified, Some(_) | None) => self.add_kind(kind),
+            Some(_) | None => self.add_kind(kind),
         }
+    }
+
+    /// The definition of this name is gone, whatever was in it.
+    fn undefine(&mut self, name: &str) {
+        let Some((plural, group)) = name.split_once('.') else { return };
+        let found = self.registry.exactly(group, plural);
+        if let Some(served) = found.filter(|served| served.kind.origin == Origin::Custom).cloned() {
+            self.registry.remove_exactly(group, plural);
+            self.storage.end_collection(served.collection);
+        }
+    }
+
+    /// Goes to the state of a backup; kinds come and go with their definitions.
+    pub(crate) fn restore(&mut self, backup: &Backup) {
+        if let Some(definitions) = self.registry.find(definition::RESOURCE).cloned() {
+            let now = self.storage.collection(definitions.collection).map(Collection::objects);
+            let names: Vec<_> = now.into_iter().flatten().map(|(key, _)| key.name().to_owned()).collect();
+            let then: Vec<_> = backup.objects_of(definition::RESOURCE).map(|object| object.decode()).collect();
+            for name in names.iter().filter(|name| then.iter().all(|definition| definition.text("name") != **name)) {
+                self.undefine(name);
+            }
+            for kind in then.iter().filter_map(|object| definition::read(&definitions.kind, object).ok()) {
+                self.define(kind);
+            }
+        }
+        self.storage.restore(backup);
     }
 
     /// A random uid in the usual form, repeatable by the seed.

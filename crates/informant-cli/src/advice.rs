@@ -1,8 +1,7 @@
 //! What to do instead, for those who ask as they would ask `kubectl`.
 //!
-//! - **In:** what clap says of arguments that it does not take.
+//! - **In:** what clap says of arguments that `get` and `watch` do not take.
 //! - **Out:** the same, with advice in place of a guess that would mislead.
-//! - **Knows nothing of:** what the commands do.
 
 use clap::Error;
 use clap::builder::StyledStr;
@@ -19,9 +18,19 @@ pub fn with_advice(mut error: Error) -> Error {
         Some(_) | None => String::new(),
     };
     let (argument, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
-    let is_format = error.kind() == ErrorKind::InvalidValue && argument.starts_with("--output");
-    let advice = if is_format { of_format(&value) } else { of_argument(&argument) };
-    if let Some(advice) = advice.filter(|_| is_format || error.kind() == ErrorKind::UnknownArgument) {
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        Some(_) | None => String::new(),
+    };
+    let is_about_objects = ["informant get ", "informant watch "].iter().any(|command| usage.contains(command));
+    let advice = if error.kind() == ErrorKind::InvalidValue && argument.starts_with("--output") {
+        of_format(&value)
+    } else if error.kind() == ErrorKind::UnknownArgument && is_about_objects {
+        of_argument(&argument)
+    } else {
+        None
+    };
+    if let Some(advice) = advice {
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::SuggestedValue);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
@@ -51,7 +60,7 @@ fn of_argument(argument: &str) -> Option<&'static str> {
         | "--template"
         | "--show-managed-fields"
         | "--show-kind" => Some(EVERYTHING),
-        "--ignore-not-found" => Some("it is not found if the exit code is 1"),
+        "--ignore-not-found" => Some("--field-selector metadata.name=NAME lists it, or nothing"),
         "--request-timeout" => Some("--sync-timeout says how long the first list may take"),
         name if !name.starts_with('-') => {
             Some("one object at a time; leave the name out for all, or select some with -l")

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use clap::ValueHint;
@@ -22,6 +23,7 @@ use kube::config::KubeconfigError;
 use secrecy::ExposeSecret;
 use tokio::task::JoinError;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 const HEADING: &str = "Cluster";
 
@@ -70,6 +72,8 @@ pub enum ClusterError {
     Unusable { file: Option<PathBuf>, why: String },
     #[error("there are no credentials{}: {why}", .plugin.as_ref().map(|plugin| format!(" from plugin {plugin:?}")).unwrap_or_default())]
     Credentials { plugin: Option<String>, why: String },
+    #[error("plugin {plugin:?} has given no credentials in {within:?}; it still runs")]
+    NoAnswer { plugin: String, within: Duration },
     #[error("no client can be made for {url}")]
     Client { url: String, source: Box<kube::Error> },
     #[error("no client can be made for {url}: it failed in a way that it should not")]
@@ -98,6 +102,7 @@ impl ClusterError {
             | Self::NoContext { .. }
             | Self::Unusable { .. }
             | Self::Credentials { .. }
+            | Self::NoAnswer { .. }
             | Self::Client { .. }
             | Self::Panicked { .. } => false,
         }
@@ -139,8 +144,8 @@ fn url(text: &str) -> Result<Uri, String> {
 }
 
 impl ClusterOptions {
-    /// Finds the cluster. Nothing is asked of it.
-    pub async fn connect(&self) -> Result<Cluster, ClusterError> {
+    /// Finds the cluster. Nothing is asked of it; a plugin that gives credentials is not waited for longer than this.
+    pub async fn connect(&self, patience: Option<Duration>) -> Result<Cluster, ClusterError> {
         let mut config = self.config().await?;
         tidy(&mut config)?;
         // The informer waits and tries again by itself, and shows that it does.
@@ -149,7 +154,15 @@ impl ClusterOptions {
             (config.cluster_url.to_string().trim_end_matches('/').to_owned(), config.default_namespace.clone());
         let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
         // It waits for a plugin, and a plugin may wait for somebody to log in.
-        match spawn_blocking(|| Client::try_from(config)).await {
+        let made = spawn_blocking(|| Client::try_from(config));
+        let made = match patience {
+            Some(within) => timeout(within, made).await.map_err(|_| {
+                let plugin = plugin.clone().unwrap_or_default();
+                ClusterError::NoAnswer { plugin, within }
+            })?,
+            None => made.await,
+        };
+        match made {
             Ok(Ok(client)) => Ok(Cluster { client, namespace, url }),
             Ok(Err(kube::Error::Auth(error))) => Err(ClusterError::Credentials { plugin, why: told(&error) }),
             Ok(Err(error)) => Err(ClusterError::Client { url, source: Box::new(error) }),
@@ -190,14 +203,17 @@ impl ClusterOptions {
     }
 }
 
-/// Mends what `kubectl` takes and the client does not: a server without `http://`, and ends of lines around a token.
+/// Mends what `kubectl` takes and the client does not: a server without a scheme, which is `https` where there are certificates, and
+/// ends of lines around a token.
 fn tidy(config: &mut Config) -> Result<(), ClusterError> {
+    let credentials = &mut config.auth_info;
     if config.cluster_url.scheme().is_none() {
-        let server = config.cluster_url.to_string();
-        config.cluster_url = url(&server)
+        let has_certificate = credentials.client_certificate.is_some() || credentials.client_certificate_data.is_some();
+        let is_secure = config.root_cert.is_some() || config.accept_invalid_certs || has_certificate;
+        let server = format!("{}://{}", if is_secure { "https" } else { "http" }, config.cluster_url);
+        config.cluster_url = url(server.trim_end_matches('/'))
             .map_err(|why| ClusterError::Unusable { file: None, why: format!("{server:?} is no server: {why}") })?;
     }
-    let credentials = &mut config.auth_info;
     let written = match (&credentials.token, &credentials.token_file) {
         (Some(token), _) => Some(token.expose_secret().to_owned()),
         // Whoever makes the client says why it cannot be read.

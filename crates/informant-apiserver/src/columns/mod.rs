@@ -75,9 +75,14 @@ impl Column {
         }
     }
 
-    fn wide(self) -> Self {
+    const fn wide(self) -> Self {
         Self { is_wide: true, ..self }
     }
+}
+
+/// The columns of an object of which nothing but its metadata is known.
+pub fn of_metadata() -> Vec<Column> {
+    vec![NAME, AGE]
 }
 
 /// The columns of a kind. The core group is `""`.
@@ -137,7 +142,7 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
             AGE,
             text("PreemptionPolicy", |class| str(class, "/preemptionPolicy").into()),
         ],
-        (_, _) => vec![AGE],
+        (_, _) => return of_metadata(),
     };
     [NAME].into_iter().chain(own).collect()
 }
@@ -178,6 +183,11 @@ fn field(object: &Value, pointer: &str) -> Value {
     or(str(object, pointer), NONE)
 }
 
+/// Whether something is there; null is nothing.
+fn has(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).is_some_and(|value| !value.is_null())
+}
+
 fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
@@ -216,7 +226,7 @@ fn pairs(map: Option<&Value>) -> Value {
 
 /// The phase, as long as it is not about to go.
 fn phase(object: &Value) -> &str {
-    if object.pointer("/metadata/deletionTimestamp").is_some() { "Terminating" } else { str(object, "/status/phase") }
+    if has(object, "/metadata/deletionTimestamp") { "Terminating" } else { str(object, "/status/phase") }
 }
 
 /// What is said of a claim only if it has a volume.
@@ -225,14 +235,10 @@ fn bound(claim: &Value, cell: Value) -> Value {
 }
 
 fn access_modes(object: &Value, pointer: &str) -> Value {
-    let short = |mode: &Value| match mode.as_str() {
-        Some("ReadWriteOnce") => "RWO",
-        Some("ReadOnlyMany") => "ROX",
-        Some("ReadWriteMany") => "RWX",
-        Some("ReadWriteOncePod") => "RWOP",
-        Some(_) | None => "",
-    };
-    joined(list(object, pointer).iter().map(short)).into()
+    const MODES: [(&str, &str); 4] =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    let modes = list(object, pointer);
+    joined(MODES.iter().filter(|(mode, _)| modes.iter().any(|one| one == mode)).map(|(_, short)| *short)).into()
 }
 
 fn external_ip(service: &Value) -> Value {
@@ -267,19 +273,26 @@ fn ports(service: &Value) -> Value {
 }
 
 fn hosts(ingress: &Value) -> Value {
-    let hosts = list(ingress, "/spec/rules").iter().map(|rule| str(rule, "/host")).filter(|host| !host.is_empty());
-    or(&joined(hosts), "*")
+    const SHOWN: usize = 3;
+    let rules = list(ingress, "/spec/rules");
+    let hosts: Vec<_> =
+        rules.iter().map(|rule| str(rule, "/host")).filter(|host| !host.is_empty()).take(SHOWN).collect();
+    match rules.len().saturating_sub(SHOWN) {
+        more @ 1.. if hosts.len() == SHOWN => format!("{} + {more} more...", hosts.join(",")).into(),
+        _ => or(&hosts.join(","), "*"),
+    }
 }
 
 /// Events begin with what is newest, and end with their names.
 fn events() -> Vec<Column> {
+    const FIRST_SEEN: [&str; 3] = ["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"];
     fn any<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
         pointers.iter().map(|pointer| str(event, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
     }
     vec![
         since("Last Seen", |event, now| {
-            let times = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp", "/eventTime"];
-            age_of(any(event, &times), now)
+            let last = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp"];
+            age_of(any(event, &[&last[..], &FIRST_SEEN].concat()), now)
         }),
         text("Type", |event| str(event, "/type").into()),
         text("Reason", |event| str(event, "/reason").into()),
@@ -290,17 +303,15 @@ fn events() -> Vec<Column> {
         }),
         text("Subobject", |event| any(event, &["/involvedObject/fieldPath", "/regarding/fieldPath"]).into()).wide(),
         text("Source", |event| {
-            let who = any(event, &["/source/component", "/reportingComponent", "/reportingController"]);
-            let places = [who, any(event, &["/source/host", "/deprecatedSource/host"])];
-            let places: Vec<_> = places.into_iter().filter(|place| !place.is_empty()).collect();
-            places.join(", ").into()
+            let who =
+                ["/source/component", "/deprecatedSource/component", "/reportingComponent", "/reportingController"];
+            let place = ["/source/host", "/deprecatedSource/host", "/reportingInstance"];
+            let source = [any(event, &who), any(event, &place)];
+            source.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ").into()
         })
         .wide(),
         text("Message", |event| any(event, &["/message", "/note"]).trim().into()),
-        since("First Seen", |event, now| {
-            age_of(any(event, &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"]), now)
-        })
-        .wide(),
+        since("First Seen", |event, now| age_of(any(event, &FIRST_SEEN), now)).wide(),
         text("Count", |event| {
             let counts = ["/series/count", "/count", "/deprecatedCount"];
             counts.iter().map(|pointer| number(event, pointer)).find(|count| *count != 0).unwrap_or(1).into()
@@ -316,12 +327,19 @@ fn age(object: &Value, pointer: &str, now: Timestamp) -> Value {
 }
 
 fn age_of(time: &str, now: Timestamp) -> Value {
-    time.parse::<Timestamp>()
-        .map_or_else(|_| UNKNOWN.into(), |then| duration(now.duration_since(then).as_secs()).into())
+    time.parse().map_or_else(|_| UNKNOWN.into(), |then| time_since(then, now).into())
+}
+
+fn time_since(then: Timestamp, now: Timestamp) -> String {
+    duration(now.duration_since(then).as_secs())
 }
 
 /// A time as `kubectl` says it: the longer it is, the coarser.
 fn duration(seconds: i64) -> String {
+    // Clocks differ, but not by so much.
+    if seconds < -1 {
+        return "<invalid>".to_owned();
+    }
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let two = |large: i64, unit: &str, small: i64, rest: &str| match small {
@@ -355,7 +373,7 @@ mod tests {
         assert_eq!(said.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
         let said = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
         assert_eq!(said.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
-        assert_eq!(duration(-5), "0s", "clocks differ");
+        assert_eq!([-1, -2].map(duration), ["0s", "<invalid>"]);
     }
 
     #[test]

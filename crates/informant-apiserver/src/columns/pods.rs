@@ -6,14 +6,15 @@ use serde_json::Value;
 use super::AGE;
 use super::Column;
 use super::NONE;
-use super::age_of;
 use super::field;
+use super::has;
 use super::list;
 use super::number;
 use super::or;
 use super::since;
 use super::str;
 use super::text;
+use super::time_since;
 
 pub(super) fn columns() -> Vec<Column> {
     vec![
@@ -21,93 +22,97 @@ pub(super) fn columns() -> Vec<Column> {
         text("Status", |pod| status(pod).into()),
         since("Restarts", restarts),
         AGE,
-        text("IP", |pod| {
-            let first = list(pod, "/status/podIPs").first().map(|address| str(address, "/ip"));
-            or(first.filter(|ip| !ip.is_empty()).unwrap_or_else(|| str(pod, "/status/podIP")), NONE)
-        })
-        .wide(),
+        text("IP", |pod| or(list(pod, "/status/podIPs").first().map_or("", |address| str(address, "/ip")), NONE))
+            .wide(),
         text("Node", |pod| field(pod, "/spec/nodeName")).wide(),
         text("Nominated Node", |pod| field(pod, "/status/nominatedNodeName")).wide(),
         text("Readiness Gates", |pod| gates(pod).into()).wide(),
     ]
 }
 
-/// The containers that are to run as long as the pod: the ordinary ones, and initial ones that are restarted.
-fn is_sidecar(container: &Value) -> bool {
-    str(container, "/restartPolicy") == "Always"
-}
-
+/// The initial containers that run as long as the pod.
 fn sidecars(pod: &Value) -> impl Iterator<Item = &Value> {
-    list(pod, "/spec/initContainers").iter().filter(|container| is_sidecar(container))
+    list(pod, "/spec/initContainers").iter().filter(|container| str(container, "/restartPolicy") == "Always")
 }
 
-fn sidecar_states(pod: &Value) -> impl Iterator<Item = &Value> {
-    let is_of_sidecar = |state: &&Value| sidecars(pod).any(|container| container["name"] == state["name"]);
-    list(pod, "/status/initContainerStatuses").iter().filter(is_of_sidecar)
+fn is_of_sidecar(pod: &Value, state: &Value) -> bool {
+    sidecars(pod).any(|container| container["name"] == state["name"])
 }
 
+/// The containers that are to run as long as the pod.
 fn wanted(pod: &Value) -> usize {
     list(pod, "/spec/containers").len() + sidecars(pod).count()
 }
 
+/// The initial containers up to the first that keeps the others waiting, and whether there is one.
+fn initial(pod: &Value) -> (&[Value], bool) {
+    let states = list(pod, "/status/initContainerStatuses");
+    let is_done = |state: &Value| {
+        let has_ended = has(state, "/state/terminated") && number(state, "/state/terminated/exitCode") == 0;
+        has_ended || (state["started"] == true && is_of_sidecar(pod, state))
+    };
+    match states.iter().position(|state| !is_done(state)) {
+        Some(place) => (&states[..=place], !has_condition(pod, "Initialized")),
+        None => (states, false),
+    }
+}
+
+/// The containers whose state counts: before all initial ones are done only those; then the ordinary ones, and sidecars.
+fn counted(pod: &Value) -> impl Iterator<Item = &Value> {
+    let (initial, is_initializing) = initial(pod);
+    let ordinary = if is_initializing { &[] } else { list(pod, "/status/containerStatuses") };
+    initial.iter().filter(move |state| is_initializing || is_of_sidecar(pod, state)).chain(ordinary)
+}
+
 fn ready(pod: &Value) -> usize {
-    let states = list(pod, "/status/containerStatuses").iter();
-    let ready = states.filter(|state| state["ready"] == true && state.pointer("/state/running").is_some()).count();
-    ready + sidecar_states(pod).filter(|state| state["ready"] == true && state["started"] == true).count()
+    let (initial, is_initializing) = initial(pod);
+    let is_ready_sidecar =
+        |state: &&Value| state["ready"] == true && state["started"] == true && is_of_sidecar(pod, state);
+    let ordinary = if is_initializing { &[] } else { list(pod, "/status/containerStatuses") };
+    initial.iter().filter(is_ready_sidecar).count() + ordinary.iter().filter(|state| is_running(state)).count()
 }
 
 /// How often containers were restarted, and when that was last.
 fn restarts(pod: &Value, now: Timestamp) -> Value {
-    let states = || list(pod, "/status/containerStatuses").iter().chain(sidecar_states(pod));
-    let count: i64 = states().map(|state| number(state, "/restartCount")).sum();
-    let ends = states().map(|state| str(state, "/lastState/terminated/finishedAt"));
-    match ends.filter_map(|end| end.parse::<Timestamp>().ok()).max() {
-        Some(end) if count > 0 => {
-            let ago = age_of(&end.to_string(), now);
-            format!("{count} ({} ago)", ago.as_str().unwrap_or_default()).into()
-        }
+    // Whoever wrote the status may have written anything.
+    let count = counted(pod).map(|state| number(state, "/restartCount")).fold(0, i64::saturating_add);
+    let ends = counted(pod).map(|state| str(state, "/lastState/terminated/finishedAt"));
+    match ends.filter_map(|end| end.parse().ok()).max() {
+        Some(end) if count > 0 => format!("{count} ({} ago)", time_since(end, now)).into(),
         Some(_) | None => count.to_string().into(),
     }
 }
 
 /// The phase, or what keeps the pod from running.
 fn status(pod: &Value) -> String {
-    let phase = str(pod, "/status/phase");
-    if pod.pointer("/metadata/deletionTimestamp").is_some() && !["Succeeded", "Failed"].contains(&phase) {
-        let is_lost = str(pod, "/status/reason") == "NodeLost";
-        return if is_lost { "Unknown" } else { "Terminating" }.to_owned();
+    let (phase, reason) = (str(pod, "/status/phase"), str(pod, "/status/reason"));
+    if has(pod, "/metadata/deletionTimestamp") {
+        match (reason, phase) {
+            ("NodeLost", _) => return "Unknown".to_owned(),
+            (_, "Succeeded" | "Failed") => {}
+            (_, _) => return "Terminating".to_owned(),
+        }
     }
-    if let Some(initializing) = initializing(pod).filter(|_| !has_condition(pod, "Initialized")) {
-        return initializing;
+    let (initial, is_initializing) = initial(pod);
+    if let Some(last) = initial.last().filter(|_| is_initializing) {
+        let place = || format!("{}/{}", initial.len() - 1, list(pod, "/spec/initContainers").len());
+        return format!("Init:{}", stopped(last).filter(|reason| reason != "PodInitializing").unwrap_or_else(place));
     }
     let containers = list(pod, "/status/containerStatuses");
-    match containers.iter().find_map(stopped) {
-        Some(reason) if reason == "Completed" && containers.iter().any(is_running) => {
-            if has_condition(pod, "Ready") { "Running" } else { "NotReady" }.to_owned()
-        }
-        Some(reason) => reason,
-        None if list(pod, "/status/conditions").iter().any(|condition| condition["reason"] == "SchedulingGated") => {
-            "SchedulingGated".to_owned()
-        }
-        None => match str(pod, "/status/reason") {
-            "" => phase.to_owned(),
-            reason => reason.to_owned(),
-        },
+    if let Some(reason) = containers.iter().find_map(stopped) {
+        let has_failed = |state: &&Value| number(state, "/state/terminated/exitCode") != 0;
+        let some_run = containers.iter().any(is_running);
+        return match containers.iter().find(has_failed).and_then(stopped) {
+            _ if reason != "Completed" => reason,
+            _ if some_run && has_condition(pod, "Ready") => "Running".to_owned(),
+            Some(failure) => failure,
+            None if some_run => "NotReady".to_owned(),
+            None => reason,
+        };
     }
-}
-
-/// How far the initial containers are, if they are not done.
-fn initializing(pod: &Value) -> Option<String> {
-    let all = list(pod, "/spec/initContainers").len();
-    let is_done = |state: &Value| {
-        let ended = state.pointer("/state/terminated");
-        ended.is_some_and(|ended| number(ended, "/exitCode") == 0)
-            || (state["started"] == true && sidecars(pod).any(|container| container["name"] == state["name"]))
-    };
-    let mut states = list(pod, "/status/initContainerStatuses").iter().enumerate();
-    let (place, state) = states.find(|(_, state)| !is_done(state))?;
-    let reason = stopped(state).filter(|reason| reason != "PodInitializing");
-    Some(format!("Init:{}", reason.unwrap_or_else(|| format!("{place}/{all}"))))
+    let is_gated = list(pod, "/status/conditions").iter().any(|condition| condition["reason"] == "SchedulingGated");
+    let said = [if is_gated { "SchedulingGated" } else { "" }, reason, phase].into_iter().find(|said| !said.is_empty());
+    said.unwrap_or_default().to_owned()
 }
 
 /// Why a container does not run, if it says so.
@@ -116,7 +121,7 @@ fn stopped(state: &Value) -> Option<String> {
     if !waits.is_empty() {
         return Some(waits.to_owned());
     }
-    let ended = state.pointer("/state/terminated")?;
+    let ended = state.pointer("/state/terminated").filter(|ended| !ended.is_null())?;
     Some(match (str(ended, "/reason"), number(ended, "/signal")) {
         ("", 0) => format!("ExitCode:{}", number(ended, "/exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -125,7 +130,7 @@ fn stopped(state: &Value) -> Option<String> {
 }
 
 fn is_running(state: &Value) -> bool {
-    state["ready"] == true && state.pointer("/state/running").is_some()
+    state["ready"] == true && has(state, "/state/running")
 }
 
 fn has_condition(pod: &Value, name: &str) -> bool {
@@ -144,46 +149,78 @@ mod tests {
 
     use super::*;
 
+    fn waiting(reason: &str) -> Value {
+        json!({"name": "b", "restartCount": 5, "state": {"waiting": {"reason": reason}}})
+    }
+
+    fn ended(reason: &str, code: u8) -> Value {
+        json!({"name": "a", "restartCount": 1, "state": {"terminated": {"reason": reason, "exitCode": code}}})
+    }
+
+    fn running() -> Value {
+        json!({"name": "c", "ready": true, "started": true, "restartCount": 2, "state": {"running": {}}})
+    }
+
+    fn pod(status: &Value) -> Value {
+        json!({"spec": {"initContainers": [{"name": "a"}, {"name": "b"}], "containers": [{"name": "c"}]}, "status": status})
+    }
+
     #[test]
     fn the_status_says_what_keeps_a_pod() {
-        let waiting = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
-        let ended = |reason: &str, code: u8| json!({"state": {"terminated": {"reason": reason, "exitCode": code}}});
-        let running = json!({"ready": true, "state": {"running": {}}});
         let ready = json!([{"type": "Ready", "status": "True"}]);
-        let of = |containers: &[&Value]| json!({"phase": "Running", "containerStatuses": containers});
-        for (pod_status, said) in [
+        let of = |containers: &[Value]| json!({"phase": "Running", "containerStatuses": containers});
+        let and_ready =
+            |containers: &[Value]| json!({"phase": "Running", "containerStatuses": containers, "conditions": ready});
+        for (status_of_pod, said) in [
             (json!({"phase": "Pending"}), "Pending"),
             (json!({"phase": "Failed", "reason": "Evicted"}), "Evicted"),
-            (of(&[&waiting("CrashLoopBackOff"), &running]), "CrashLoopBackOff"),
-            (of(&[&ended("", 3)]), "ExitCode:3"),
-            (of(&[&ended("Completed", 0)]), "Completed"),
-            (of(&[&ended("Completed", 0), &running]), "NotReady"),
-            (
-                json!({"phase": "Running", "containerStatuses": [ended("Completed", 0), running], "conditions": ready}),
-                "Running",
-            ),
+            (of(&[waiting("CrashLoopBackOff"), running()]), "CrashLoopBackOff"),
+            (of(&[json!({"ready": true, "state": {"running": {}, "terminated": null, "waiting": null}})]), "Running"),
+            (of(&[ended("", 3)]), "ExitCode:3"),
+            (of(&[ended("Completed", 0)]), "Completed"),
+            (of(&[ended("Completed", 0), running()]), "NotReady"),
+            (and_ready(&[ended("Completed", 0), running()]), "Running"),
+            (of(&[ended("Completed", 0), ended("Error", 1)]), "Error"),
+            (of(&[ended("Completed", 0), ended("Error", 1), running()]), "Error"),
             (
                 json!({"phase": "Pending", "initContainerStatuses": [ended("Completed", 0), waiting("ErrImagePull")], "containerStatuses": [waiting("PodInitializing")]}),
                 "Init:ErrImagePull",
             ),
-            (json!({"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]}), "Init:0/2"),
+            (json!({"phase": "Pending", "initContainerStatuses": [ended("", 2)]}), "Init:ExitCode:2"),
+            (json!({"phase": "Pending", "initContainerStatuses": [ended("Completed", 0), running()]}), "Init:1/2"),
         ] {
-            let pod = json!({"spec": {"initContainers": [{"name": "a"}, {"name": "b"}]}, "status": pod_status});
-            assert_eq!(status(&pod), said, "{pod}");
+            assert_eq!(status(&pod(&status_of_pod)), said, "{status_of_pod}");
         }
         let going = |phase: &str| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": phase}});
         assert_eq!((status(&going("Running")), status(&going("Failed"))), ("Terminating".into(), "Failed".into()));
     }
 
     #[test]
+    fn restarts_are_those_of_initial_containers_until_they_are_done() {
+        let now = "2026-01-01T00:05:00Z".parse().unwrap();
+        let status = |second: Value| {
+            pod(&json!({"initContainerStatuses": [ended("Completed", 0), second], "containerStatuses": [running()]}))
+        };
+
+        let initializing = status(waiting("CrashLoopBackOff"));
+        assert_eq!((ready(&initializing), restarts(&initializing, now)), (0, json!("6")));
+        let huge = pod(&json!({"containerStatuses": [{"restartCount": i64::MAX}, {"restartCount": i64::MAX}]}));
+        assert_eq!(restarts(&huge, now), i64::MAX.to_string());
+        let initialized = status(ended("Completed", 0));
+        assert_eq!((ready(&initialized), restarts(&initialized, now)), (1, json!("2")));
+    }
+
+    #[test]
     fn sidecars_are_counted_with_the_containers() {
         let state = |name: &str| json!({"name": name, "ready": true, "started": true, "restartCount": 2, "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}});
-        let pod = json!({
-            "spec": {"containers": [{"name": "web"}], "initContainers": [{"name": "once"}, {"name": "mesh", "restartPolicy": "Always"}]},
-            "status": {"containerStatuses": [state("web")], "initContainerStatuses": [state("once"), state("mesh")]},
+        let mut pod = json!({
+            "spec": {"containers": [{"name": "web"}], "initContainers": [{"name": "a"}, {"name": "mesh", "restartPolicy": "Always"}]},
+            "status": {"containerStatuses": [state("web")], "initContainerStatuses": [ended("Completed", 0), state("mesh")]},
         });
 
         assert_eq!((ready(&pod), wanted(&pod)), (2, 2));
         assert_eq!(restarts(&pod, "2026-01-01T00:05:00Z".parse().unwrap()), "4 (5m ago)");
+        pod["status"]["initContainerStatuses"][1]["ready"] = json!(false);
+        assert_eq!((ready(&pod), wanted(&pod)), (1, 2));
     }
 }

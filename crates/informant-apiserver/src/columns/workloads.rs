@@ -7,8 +7,8 @@ use super::AGE;
 use super::Column;
 use super::NONE;
 use super::age_of;
-use super::duration;
 use super::field;
+use super::has;
 use super::is_true;
 use super::joined;
 use super::list;
@@ -19,6 +19,7 @@ use super::pairs;
 use super::since;
 use super::str;
 use super::text;
+use super::time_since;
 use super::truth;
 use crate::objects::scale;
 
@@ -100,13 +101,10 @@ pub(super) fn cron_job() -> Vec<Column> {
     ]
 }
 
-const CONTAINERS: Column = wide("Containers", |set| of_containers(set, "/spec/template/spec/containers", "/name"));
-const IMAGES: Column = wide("Images", |set| of_containers(set, "/spec/template/spec/containers", "/image"));
-const SELECTOR: Column = wide("Selector", |set| selector(set.pointer("/spec/selector")));
-
-const fn wide(name: &'static str, cell: fn(&Value) -> Value) -> Column {
-    Column { is_wide: true, ..text(name, cell) }
-}
+const CONTAINERS: Column =
+    text("Containers", |set| of_containers(set, "/spec/template/spec/containers", "/name")).wide();
+const IMAGES: Column = text("Images", |set| of_containers(set, "/spec/template/spec/containers", "/image")).wide();
+const SELECTOR: Column = text("Selector", |set| selector(set.pointer("/spec/selector"))).wide();
 
 /// How many there are to be; one, where nobody says otherwise.
 fn wanted(set: &Value) -> i64 {
@@ -123,12 +121,12 @@ fn selector(selector: Option<&Value>) -> Value {
 }
 
 fn job_status(job: &Value) -> &'static str {
-    let has = |name: &str| {
+    let is_so = |name: &str| {
         let conditions = list(job, "/status/conditions");
         conditions.iter().any(|condition| condition["type"] == name && condition["status"] == "True")
     };
-    let first = |names: &[&'static str]| names.iter().find(|name| has(name)).copied();
-    let is_going = job.pointer("/metadata/deletionTimestamp").is_some();
+    let first = |names: &[&'static str]| names.iter().find(|name| is_so(name)).copied();
+    let is_going = has(job, "/metadata/deletionTimestamp");
     first(&["Complete", "Failed"])
         .or(is_going.then_some("Terminating"))
         .or(first(&["Suspended", "FailureTarget", "SuccessCriteriaMet"]))
@@ -147,6 +145,5 @@ fn completions(job: &Value) -> String {
 fn job_duration(job: &Value, now: Timestamp) -> String {
     let time = |pointer: &str| str(job, pointer).parse::<Timestamp>().ok();
     let Some(start) = time("/status/startTime") else { return String::new() };
-    let end = time("/status/completionTime").unwrap_or(now);
-    duration(end.duration_since(start).as_secs())
+    time_since(start, time("/status/completionTime").unwrap_or(now))
 }

@@ -172,8 +172,8 @@ struct ListPieces {
 impl ListPieces {
     fn new(kind: &Kind, page: Page, form: Form) -> Self {
         let (list_kind, api_version) = match form {
-            Form::Full => (format!("{}List", kind.kind), kind.api_version()),
-            Form::Metadata => ("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into()),
+            Form::Full => (&*kind.list_kind, kind.api_version()),
+            Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".into()),
         };
         let metadata = list_metadata(&page);
         let head = format!(

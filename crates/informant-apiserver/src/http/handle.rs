@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use futures_util::stream;
+use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::json;
 
@@ -147,7 +148,7 @@ impl Call<'_> {
         let object = self.find(place, served)?;
         Ok(match wanted {
             Wanted::Objects(form) => Answer::object(200, &object, form),
-            Wanted::Table => Answer::json(200, &self.tables(served)?.one(&object)),
+            Wanted::Table => Answer::json(200, &self.tables(served)?.one(&object, Timestamp::now())),
         })
     }
 
@@ -191,7 +192,7 @@ impl Call<'_> {
         }
         Ok(match wanted {
             Wanted::Objects(form) => Answer::list(&served.kind, page, form),
-            Wanted::Table => Answer::json(200, &self.tables(served)?.page(&page)),
+            Wanted::Table => Answer::json(200, &self.tables(served)?.page(&page, Timestamp::now())),
         })
     }
 
@@ -226,7 +227,7 @@ impl Call<'_> {
                 let bookmarks = wants_bookmarks.then_some(self.shared.settings.bookmark_interval);
                 let lines = WatchStream::new(self.shared.clone(), watch, bookmarks, place).into_stream();
                 Ok(match tables {
-                    Some(mut tables) => Answer::watch(lines.map_ok(move |line| tables.line(line))),
+                    Some(mut tables) => Answer::watch(lines.map_ok(move |line| tables.line(line, Timestamp::now()))),
                     None => Answer::watch(lines),
                 })
             }
@@ -243,12 +244,10 @@ impl Call<'_> {
         if ["", "application/json"].contains(&self.content_type) || self.body.is_empty() {
             return Ok(&self.body);
         }
-        let accepted = match self.content_type.contains("protobuf") {
-            // Which is what it sends for `create configmap` and the like.
-            true => "application/json; with kubectl, say --dry-run=client -o yaml and pipe that to kubectl create -f -",
-            false => "application/json",
-        };
-        Err(ApiError::UnsupportedMediaType { accepted })
+        // Which is what kubectl sends for `create configmap` and the like.
+        let is_protobuf = self.content_type.contains("protobuf");
+        let advice = "with kubectl, say --dry-run=client -o yaml and pipe that to kubectl create -f -";
+        Err(ApiError::UnsupportedMediaType { accepted: "application/json", advice: is_protobuf.then_some(advice) })
     }
 
     fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {

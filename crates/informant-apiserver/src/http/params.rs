@@ -64,7 +64,6 @@ impl Params {
         self.send_initial_events == Some(true)
     }
 
-    /// The version that was asked for; none for "" and "0".
     /// What of an object comes with its row in a table.
     pub(crate) fn include_object(&self) -> Result<IncludeObject, ApiError> {
         match &*self.include_object {
@@ -75,6 +74,7 @@ impl Params {
         }
     }
 
+    /// The version that was asked for; none for "" and "0".
     pub(crate) fn version(&self) -> Result<Option<u64>, ApiError> {
         match self.resource_version.as_str() {
             "" | "0" => Ok(None),

@@ -1,6 +1,6 @@
 //! Tables: what `kubectl get` asks for, rows of cells in place of objects.
 //!
-//! - **In:** objects, pages of them, lines of a watch.
+//! - **In:** objects, pages of them, lines of a watch; the time.
 //! - **Out:** the same as `Table` documents.
 //! - **Knows nothing of:** what stands in the cells (`columns`).
 //!
@@ -40,20 +40,20 @@ impl Tables {
     }
 
     /// A table of one object.
-    pub(crate) fn one(&self, object: &Encoded) -> Value {
+    pub(crate) fn one(&self, object: &Encoded, now: Timestamp) -> Value {
         let object = read(&object.object());
         let version = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-        table(&version, &self.definitions(), &[self.row(&object)])
+        table(&version, &self.definitions(), &[self.row(&object, now)])
     }
 
     /// A table of a page.
-    pub(crate) fn page(&self, page: &Page) -> Value {
-        let rows = page.objects.iter().map(|object| self.row(&read(&object.object()))).collect::<Vec<_>>();
+    pub(crate) fn page(&self, page: &Page, now: Timestamp) -> Value {
+        let rows = page.objects.iter().map(|object| self.row(&read(&object.object()), now)).collect::<Vec<_>>();
         table(&list_metadata(page), &self.definitions(), &rows)
     }
 
     /// The same line of a watch, with a table of one row in place of the object; errors stay what they are.
-    pub(crate) fn line(&mut self, line: Bytes) -> Bytes {
+    pub(crate) fn line(&mut self, line: Bytes, now: Timestamp) -> Bytes {
         let mut event = read(&line);
         if event["type"] == "ERROR" {
             return line;
@@ -62,7 +62,7 @@ impl Tables {
         let version = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
         let columns = if self.has_told_columns { Value::Null } else { self.definitions() };
         self.has_told_columns = true;
-        event["object"] = table(&version, &columns, &[self.row(&object)]);
+        event["object"] = table(&version, &columns, &[self.row(&object, now)]);
         format!("{event}\n").into()
     }
 
@@ -79,11 +79,10 @@ impl Tables {
         self.columns.iter().map(definition).collect()
     }
 
-    fn row(&self, object: &Value) -> Value {
-        let now = Timestamp::now();
+    fn row(&self, object: &Value, now: Timestamp) -> Value {
         let cells: Value = self.columns.iter().map(|column| column.cell(object, now)).collect();
         match self.include {
-            IncludeObject::None => json!({ "cells": cells }),
+            IncludeObject::None => json!({"cells": cells, "object": null}),
             IncludeObject::Object => json!({"cells": cells, "object": object}),
             IncludeObject::Metadata => {
                 let kind = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]});

@@ -76,10 +76,6 @@ fn read(line: &'static str) -> Kind {
         (_, _) => Names::Subdomain,
     };
     Kind {
-        group: Cow::Borrowed(group),
-        version: Cow::Borrowed(version),
-        kind: Cow::Borrowed(kind),
-        plural: Cow::Borrowed(plural),
         short_names: short.split(',').filter(|name| *name != "-").map(Cow::Borrowed).collect(),
         scope: if marks.contains('n') { Scope::Namespaced } else { Scope::Cluster },
         origin: Origin::BuiltIn,
@@ -89,8 +85,9 @@ fn read(line: &'static str) -> Kind {
         shows_deleted: marks.contains('o'),
         updates_blindly: !marks.contains('v'),
         creates_on_update: marks.contains('c'),
-        is_of_all: marks.contains('a'),
+        categories: if marks.contains('a') { vec![Cow::Borrowed("all")] } else { Vec::new() },
         has_scale: marks.contains('r'),
+        ..Kind::new(group, version, kind, plural)
     }
 }
 

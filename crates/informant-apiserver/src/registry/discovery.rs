@@ -1,5 +1,6 @@
 //! The documents by which clients find out what is served.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -46,15 +47,27 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
 }
 
 fn group_entry(registry: &Registry, group: &str) -> Option<Value> {
-    let mut versions = Vec::new();
-    for kind in registry.kinds().filter(|kind| kind.group == group) {
-        let entry = json!({"groupVersion": kind.api_version(), "version": kind.version});
-        if !versions.contains(&entry) {
-            versions.push(entry);
-        }
-    }
+    let kinds = registry.kinds().filter(|kind| kind.group == group);
+    let mut names: Vec<_> = kinds.map(|kind| &*kind.version).collect();
+    names.sort_by_cached_key(|name| (Reverse(maturity(name)), *name));
+    names.dedup();
+    let entry = |version: &&str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let versions: Vec<_> = names.iter().map(entry).collect();
     let preferred = versions.first()?.clone();
     Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
+}
+
+/// How mature a version is, by its name: `v2` before `v1` before `v1beta2` before `v1alpha1` before what is no such name.
+fn maturity(version: &str) -> Option<(u8, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let (stage, (major, minor)) = if let Some(parts) = rest.split_once("beta") {
+        (1, parts)
+    } else if let Some(parts) = rest.split_once("alpha") {
+        (0, parts)
+    } else {
+        (2, (rest, "0"))
+    };
+    Some((stage, major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// `/api/v1` and `/apis/GROUP/VERSION`.
@@ -69,7 +82,7 @@ fn entries(kind: &Kind) -> Vec<Value> {
     let namespaced = kind.scope == Scope::Namespaced;
     let mut whole = json!({
         "name": kind.plural,
-        "singularName": kind.kind.to_lowercase(),
+        "singularName": kind.singular,
         "namespaced": namespaced,
         "kind": kind.kind,
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
@@ -77,8 +90,8 @@ fn entries(kind: &Kind) -> Vec<Value> {
     if !kind.short_names.is_empty() {
         whole["shortNames"] = json!(kind.short_names);
     }
-    if kind.is_of_all {
-        whole["categories"] = json!(["all"]);
+    if !kind.categories.is_empty() {
+        whole["categories"] = json!(kind.categories);
     }
     let status = json!({
         "name": format!("{}/status", kind.plural),
@@ -99,4 +112,16 @@ fn entries(kind: &Kind) -> Vec<Value> {
     let parts = [(scale, kind.has_scale), (status, kind.has_status)];
     let parts = parts.into_iter().filter_map(|(entry, is_there)| is_there.then_some(entry));
     [whole].into_iter().chain(parts).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_their_maturity() {
+        let mut versions = ["v1alpha1", "first", "v1beta1", "v2", "v10", "v1", "v1beta2", "v2alpha1"];
+        versions.sort_by_key(|name| (Reverse(maturity(name)), *name));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v2alpha1", "v1alpha1", "first"]);
+    }
 }

@@ -18,7 +18,12 @@ pub struct Kind {
     pub(crate) version: Cow<'static, str>,
     pub(crate) kind: Cow<'static, str>,
     pub(crate) plural: Cow<'static, str>,
+    /// What one of them is called in commands.
+    pub(crate) singular: Cow<'static, str>,
+    pub(crate) list_kind: Cow<'static, str>,
     pub(crate) short_names: Vec<Cow<'static, str>>,
+    /// What it is got with: `all`.
+    pub(crate) categories: Vec<Cow<'static, str>>,
     pub(crate) scope: Scope,
     pub(crate) origin: Origin,
     pub(crate) names: Names,
@@ -30,8 +35,6 @@ pub struct Kind {
     pub(crate) updates_blindly: bool,
     /// An update of what is not there creates it.
     pub(crate) creates_on_update: bool,
-    /// Whether it is one of what `kubectl get all` gets.
-    pub(crate) is_of_all: bool,
     pub(crate) has_scale: bool,
 }
 
@@ -72,12 +75,16 @@ impl Kind {
         kind: impl Into<Cow<'static, str>>,
         plural: impl Into<Cow<'static, str>>,
     ) -> Self {
+        let kind = kind.into();
         Self {
             group: group.into(),
             version: version.into(),
-            kind: kind.into(),
+            singular: kind.to_lowercase().into(),
+            list_kind: format!("{kind}List").into(),
+            kind,
             plural: plural.into(),
             short_names: Vec::new(),
+            categories: Vec::new(),
             scope: Scope::Namespaced,
             origin: Origin::Custom,
             names: Names::Subdomain,
@@ -86,7 +93,6 @@ impl Kind {
             shows_deleted: false,
             updates_blindly: false,
             creates_on_update: false,
-            is_of_all: false,
             has_scale: false,
         }
     }
@@ -145,6 +151,11 @@ impl Kind {
     /// The version in which it is served, such as `v1`.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Whether this is its place in the API, but for the version.
+    pub(crate) fn is_at(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
     }
 
     /// Whether a user who says `name` means this kind.

@@ -58,14 +58,13 @@ impl Registry {
 
     /// Forgets the kind with exactly this place.
     pub(crate) fn remove_exactly(&mut self, group: &str, plural: &str) -> Option<Served> {
-        let is_there = |served: &Served| served.kind.group == group && served.kind.plural == plural;
-        let position = self.served.iter().position(is_there)?;
+        let position = self.served.iter().position(|served| served.kind.is_at(group, plural))?;
         Some(self.served.remove(position))
     }
 
     /// The kind with exactly this place, to be changed.
     pub(crate) fn exactly(&mut self, group: &str, plural: &str) -> Option<&mut Served> {
-        self.served.iter_mut().find(|served| served.kind.group == group && served.kind.plural == plural)
+        self.served.iter_mut().find(|served| served.kind.is_at(group, plural))
     }
 
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {

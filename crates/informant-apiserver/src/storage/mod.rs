@@ -51,6 +51,11 @@ impl Backup {
     pub fn version(&self) -> u64 {
         self.version
     }
+
+    /// The objects of a kind, by its name.
+    pub(crate) fn objects_of(&self, resource: &str) -> impl Iterator<Item = &Arc<Encoded>> {
+        self.objects.get(resource).into_iter().flat_map(BTreeMap::values)
+    }
 }
 
 impl std::fmt::Debug for Backup {

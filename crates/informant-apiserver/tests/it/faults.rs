@@ -474,6 +474,13 @@ async fn a_continue_token_expires(web: Web, server: ApiServer) {
 }
 
 async fn a_replica_lags_behind(web: Web, server: ApiServer) {
+    let set = |replicas: u32| json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"replicas": replicas}});
+    server.put("replicasets", set(1)).unwrap();
+    server.put("replicasets", set(2)).unwrap();
+    let rule = server.inject(On::any(), Fault::Stale { versions: 1 });
+    let scale = web.get("/apis/apps/v1/namespaces/shop/replicasets/web/scale?resourceVersion=0").await;
+    assert_eq!(scale.body["spec"]["replicas"], 1, "so does a scale: {scale:?}");
+    server.remove_fault(rule);
     seed(&server);
     let now = server.version();
     let rule = server.inject(On::any(), Fault::Stale { versions: 2 });

@@ -273,10 +273,41 @@ async fn a_definition_of_nothing_and_one_of_a_built_in_kind_have_no_effect() {
     ingresses["metadata"]["name"] = json!("ingresses.networking.k8s.io");
     ingresses["spec"]["group"] = json!("networking.k8s.io");
     ingresses["spec"]["names"]["plural"] = json!("ingresses");
+    ingresses["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved"});
 
     server.put("customresourcedefinitions", json!({"metadata": {"name": "nothing"}})).unwrap();
     server.put("customresourcedefinitions", ingresses).unwrap();
     server.delete("customresourcedefinitions", "ingresses.networking.k8s.io").unwrap();
 
     assert_eq!(server.kinds(), kinds);
+}
+
+#[tokio::test]
+async fn kinds_follow_the_definitions_of_a_backup() {
+    let server = ApiServer::new();
+    let web = Web::in_process(&server);
+    let empty = server.backup();
+    server.put("customresourcedefinitions", definition("v1")).unwrap();
+    server.put("widgets.example.com", widget("a")).unwrap();
+    let full = server.backup();
+    server.put("customresourcedefinitions", definition("v2")).unwrap();
+
+    server.restore(&full);
+    let list = web.get(PATH).await;
+    assert_eq!((list.names(), list.text("/items/0/apiVersion")), (vec!["a"], "example.com/v1"), "of its version");
+    server.restore(&empty);
+    assert_eq!(web.get(PATH).await.failure(), (404, "NotFound"));
+    server.restore(&full);
+    assert_eq!(web.get(PATH).await.names(), ["a"]);
+}
+
+#[tokio::test]
+async fn a_kind_goes_with_its_definition_also_if_that_has_become_nonsense() {
+    let server = ApiServer::new();
+    server.put("customresourcedefinitions", definition("v1")).unwrap();
+    server.put("customresourcedefinitions", json!({"metadata": {"name": "widgets.example.com"}})).unwrap();
+
+    server.delete("customresourcedefinitions", "widgets.example.com").unwrap();
+
+    assert!(server.count("widgets.example.com").is_err());
 }

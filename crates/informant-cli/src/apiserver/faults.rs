@@ -51,9 +51,9 @@ impl FromStr for Rules {
 
 impl Rules {
     pub fn inject(&self, server: &ApiServer) -> Result<(), AskedWrongly> {
-        let unknown =
-            self.rules.iter().filter_map(|rule| rule.resource.as_ref()).find(|kind| server.count(kind).is_err());
-        if let Some(kind) = unknown {
+        // Those of other groups may be defined later.
+        let is_unknown = |kind: &&String| !kind.contains('.') && server.count(kind).is_err();
+        if let Some(kind) = self.rules.iter().filter_map(|rule| rule.resource.as_ref()).find(is_unknown) {
             return Err(AskedWrongly::unknown_kind("--faults", kind));
         }
         for Rule { on, fault, .. } in &self.rules {

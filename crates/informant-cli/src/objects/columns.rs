@@ -1,4 +1,4 @@
-//! What a table shows of an object: what `kubectl get` shows, and of custom kinds also whether they are ready.
+//! What a table shows of an object: what `kubectl get` shows of the usual kinds, and of custom ones whether they are ready.
 
 use informant::Key;
 use informant_apiserver::columns;
@@ -32,7 +32,7 @@ impl Columns {
     /// Of metadata alone there is less to show.
     pub fn new(kind: &Kind, is_of_metadata: bool, width: Width, has_namespaces: bool) -> Self {
         let (group, name) = (&*kind.resource.group, &*kind.resource.kind);
-        let of_kind = if is_of_metadata { columns::of("", "") } else { columns::of(group, name) };
+        let of_kind = if is_of_metadata { columns::of_metadata() } else { columns::of(group, name) };
         let shown = of_kind.into_iter().filter(|column| width == Width::Wide || !column.is_wide());
         let mut columns: Vec<_> = shown.map(Column::OfKind).collect();
         // Of those of Kubernetes itself, the others have no such condition.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_shown_by_what_kubectl_shows_and_nothing_is_empty() {
+    fn every_kind_is_shown_and_nothing_is_empty() {
         let metadata = json!({"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "web"}});
         let object = json!({ "metadata": metadata });
         for kind in crate::kinds::built_in_kinds() {

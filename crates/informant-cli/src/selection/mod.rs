@@ -14,7 +14,6 @@ use clap::builder::NonEmptyStringValueParser;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::informer::StopErrors;
-use tokio::time::timeout;
 
 pub use self::held::Held;
 pub use self::held::OnObjects;
@@ -63,7 +62,8 @@ pub struct Selection {
     /// Show what Secrets have in them [default: how long it is]
     #[arg(long)]
     show_secrets: bool,
-    /// Give up if the first list is not complete after this time, such as 30s [default: wait while it may still come]
+    /// Give up if the first list is not complete after this time, such as 30s; credentials and the list of kinds have as
+    /// much for themselves [default: wait while it may still come]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     sync_timeout: Option<Duration>,
     #[command(flatten)]
@@ -127,13 +127,6 @@ pub struct NotSynced {
     source: Box<dyn Error>,
 }
 
-/// A plugin takes its time.
-#[derive(Debug, thiserror::Error)]
-#[error("there are no credentials after {within:?}: the plugin of the kubeconfig still runs")]
-struct NoCredentials {
-    within: Duration,
-}
-
 /// Nobody has that name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} not found")]
@@ -161,10 +154,7 @@ impl Selection {
 
     /// Finds the cluster and the kind.
     pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
-        let cluster = match self.sync_timeout {
-            Some(within) => timeout(within, self.cluster.connect()).await.map_err(|_| NoCredentials { within })??,
-            None => self.cluster.connect().await?,
-        };
+        let cluster = self.cluster.connect(self.sync_timeout).await?;
         let patience = self.sync_timeout.unwrap_or(DISCOVERY);
         let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind, patience).await?;
         let namespace = match kind.is_namespaced() && !self.all_namespaces {

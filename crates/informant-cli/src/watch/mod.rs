@@ -158,6 +158,7 @@ impl Options {
             tells_initial: !self.no_initial,
             left: self.exit_after,
             until_synced: self.until_synced,
+            has_initial: false,
             has_left_out: false,
         };
         let outcome = tokio::select! {
@@ -192,6 +193,8 @@ struct Following {
     /// How many events are still to be told, if that is limited.
     left: Option<u64>,
     until_synced: bool,
+    /// Whether there was something in the first list.
+    has_initial: bool,
     /// Whether an event could not be told.
     has_left_out: bool,
 }
@@ -221,7 +224,7 @@ impl Following {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
-            if is_synced && informer.lister().is_empty() && informer.quarantined().is_empty() {
+            if is_synced && !self.has_initial && informer.quarantined().is_empty() {
                 if self.until_synced && selected.name.is_some() {
                     return Err(selected.not_found().into());
                 }
@@ -245,8 +248,11 @@ impl Following {
             self.printer.synced(informer.last_version().as_ref());
             return self.until_synced;
         }
-        if let (Event::Added { origin: Origin::InitialList, .. }, false) = (event, self.tells_initial) {
-            return false;
+        if let Event::Added { origin: Origin::InitialList, .. } = event {
+            self.has_initial = true;
+            if !self.tells_initial {
+                return false;
+            }
         }
         if let Err(error) = self.printer.event(event) {
             self.has_left_out = true;

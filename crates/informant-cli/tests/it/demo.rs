@@ -88,8 +88,10 @@ fn an_interrupt_before_there_is_anything_to_verify_ends_it() {
 #[cfg(unix)]
 #[test]
 fn two_interrupts_end_it_also_if_nobody_reads() {
-    let (_reader, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(&[b'\n'; 65_536]).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut other = writer.try_clone().unwrap();
+    // It ends with the reader.
+    let filling = std::thread::spawn(move || other.write_all(&[b'\n'; 1 << 20]).unwrap_err());
     let mut command = informant();
     command.args(["demo", "--json", "--duration", "1h", "--pods", "50", "-v"]);
     let mut running = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
@@ -109,6 +111,8 @@ fn two_interrupts_end_it_also_if_nobody_reads() {
     };
 
     assert_eq!(code, Some(130));
+    drop(reader);
+    filling.join().unwrap();
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn what_is_asked_wrongly_is_said_and_exits_with_2() {
         (&["get", "pods", "--as", "me"][..], "tip: who asks whom is said in the kubeconfig"),
         (&["get", "pods", "--sort-by=.metadata.name"][..], "tip: -o json has everything"),
         (&["get", "pods", "a", "b"][..], "tip: one object at a time"),
+        (&["demo", "pods"][..], "unexpected argument 'pods' found\n\nUsage"),
         (&["get", "pods", "--sync-timeout", "soon"][..], "write it as in 200ms, 30s or 2m"),
         (&["apiserver", "--faults", "list=delay:soon"][..], "write it as in 200ms, 30s or 2m"),
         (&["apiserver", "--load", "pods=1,po=2"][..], "po is there twice"),

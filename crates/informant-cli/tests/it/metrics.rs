@@ -72,14 +72,22 @@ async fn a_watch_tells_its_figures() {
 }
 
 #[tokio::test]
-async fn it_is_ready_when_it_is_synced_and_stays_so() {
-    let mut server = Server::start(&["--faults", "configmaps/read=503x3"]);
+async fn it_is_not_ready_before_it_is_synced() {
+    let server = Server::start(&["--faults", "read=503"]);
     let watching = server.watch(&["cm", "-A", "--metrics", "127.0.0.1:0"]);
     let address = address(&watching);
 
     let why = page_until(&address, "GET /readyz", |why| why.contains("503"));
+    assert_eq!(page(&address, "GET /readyz").0, 503);
     assert!(why.starts_with("informer configmaps is not synced"), "{why}");
     assert_eq!(page(&address, "GET /healthz").0, 200);
+}
+
+#[tokio::test]
+async fn it_stays_ready_when_the_server_is_away() {
+    let mut server = Server::start(&[]);
+    let watching = server.watch(&["cm", "-A", "--metrics", "0"]);
+    let address = address(&watching);
     page_until(&address, "GET /readyz", |ready| ready == "ok\n");
 
     server.running.kill();

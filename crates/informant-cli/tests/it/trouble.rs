@@ -3,9 +3,13 @@
 use std::io::BufRead;
 use std::io::BufReader;
 use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::json;
 
+use crate::support::PATIENCE;
 use crate::support::Running;
 use crate::support::Server;
 use crate::support::fresh_file;
@@ -162,20 +166,33 @@ fn what_a_credential_plugin_prints_is_not_said() {
 #[cfg(unix)]
 #[test]
 fn a_credential_plugin_is_not_waited_for_longer_than_somebody_wants() {
-    let ready = fresh_file("plugin-runs");
-    let user = plugin(&format!("touch {}; exec sleep 600", ready.display()));
-    let file = kubeconfig("waiting-kubeconfig", "https://127.0.0.1:1", &user);
-    let arguments = ["get", "pods", "--kubeconfig", file.to_str().unwrap()];
+    // It says which process it is, and is ended by whoever has seen that.
+    let started = |name: &str| {
+        let place = fresh_file(name);
+        let user = plugin(&format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60", place.display()));
+        (place, kubeconfig(&format!("{name}-kubeconfig"), "https://127.0.0.1:1", &user))
+    };
+    let end = |place: &std::path::Path| {
+        let begun = Instant::now();
+        while !place.exists() {
+            assert!(begun.elapsed() < PATIENCE, "it has not begun");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let id = std::fs::read_to_string(place).unwrap();
+        move || assert!(Command::new("kill").arg(id.trim()).status().unwrap().success())
+    };
 
-    assert_says(&complaint(&[&arguments[..], &["--sync-timeout", "500ms"]].concat()), &["no credentials after 500ms"]);
-    std::fs::remove_file(&ready).unwrap();
-    let mut running = Running::start(&arguments);
-    while !ready.exists() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let (place, file) = started("patient-plugin");
+    let arguments = ["get", "pods", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "500ms"];
+    assert_says(&complaint(&arguments), &["plugin \"sh\" has given no credentials in 500ms"]);
+    end(&place)();
+    let (place, file) = started("interrupted-plugin");
+    let mut running = Running::start(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
+    let end = end(&place);
     running.signal("INT");
 
     assert_eq!(running.wait().code(), Some(130));
+    end();
 }
 
 /// As `kubectl` takes them.
@@ -191,6 +208,15 @@ async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
         let file = kubeconfig(&format!("careless-{number}"), address, user);
         assert_eq!(said(&["get", "cm", "-o", "name", "--kubeconfig", file.to_str().unwrap()]), "configmap/prices\n");
     }
+    // A token is not sent to a server that is to show a certificate, and does not.
+    let mut of_tls: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(kubeconfig("careful", address, &json!({"token": "hunter2"}))).unwrap())
+            .unwrap();
+    of_tls["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = json!(true);
+    let file = fresh_file("of-tls");
+    std::fs::write(&file, of_tls.to_string()).unwrap();
+    let secure = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "5s"]);
+    assert_says(&secure, &[&format!("from https://{address}")]);
     let file = kubeconfig("two-lines", address, &json!({"token": "hunter2\nhunter3"}));
     let said = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap()]);
     assert_says(&said, &["the token has signs in it"]);
@@ -202,7 +228,8 @@ async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
 fn with_a_server_no_kubeconfig_is_read_and_no_credentials_are_sent() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
-    let file = kubeconfig("not-read", "https://127.0.0.1:1", &json!({"token": "hunter2"}));
+    let file = fresh_file("not-read");
+    std::fs::write(&file, "token: hunter2\n- nonsense").unwrap();
     let _running = Running::spawn(informant().env("KUBECONFIG", &file).args(["get", "ns", "--server", &url]));
 
     let (connection, _) = server.accept().unwrap();

@@ -54,7 +54,9 @@ impl Patch {
                 let list = serde_json::from_slice(body).map_err(undecodable)?;
                 operations::read(list).map(Self::Operations)
             }
-            (_, Origin::BuiltIn | Origin::Custom) => Err(ApiError::UnsupportedMediaType { accepted: accepted(kind) }),
+            (_, Origin::BuiltIn | Origin::Custom) => {
+                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice: None })
+            }
         }
     }
 

@@ -8,6 +8,7 @@ both_ways! {
     a_definition_is_established_and_its_kind_is_served
     a_kind_keeps_its_objects_when_its_definition_changes
     a_kind_goes_with_its_definition
+    what_its_objects_are_stays_what_it_is
     a_definition_that_makes_no_sense_is_refused
 }
 
@@ -28,7 +29,7 @@ impl Widgets {
             "metadata": {"name": format!("widgets.{group}")},
             "spec": {
                 "group": group,
-                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "names": {"plural": "widgets", "singular": "wdg", "kind": "Widget", "listKind": "WidgetBunch", "categories": ["things"], "shortNames": null},
                 "scope": "Namespaced",
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}}],
             },
@@ -82,7 +83,7 @@ async fn a_definition_is_established_and_its_kind_is_served(api: Api) {
     let created = api.post(&widgets.path, &widgets.widget("a")).await;
     assert_eq!((created.code, created.body["metadata"]["generation"].as_u64()), (201, Some(1)), "{created:?}");
     let list = api.get(&widgets.path).await;
-    assert_eq!((list.text("/kind"), list.names()), ("WidgetList", vec!["a"]));
+    assert_eq!((list.text("/kind"), list.names()), ("WidgetBunch", vec!["a"]));
     let status = api
         .patch(
             &format!("{}/a/status", widgets.path),
@@ -100,6 +101,8 @@ async fn a_definition_is_established_and_its_kind_is_served(api: Api) {
         .map(|resource| resource["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["widgets", "widgets/status"], "{resources:?}");
+    assert_eq!(resources.text("/resources/0/singularName"), "wdg");
+    assert_eq!(resources.body["resources"][0]["categories"], json!(["things"]));
     api.delete(&widgets.place()).await;
 }
 
@@ -136,6 +139,28 @@ async fn a_kind_goes_with_its_definition(api: Api) {
     until(async || api.get(&widgets.place()).await.code == 404).await;
 }
 
+async fn what_its_objects_are_stays_what_it_is(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+    let created = api.post(&widgets.path, &widgets.widget("a")).await;
+    assert_eq!(created.code, 201, "{created:?}");
+
+    for (spec, field) in [
+        (json!({"scope": "Cluster"}), "spec.scope"),
+        (json!({"names": {"kind": "Gadget", "listKind": "GadgetList"}}), "spec.names.kind"),
+    ] {
+        let changed = api.patch(&widgets.place(), "application/merge-patch+json", &json!({ "spec": spec })).await;
+        assert_eq!(
+            (changed.failure(), changed.text("/details/causes/0/field")),
+            ((422, "Invalid"), field),
+            "{changed:?}"
+        );
+    }
+    assert_eq!(api.get(&widgets.path).await.names(), ["a"]);
+    let dry = api.delete(&format!("{}?dryRun=All", widgets.place())).await;
+    assert_eq!((dry.code, api.get(&widgets.path).await.names()), (200, vec!["a"]));
+    api.delete(&widgets.place()).await;
+}
+
 async fn a_definition_that_makes_no_sense_is_refused(api: Api) {
     let refused = async |change: &dyn Fn(&mut Value)| {
         let mut definition = Widgets::new(&api).definition;
@@ -158,4 +183,7 @@ async fn a_definition_that_makes_no_sense_is_refused(api: Api) {
             .await
             .contains(&"spec.versions".into())
     );
+    let fields = refused(&|object| object["spec"]["names"]["plural"] = json!("wid.gets")).await;
+    assert!(fields.contains(&"spec.names.plural".into()), "{fields:?}");
+    refused(&|object| object["spec"]["versions"][0]["name"] = json!("V 1")).await;
 }

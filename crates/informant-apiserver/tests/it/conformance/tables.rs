@@ -192,7 +192,7 @@ async fn other_objects_are_shown_as_kubectl_shows_them(api: Api) {
     let secret = json!({"type": "Opaque", "data": {"a": "MQ=="}});
     assert_eq!(row(&api, "secrets", secret).await, [json!("web"), json!("Opaque"), json!(1)]);
     assert_eq!(row(&api, "serviceaccounts", json!({})).await, ["web"]);
-    let modes = json!(["ReadWriteOnce", "ReadOnlyMany"]);
+    let modes = json!(["ReadOnlyMany", "ReadWriteOnce"]);
     let spec = json!({"accessModes": modes, "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast", "volumeName": "pv-1", "volumeMode": "Filesystem"});
     let claim =
         json!({"spec": spec, "status": {"phase": "Bound", "accessModes": modes, "capacity": {"storage": "1Gi"}}});
@@ -203,6 +203,11 @@ async fn other_objects_are_shown_as_kubectl_shows_them(api: Api) {
     let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
     let rule = |host: &str| json!({"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}});
     let ingress = json!({"spec": {"ingressClassName": "nginx", "rules": [rule("a.example.com"), rule("b.example.com")], "tls": [{"hosts": ["a.example.com"]}]}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let mut many = ingress.clone();
+    many["metadata"]["name"] = json!("many");
+    many["spec"]["rules"] = ["a", "b", "c", "d", "e"].iter().map(|host| rule(&format!("{host}.example.com"))).collect();
+    let cells = row_of(&api, &api.path("networking.k8s.io/ingresses"), &many).await;
+    assert_eq!(cells[2], "a.example.com,b.example.com,c.example.com + 2 more...");
     let cells = row(&api, "networking.k8s.io/ingresses", ingress).await;
     assert_eq!(cells, ["web", "nginx", "a.example.com,b.example.com", "192.0.2.1", "80, 443"]);
     let budget = json!({"spec": {"minAvailable": "30%", "selector": {"matchLabels": {"app": "web"}}}});
