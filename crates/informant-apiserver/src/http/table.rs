@@ -85,8 +85,10 @@ impl Tables {
             IncludeObject::None => json!({"cells": cells, "object": null}),
             IncludeObject::Object => json!({"cells": cells, "object": object}),
             IncludeObject::Metadata => {
-                let kind = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]});
-                json!({"cells": cells, "object": kind})
+                let metadata = &object["metadata"];
+                let object =
+                    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+                json!({"cells": cells, "object": object})
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::registry::kind::Scope;
 /// What definitions are called.
 pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Who defines kinds in groups of Kubernetes has to say that he may.
+/// Whoever defines kinds in groups of Kubernetes has to say that it was approved.
 const APPROVED: &str = "api-approved.kubernetes.io";
 const PROTECTED: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
 
@@ -75,97 +75,123 @@ struct Scale {
 
 /// The kind that a definition defines.
 pub(crate) fn read(definitions: &Kind, object: &Object) -> Result<Kind, ApiError> {
-    let invalid = |cause| ApiError::invalid(definitions, object.text("name"), cause);
-    let required = |field| invalid(Cause::required(field, ""));
-    let spec = object.rest.get("spec").ok_or_else(|| required("spec"))?;
+    let name = object.text("name");
+    let invalid = |cause| ApiError::invalid(definitions, name, cause);
+    let spec = object.rest.get("spec").ok_or_else(|| invalid(Cause::required("spec", "")))?;
     let spec: Spec = serde_json::from_slice(spec)
-        .map_err(|error| ApiError::BadRequest(format!("{} defines nothing: {error}", object.text("name"))))?;
-    for (field, value) in
-        [("spec.group", &spec.group), ("spec.names.plural", &spec.names.plural), ("spec.names.kind", &spec.names.kind)]
-    {
-        if value.is_empty() {
-            return Err(required(field));
+        .map_err(|error| ApiError::BadRequest(format!("{name} defines nothing: {error}")))?;
+    spec.check_group(object.metadata.get("annotations")).map_err(invalid)?;
+    spec.names.check().map_err(invalid)?;
+    if name != format!("{}.{}", spec.names.plural, spec.group) {
+        return Err(invalid(bad("metadata.name", name, "must be spec.names.plural+\".\"+spec.group")));
+    }
+    spec.kind().map_err(invalid)
+}
+
+/// Whether a definition may become this one: what its objects are stays what it is.
+pub(crate) fn check_change(definitions: &Kind, old: &Object, new: &Object, part: Part) -> Result<(), ApiError> {
+    let (Part::Main, Ok(before)) = (part, read(definitions, old)) else { return Ok(()) };
+    let after = read(definitions, new)?;
+    let scope = |kind: &Kind| format!("{:?}", kind.scope);
+    let fields = [
+        ("spec.group", before.group.to_string(), after.group.to_string()),
+        ("spec.scope", scope(&before), scope(&after)),
+        ("spec.names.kind", before.kind.to_string(), after.kind.to_string()),
+    ];
+    match fields.into_iter().find(|(_, before, after)| before != after) {
+        Some((field, _, after)) => {
+            Err(ApiError::invalid(definitions, new.text("name"), bad(field, &after, "field is immutable")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn bad(field: &'static str, value: &str, why: &str) -> Cause {
+    Cause::invalid(field, &format!("{value:?}"), why)
+}
+
+const NO_LABEL: &str = "must be a lower-case name as in paths, without dots";
+
+impl Spec {
+    fn check_group(&self, annotations: Option<&Value>) -> Result<(), Cause> {
+        if self.group.is_empty() {
+            return Err(Cause::required("spec.group", ""));
+        }
+        if !self.group.contains('.') {
+            return Err(bad("spec.group", &self.group, "should be a domain with at least one dot"));
+        }
+        let is_of = |domain: &str| self.group == domain || self.group.ends_with(&format!(".{domain}"));
+        let is_approved = annotations.is_some_and(|annotations| annotations.get(APPROVED).is_some());
+        match (is_of("k8s.io") || is_of("kubernetes.io")) && !is_approved {
+            true => Err(Cause::required("metadata.annotations[api-approved.kubernetes.io]", PROTECTED)),
+            false => Ok(()),
         }
     }
-    let bad = |field, value: &str, why| invalid(Cause::invalid(field, &format!("{value:?}"), why));
-    if !spec.group.contains('.') {
-        return Err(bad("spec.group", &spec.group, "should be a domain with at least one dot"));
+
+    fn kind(self) -> Result<Kind, Cause> {
+        let scope = match &*self.scope {
+            "Namespaced" => Scope::Namespaced,
+            "Cluster" => Scope::Cluster,
+            "" => return Err(Cause::required("spec.scope", "")),
+            other => return Err(Cause::unsupported("spec.scope", &format!("{other:?}"), r#""Cluster", "Namespaced""#)),
+        };
+        let version = stored(self.versions.unwrap_or_default())?;
+        let subresources = version.subresources.unwrap_or_default();
+        let kind = Kind::new(self.group, version.name, self.names.kind, self.names.plural);
+        let said = |name: String| (!name.is_empty()).then(|| name.into());
+        Ok(Kind {
+            scope,
+            singular: said(self.names.singular).unwrap_or_else(|| kind.singular.clone()),
+            list_kind: said(self.names.list_kind).unwrap_or_else(|| kind.list_kind.clone()),
+            short_names: self.names.short_names.into_iter().flatten().map(Into::into).collect(),
+            categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
+            has_status: subresources.status.is_some(),
+            has_scale: subresources.scale.is_some_and(|scale| scale.is_usual()),
+            ..kind
+        })
     }
-    let is_protected = |domain: &str| spec.group == domain || spec.group.ends_with(&format!(".{domain}"));
-    let annotations = object.metadata.get("annotations");
-    let is_approved = annotations.is_some_and(|annotations| annotations.get(APPROVED).is_some());
-    if (is_protected("k8s.io") || is_protected("kubernetes.io")) && !is_approved {
-        return Err(invalid(Cause::required("metadata.annotations[api-approved.kubernetes.io]", PROTECTED)));
-    }
-    let singular = Some(spec.names.singular).filter(|singular| !singular.is_empty());
-    let singular = singular.unwrap_or_else(|| spec.names.kind.to_lowercase());
-    let short_names = spec.names.short_names.unwrap_or_default();
-    let names = [("spec.names.plural", &spec.names.plural), ("spec.names.singular", &singular)];
-    let kind = ("spec.names.kind", &spec.names.kind.to_lowercase());
-    let short = short_names.iter().map(|name| ("spec.names.shortNames", name));
-    if let Some((field, name)) = names.into_iter().chain([kind]).chain(short).find(|(_, name)| !is_dns_label(name)) {
-        return Err(bad(field, name, "must be a lower-case name as in paths, without dots"));
-    }
-    let name = format!("{}.{}", spec.names.plural, spec.group);
-    if object.text("name") != name {
-        return Err(bad("metadata.name", object.text("name"), "must be spec.names.plural+\".\"+spec.group"));
-    }
-    let scope = match &*spec.scope {
-        "Namespaced" => Scope::Namespaced,
-        "Cluster" => Scope::Cluster,
-        "" => return Err(required("spec.scope")),
-        other => {
-            let supported = r#""Cluster", "Namespaced""#;
-            return Err(invalid(Cause::unsupported("spec.scope", &format!("{other:?}"), supported)));
+}
+
+impl Names {
+    fn check(&self) -> Result<(), Cause> {
+        for (field, name) in [("spec.names.plural", &self.plural), ("spec.names.kind", &self.kind)] {
+            if name.is_empty() {
+                return Err(Cause::required(field, ""));
+            }
         }
-    };
-    let versions = spec.versions.unwrap_or_default();
+        let kind = self.kind.to_lowercase();
+        let short = self.short_names.iter().flatten().map(|name| ("spec.names.shortNames", name));
+        let singular = Some(("spec.names.singular", &self.singular)).filter(|(_, name)| !name.is_empty());
+        let names = [("spec.names.plural", &self.plural), ("spec.names.kind", &kind)];
+        match names.into_iter().chain(singular).chain(short).find(|(_, name)| !is_dns_label(name)) {
+            Some((field, name)) => Err(bad(field, name, NO_LABEL)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Scale {
+    /// Others would have to be looked for in every object.
+    fn is_usual(&self) -> bool {
+        self.spec_replicas_path == ".spec.replicas" && self.status_replicas_path == ".status.replicas"
+    }
+}
+
+/// The version in which objects are stored.
+fn stored(versions: Vec<Version>) -> Result<Version, Cause> {
     for (place, version) in versions.iter().enumerate() {
         if !is_dns_label(&version.name) {
-            return Err(bad("spec.versions", &version.name, "must be a lower-case name as in paths, without dots"));
+            return Err(bad("spec.versions", &version.name, NO_LABEL));
         }
         if versions[..place].iter().any(|other| other.name == version.name) {
             return Err(bad("spec.versions", &version.name, "must be unique"));
         }
     }
+    let names = versions.iter().map(|version| &*version.name).collect::<Vec<_>>().join(",");
     let mut stored = versions.into_iter().filter(|version| version.storage);
-    let (Some(version), None) = (stored.next(), stored.next()) else {
-        return Err(bad("spec.versions", "versions", "must have exactly one version marked as storage version"));
-    };
-    let subresources = version.subresources.unwrap_or_default();
-    // Others would have to be looked for in every object.
-    let is_usual = |scale: Scale| {
-        (&*scale.spec_replicas_path, &*scale.status_replicas_path) == (".spec.replicas", ".status.replicas")
-    };
-    let list_kind = Some(spec.names.list_kind).filter(|list_kind| !list_kind.is_empty());
-    let kind = Kind::new(spec.group, version.name, spec.names.kind, spec.names.plural);
-    Ok(Kind {
-        scope,
-        singular: singular.into(),
-        list_kind: list_kind.map_or(kind.list_kind.clone(), Into::into),
-        short_names: short_names.into_iter().map(Into::into).collect(),
-        categories: spec.names.categories.into_iter().flatten().map(Into::into).collect(),
-        has_status: subresources.status.is_some(),
-        has_scale: subresources.scale.is_some_and(is_usual),
-        ..kind
-    })
-}
-
-/// Whether a definition may become this one. What its objects are may not change while there are some.
-pub(crate) fn check_change(definitions: &Kind, old: &Object, new: &Object, part: Part) -> Result<(), ApiError> {
-    let (Part::Main, Ok(before)) = (part, read(definitions, old)) else { return Ok(()) };
-    let after = read(definitions, new)?;
-    let fields = [
-        ("spec.group", before.group == after.group),
-        ("spec.scope", before.scope == after.scope),
-        ("spec.names.kind", before.kind == after.kind),
-    ];
-    match fields.iter().find(|(_, is_same)| !is_same) {
-        Some((field, _)) => {
-            let cause = Cause::invalid(*field, "another one", "field is immutable");
-            Err(ApiError::invalid(definitions, new.text("name"), cause))
-        }
-        None => Ok(()),
+    match (stored.next(), stored.next()) {
+        (Some(version), None) => Ok(version),
+        (_, _) => Err(bad("spec.versions", &names, "must have exactly one version marked as storage version")),
     }
 }
 
@@ -173,7 +199,11 @@ pub(crate) fn check_change(definitions: &Kind, old: &Object, new: &Object, part:
 pub(crate) fn establish(definition: &mut Object, kind: &Kind) {
     // It is served from its beginning.
     let since = definition.metadata.get("creationTimestamp").cloned().unwrap_or_default();
-    let condition = |name: &str, reason: &str, message: &str| json!({"type": name, "status": "True", "lastTransitionTime": since, "reason": reason, "message": message});
+    let condition = |name: &str, reason: &str, message: &str| {
+        let mut condition = json!({"type": name, "status": "True", "reason": reason, "message": message});
+        condition["lastTransitionTime"] = since.clone();
+        condition
+    };
     let mut names = json!({
         "plural": kind.plural,
         "singular": kind.singular,
