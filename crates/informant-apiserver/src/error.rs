@@ -37,6 +37,17 @@ pub enum ApiError {
         name: String,
     },
 
+    /// What is wanted may not be done, now or ever.
+    #[error("{} \"{name}\" is forbidden: {why}", kind.resource())]
+    Forbidden {
+        /// The kind.
+        kind: Box<Kind>,
+        /// The object.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+
     /// The object is not in the state that the request relies on.
     #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource())]
     Conflict {
@@ -209,6 +220,7 @@ impl ApiError {
     pub fn code(&self) -> u16 {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => 404,
+            Self::Forbidden { .. } => 403,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
             Self::Invalid { .. } | Self::BadPatch => 422,
             Self::BadRequest(_) => 400,
@@ -227,6 +239,7 @@ impl ApiError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => "NotFound",
+            Self::Forbidden { .. } => "Forbidden",
             Self::AlreadyExists { .. } => "AlreadyExists",
             Self::Conflict { .. } => "Conflict",
             Self::Invalid { .. } | Self::BadPatch => "Invalid",
@@ -251,6 +264,7 @@ impl ApiError {
             | Self::UnknownKind(_)
             | Self::NotFound { .. }
             | Self::AlreadyExists { .. }
+            | Self::Forbidden { .. }
             | Self::Conflict { .. }
             | Self::Invalid { .. }
             | Self::BadPatch
@@ -293,9 +307,10 @@ impl ApiError {
 
     fn details(&self) -> Option<Value> {
         match self {
-            Self::NotFound { kind, name } | Self::AlreadyExists { kind, name } | Self::Conflict { kind, name, .. } => {
-                Some(named(name, &kind.group, &kind.plural))
-            }
+            Self::NotFound { kind, name }
+            | Self::AlreadyExists { kind, name }
+            | Self::Forbidden { kind, name, .. }
+            | Self::Conflict { kind, name, .. } => Some(named(name, &kind.group, &kind.plural)),
             Self::Invalid { kind, name, causes } => {
                 let mut details = named(name, &kind.group, &kind.kind);
                 details["causes"] = causes

@@ -215,15 +215,35 @@ pub(crate) fn establish(definition: &mut Object, kind: &Kind) {
             names[field] = json!(values);
         }
     }
-    let status = json!({
-        "acceptedNames": names,
-        "conditions": [
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ],
-        "storedVersions": [kind.version],
-    });
+    let mut conditions = vec![
+        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ];
+    if definition.is_being_deleted() {
+        conditions.push(condition("Terminating", "InstanceDeletionInProgress", "its objects are being deleted"));
+    }
+    let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": [kind.version]});
     definition.rest.insert("status".to_owned(), Bytes::from(status.to_string()));
+}
+
+/// As long as a definition has it, it has objects.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Has a definition wait for its objects.
+pub(crate) fn wait(definition: &mut Object) {
+    let mut finalizers = definition.finalizers();
+    if !finalizers.contains(&CLEANUP) {
+        finalizers.push(CLEANUP);
+        definition.set("finalizers", json!(finalizers));
+    }
+}
+
+/// The definition that has waited for its objects.
+pub(crate) fn released(definition: &Object) -> Object {
+    let mut released = definition.clone();
+    let others: Vec<_> = definition.finalizers().into_iter().filter(|finalizer| *finalizer != CLEANUP).collect();
+    released.set("finalizers", json!(others));
+    released
 }
 
 #[cfg(test)]

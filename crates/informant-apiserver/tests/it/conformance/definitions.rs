@@ -8,6 +8,7 @@ both_ways! {
     a_definition_is_established_and_its_kind_is_served
     a_kind_keeps_its_objects_when_its_definition_changes
     a_kind_goes_with_its_definition
+    a_definition_waits_for_the_finalizers_of_its_objects
     what_its_objects_are_stays_what_it_is
     a_definition_that_makes_no_sense_is_refused
 }
@@ -137,6 +138,38 @@ async fn a_kind_goes_with_its_definition(api: Api) {
     assert_eq!(watch.next_short().await, "DELETED a");
     until(async || api.get(&widgets.path).await.code == 404).await;
     until(async || api.get(&widgets.place()).await.code == 404).await;
+}
+
+async fn a_definition_waits_for_the_finalizers_of_its_objects(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+    let mut held = widgets.widget("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    for widget in [&held, &widgets.widget("free")] {
+        let created = api.post(&widgets.path, widget).await;
+        assert_eq!(created.code, 201, "{created:?}");
+    }
+
+    let deleted = api.delete(&widgets.place()).await;
+
+    assert_eq!((deleted.code, deleted.text("/kind")), (200, "CustomResourceDefinition"), "{deleted:?}");
+    let cleanup = "customresourcecleanup.apiextensions.k8s.io";
+    assert!(deleted.body["metadata"]["finalizers"].as_array().unwrap().contains(&json!(cleanup)), "{deleted:?}");
+    until(async || api.get(&widgets.path).await.names() == ["held"]).await;
+    assert!(api.get(&format!("{}/held", widgets.path)).await.body["metadata"]["deletionTimestamp"].is_string());
+    let is_said = async || {
+        let definition = api.get(&widgets.place()).await;
+        let conditions = definition.body["status"]["conditions"].as_array().unwrap().clone();
+        conditions.iter().any(|condition| condition["type"] == "Terminating" && condition["status"] == "True")
+    };
+    until(is_said).await;
+    let late = api.post(&widgets.path, &widgets.widget("late")).await;
+    assert_eq!(late.failure(), (403, "Forbidden"), "{late:?}");
+
+    let release = json!({"metadata": {"finalizers": null}});
+    let released = api.patch(&format!("{}/held", widgets.path), "application/merge-patch+json", &release).await;
+    assert_eq!(released.code, 200, "{released:?}");
+    until(async || api.get(&widgets.place()).await.code == 404).await;
+    until(async || api.get(&widgets.path).await.code == 404).await;
 }
 
 async fn what_its_objects_are_stays_what_it_is(api: Api) {

@@ -2,6 +2,10 @@
 //!
 //! - **In:** one operation at a time, with the time it happens at.
 //! - **Out:** the state to answer with, or the error that Kubernetes would give.
+//!
+//! `definitions` has what becomes of kinds and their objects when definitions come and go.
+
+mod definitions;
 
 use std::sync::Arc;
 
@@ -29,10 +33,7 @@ use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::definition;
 use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
-use crate::storage::Backup;
-use crate::storage::Collection;
 use crate::storage::Storage;
 
 /// Everything that is true of the server at one moment.
@@ -124,6 +125,9 @@ impl World {
         run: Run,
         trust: Trust,
     ) -> Result<Arc<Encoded>, ApiError> {
+        if trust == Trust::Client {
+            self.check_open(served, object.text("name"))?;
+        }
         let birth = Birth { uid: self.uid(), now, suffix: self.suffix() };
         let (key, object) = rules::create(&served.kind, namespace, object, birth, trust)?;
         if self.get(served, &key).is_ok() {
@@ -260,7 +264,14 @@ impl World {
         run: Run,
     ) -> Result<Deleted, ApiError> {
         let old = self.get(served, &key)?.clone();
-        match rules::delete(&served.kind, &key, &old.decode(), preconditions, now)? {
+        let mut last = old.decode();
+        let mut deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
+        let is_definition = definition::defines(&served.kind) && run == Run::Real;
+        if is_definition && self.delete_defined(key.name(), now)? {
+            definition::wait(&mut last);
+            deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
+        }
+        match deletion {
             Deletion::Same => Ok(Deleted::Waits(old)),
             Deletion::Marked(object) => self.write(served, key, Change::Modified, object, run).map(Deleted::Waits),
             Deletion::Gone(object) => self.write(served, key, Change::Deleted, object, run).map(Deleted::Gone),
@@ -309,48 +320,11 @@ impl World {
         let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
         match (change, defined) {
             (Change::Deleted, _) if is_definition => self.undefine(&name),
+            (Change::Deleted, _) => self.release_definition(served)?,
             (Change::Added | Change::Modified, Some(kind)) => self.define(kind),
-            (Change::Added | Change::Modified | Change::Deleted, _) => {}
+            (Change::Added | Change::Modified, None) => {}
         }
         Ok(written)
-    }
-
-    /// There is a definition of this kind. Built-in ones stay what they are.
-    fn define(&mut self, kind: Kind) {
-        match self.registry.exactly(&kind.group, &kind.plural) {
-            Some(before) if before.kind.origin == Origin::BuiltIn || *before.kind == kind => {}
-            Some(before) if before.kind.scope == kind.scope => {
-                before.collection = self.storage.move_collection(before.collection, kind.clone());
-                before.kind = Arc::new(kind);
-            }
-            Some(_) | None => self.add_kind(kind),
-        }
-    }
-
-    /// The definition of this name is gone, whatever was in it.
-    fn undefine(&mut self, name: &str) {
-        let Some((plural, group)) = name.split_once('.') else { return };
-        let found = self.registry.exactly(group, plural);
-        if let Some(served) = found.filter(|served| served.kind.origin == Origin::Custom).cloned() {
-            self.registry.remove_exactly(group, plural);
-            self.storage.end_collection(served.collection);
-        }
-    }
-
-    /// Goes to the state of a backup; kinds come and go with their definitions.
-    pub(crate) fn restore(&mut self, backup: &Backup) {
-        if let Some(definitions) = self.registry.find(definition::RESOURCE).cloned() {
-            let now = self.storage.collection(definitions.collection).map(Collection::objects);
-            let names: Vec<_> = now.into_iter().flatten().map(|(key, _)| key.name().to_owned()).collect();
-            let then: Vec<_> = backup.objects_of(definition::RESOURCE).map(|object| object.decode()).collect();
-            for name in names.iter().filter(|name| then.iter().all(|definition| definition.text("name") != **name)) {
-                self.undefine(name);
-            }
-            for kind in then.iter().filter_map(|object| definition::read(&definitions.kind, object).ok()) {
-                self.define(kind);
-            }
-        }
-        self.storage.restore(backup);
     }
 
     /// A random uid in the usual form, repeatable by the seed.
