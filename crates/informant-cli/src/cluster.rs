@@ -17,6 +17,7 @@ use hyper::http::uri::Authority;
 use kube::Client;
 use kube::Config;
 use kube::client::AuthError;
+use kube::config::AuthInfo;
 use kube::config::KubeConfigOptions;
 use kube::config::Kubeconfig;
 use kube::config::KubeconfigError;
@@ -166,6 +167,11 @@ impl ClusterOptions {
             Ok(Ok(client)) => Ok(Cluster { client, namespace, url }),
             Ok(Err(kube::Error::Auth(error))) => Err(ClusterError::Credentials { plugin, why: told(&error) }),
             Ok(Err(error)) => Err(ClusterError::Client { url, source: Box::new(error) }),
+            Err(_) if plugin.is_some() => {
+                let why =
+                    "no client can be made with what it gave; see what it prints by running it yourself".to_owned();
+                Err(ClusterError::Credentials { plugin, why })
+            }
             Err(source) => Err(ClusterError::Panicked { url, source }),
         }
     }
@@ -174,7 +180,7 @@ impl ClusterOptions {
         if let Some(server) = &self.server {
             return Ok(Config::new(server.clone()));
         }
-        let kubeconfig = match (&self.kubeconfig, files_of_environment()) {
+        let mut kubeconfig = match (&self.kubeconfig, files_of_environment()) {
             (Some(file), _) => read(file)?,
             (None, files) if !files.is_empty() => merged(&files)?,
             (None, _) => match Kubeconfig::read().map_err(|error| ClusterError::kubeconfig(None, error)) {
@@ -185,6 +191,7 @@ impl ClusterOptions {
                 Err(error) => return Err(error),
             },
         };
+        complete(&mut kubeconfig);
         let known: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         match Config::from_custom_kubeconfig(kubeconfig, &options).await {
@@ -203,17 +210,24 @@ impl ClusterOptions {
     }
 }
 
-/// Mends what `kubectl` takes and the client does not: a server without a scheme, which is `https` where there are certificates, and
-/// ends of lines around a token.
-fn tidy(config: &mut Config) -> Result<(), ClusterError> {
-    let credentials = &mut config.auth_info;
-    if config.cluster_url.scheme().is_none() {
-        let has_certificate = credentials.client_certificate.is_some() || credentials.client_certificate_data.is_some();
-        let is_secure = config.root_cert.is_some() || config.accept_invalid_certs || has_certificate;
-        let server = format!("{}://{}", if is_secure { "https" } else { "http" }, config.cluster_url);
-        config.cluster_url = url(server.trim_end_matches('/'))
-            .map_err(|why| ClusterError::Unusable { file: None, why: format!("{server:?} is no server: {why}") })?;
+/// Gives a scheme to servers that have none, as `kubectl` takes them: `https`, where a certificate is expected.
+fn complete(kubeconfig: &mut Kubeconfig) {
+    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+        let is_secure = has_authority || cluster.insecure_skip_tls_verify == Some(true);
+        if let Some(server) = cluster.server.as_mut().filter(|server| !server.contains("://")) {
+            *server = format!("{}://{server}", if is_secure { "https" } else { "http" });
+        }
     }
+}
+
+/// Has no credentials sent in the clear, as `kubectl` does, and leaves out the ends of lines around a token, with which the client
+/// could not send it.
+fn tidy(config: &mut Config) -> Result<(), ClusterError> {
+    if config.cluster_url.scheme_str() == Some("http") {
+        config.auth_info = AuthInfo::default();
+    }
+    let credentials = &mut config.auth_info;
     let written = match (&credentials.token, &credentials.token_file) {
         (Some(token), _) => Some(token.expose_secret().to_owned()),
         // Whoever makes the client says why it cannot be read.
@@ -257,4 +271,50 @@ fn merged(files: &[PathBuf]) -> Result<Kubeconfig, ClusterError> {
         }
     }
     merged.ok_or(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tidied(url: &str, credentials: AuthInfo) -> Result<AuthInfo, ClusterError> {
+        let mut config = Config::new(url.parse().unwrap());
+        config.auth_info = credentials;
+        tidy(&mut config).map(|()| config.auth_info)
+    }
+
+    fn of_token(token: &str) -> AuthInfo {
+        AuthInfo { token: Some(token.into()), ..AuthInfo::default() }
+    }
+
+    #[test]
+    fn a_token_is_sent_without_ends_of_lines_and_never_in_the_clear() {
+        let sent = |url: &str, credentials| {
+            let token = tidied(url, credentials).unwrap().token;
+            token.map(|token| token.expose_secret().to_owned())
+        };
+        let file = std::env::temp_dir().join(format!("informant-token-{}", std::process::id()));
+        std::fs::write(&file, "abc\n").unwrap();
+        let of_file = AuthInfo { token_file: Some(file.to_str().unwrap().to_owned()), ..AuthInfo::default() };
+
+        assert_eq!(sent("https://example.com", of_token("abc\r\n")).as_deref(), Some("abc"));
+        assert_eq!(sent("https://example.com", of_file).as_deref(), Some("abc"));
+        assert_eq!(sent("http://example.com", of_token("abc")), None);
+        assert!(tidied("https://example.com", of_token("abc\ndef")).is_err());
+        std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn a_server_without_a_scheme_gets_one() {
+        let completed = |cluster: &str| {
+            let text = format!("clusters: [{{name: here, cluster: {{{cluster}}}}}]");
+            let mut kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+            complete(&mut kubeconfig);
+            kubeconfig.clusters[0].cluster.as_ref().unwrap().server.clone().unwrap()
+        };
+
+        assert_eq!(completed("server: \"127.0.0.1:8080/\""), "http://127.0.0.1:8080/");
+        assert_eq!(completed("server: \"example.com\", certificate-authority: ca.pem"), "https://example.com");
+        assert_eq!(completed("server: \"https://example.com\""), "https://example.com");
+    }
 }

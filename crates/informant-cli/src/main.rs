@@ -79,6 +79,8 @@ enum Command {
 type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 fn main() -> ExitCode {
+    // In one line, as everything that is said, and without the screens of a backtrace.
+    std::panic::set_hook(Box::new(|panic| say(&format!("please report this: {panic}"))));
     let arguments = Arguments::try_parse().unwrap_or_else(|error| advice::with_advice(error).exit());
     log(arguments.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -131,9 +131,10 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
         causes.push(Cause::invalid("metadata.annotations", &format!("{annotation:?}"), why));
     }
     for (position, finalizer) in object.finalizers().into_iter().enumerate() {
-        // Custom kinds are only warned.
+        // Custom kinds are only warned, and so are their definitions.
+        let is_checked = kind.origin == Origin::BuiltIn && kind.group != "apiextensions.k8s.io";
         let is_known = finalizer.contains('/') || ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
-        if kind.origin == Origin::BuiltIn && !is_known {
+        if is_checked && !is_known {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             let field = format!("metadata.finalizers[{position}]");
             causes.push(Cause::invalid(field, &format!("{finalizer:?}"), why));

@@ -219,8 +219,16 @@ pub(crate) fn establish(definition: &mut Object, kind: &Kind) {
         condition("NamesAccepted", "NoConflicts", "no conflicts found"),
         condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
     ];
-    if definition.is_being_deleted() {
-        conditions.push(condition("Terminating", "InstanceDeletionInProgress", "its objects are being deleted"));
+    match (definition.is_being_deleted(), waits(definition)) {
+        (true, true) => {
+            conditions.push(condition("Terminating", "InstanceDeletionInProgress", "its objects are being deleted"));
+        }
+        (true, false) => {
+            let mut done = condition("Terminating", "InstanceDeletionCompleted", "removed all instances");
+            done["status"] = json!("False");
+            conditions.push(done);
+        }
+        (false, _) => {}
     }
     let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": [kind.version]});
     definition.rest.insert("status".to_owned(), Bytes::from(status.to_string()));
@@ -231,11 +239,15 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Has a definition wait for its objects.
 pub(crate) fn wait(definition: &mut Object) {
-    let mut finalizers = definition.finalizers();
-    if !finalizers.contains(&CLEANUP) {
-        finalizers.push(CLEANUP);
+    if !waits(definition) {
+        let finalizers = [definition.finalizers(), vec![CLEANUP]].concat();
         definition.set("finalizers", json!(finalizers));
     }
+}
+
+/// Whether a definition waits for its objects.
+pub(crate) fn waits(definition: &Object) -> bool {
+    definition.finalizers().contains(&CLEANUP)
 }
 
 /// The definition that has waited for its objects.

@@ -81,7 +81,7 @@ impl World {
         self.carry_out(&definitions, key, old, updated, Run::Real).map(drop)
     }
 
-    /// While a definition goes, nothing comes.
+    /// While a definition waits for its objects to go, none comes.
     pub(super) fn check_open(&self, served: &Served, name: &str) -> Result<(), ApiError> {
         match self.definition_that_goes(&served.kind) {
             Some(_) => {
@@ -92,14 +92,15 @@ impl World {
         }
     }
 
-    /// The definition of a kind, if it is being deleted, and what definitions are.
+    /// The definition of a kind, if it is being deleted and waits for its objects, and what definitions are.
     fn definition_that_goes(&self, kind: &Kind) -> Option<(Served, Arc<Encoded>)> {
         if kind.origin == Origin::BuiltIn {
             return None;
         }
         let definitions = self.registry.find(definition::RESOURCE)?;
         let found = self.get(definitions, &Key::new("", &kind.resource())).ok()?;
-        found.decode().is_being_deleted().then(|| (definitions.clone(), found.clone()))
+        let definition = found.decode();
+        (definition.is_being_deleted() && definition::waits(&definition)).then(|| (definitions.clone(), found.clone()))
     }
 
     /// The kind that the definition of this name defines.

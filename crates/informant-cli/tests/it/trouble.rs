@@ -162,6 +162,21 @@ fn what_a_credential_plugin_prints_is_not_said() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn credentials_that_cannot_be_sent_are_said_in_a_few_lines() {
+    let printed =
+        r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"hunter2\n"}}"#;
+    let file = kubeconfig("unsendable", "https://127.0.0.1:1", &plugin(&format!("printf %s '{printed}'")));
+
+    let output = run(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
+
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 2), "{said}");
+    assert_says(&said, &["from plugin \"sh\": no client can be made with what it gave"]);
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
 /// It waits for somebody to log in, for example.
 #[cfg(unix)]
 #[test]
@@ -217,7 +232,7 @@ async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
     std::fs::write(&file, of_tls.to_string()).unwrap();
     let secure = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "5s"]);
     assert_says(&secure, &[&format!("from https://{address}")]);
-    let file = kubeconfig("two-lines", address, &json!({"token": "hunter2\nhunter3"}));
+    let file = kubeconfig("two-lines", "https://127.0.0.1:1", &json!({"token": "hunter2\nhunter3"}));
     let said = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap()]);
     assert_says(&said, &["the token has signs in it"]);
     assert!(!said.contains("hunter"), "{said}");

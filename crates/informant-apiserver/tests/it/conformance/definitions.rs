@@ -9,6 +9,7 @@ both_ways! {
     a_kind_keeps_its_objects_when_its_definition_changes
     a_kind_goes_with_its_definition
     a_definition_waits_for_the_finalizers_of_its_objects
+    a_definition_that_waits_for_others_has_no_objects
     what_its_objects_are_stays_what_it_is
     a_definition_that_makes_no_sense_is_refused
 }
@@ -164,12 +165,35 @@ async fn a_definition_waits_for_the_finalizers_of_its_objects(api: Api) {
     until(is_said).await;
     let late = api.post(&widgets.path, &widgets.widget("late")).await;
     assert_eq!(late.failure(), (403, "Forbidden"), "{late:?}");
+    let label = json!({"metadata": {"labels": {"still": "there"}}});
+    let labelled = api.patch(&widgets.place(), "application/merge-patch+json", &label).await;
+    assert_eq!((labelled.code, labelled.text("/metadata/labels/still")), (200, "there"), "{labelled:?}");
 
     let release = json!({"metadata": {"finalizers": null}});
     let released = api.patch(&format!("{}/held", widgets.path), "application/merge-patch+json", &release).await;
     assert_eq!(released.code, 200, "{released:?}");
     until(async || api.get(&widgets.place()).await.code == 404).await;
     until(async || api.get(&widgets.path).await.code == 404).await;
+}
+
+async fn a_definition_that_waits_for_others_has_no_objects(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    assert_eq!(api.patch(&widgets.place(), "application/merge-patch+json", &hold).await.code, 200);
+    assert_eq!(api.post(&widgets.path, &widgets.widget("a")).await.code, 201);
+
+    assert_eq!(api.delete(&widgets.place()).await.code, 200);
+
+    until(async || api.get(&widgets.path).await.names().is_empty()).await;
+    let is_done = async || {
+        let definition = api.get(&widgets.place()).await;
+        let conditions = definition.body["status"]["conditions"].as_array().unwrap().clone();
+        conditions.iter().any(|condition| condition["reason"] == "InstanceDeletionCompleted")
+    };
+    until(is_done).await;
+    let release = json!({"metadata": {"finalizers": null}});
+    assert_eq!(api.patch(&widgets.place(), "application/merge-patch+json", &release).await.code, 200);
+    until(async || api.get(&widgets.place()).await.code == 404).await;
 }
 
 async fn what_its_objects_are_stays_what_it_is(api: Api) {
