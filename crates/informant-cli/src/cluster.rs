@@ -156,12 +156,12 @@ impl ClusterOptions {
         let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
         // It waits for a plugin, and a plugin may wait for somebody to log in.
         let made = spawn_blocking(|| Client::try_from(config));
-        let made = match patience {
-            Some(within) => timeout(within, made).await.map_err(|_| {
-                let plugin = plugin.clone().unwrap_or_default();
-                ClusterError::NoAnswer { plugin, within }
-            })?,
-            None => made.await,
+        let made = match (patience, &plugin) {
+            (Some(within), Some(plugin)) => {
+                let no_answer = || ClusterError::NoAnswer { plugin: plugin.clone(), within };
+                timeout(within, made).await.map_err(|_| no_answer())?
+            }
+            (_, _) => made.await,
         };
         match made {
             Ok(Ok(client)) => Ok(Cluster { client, namespace, url }),

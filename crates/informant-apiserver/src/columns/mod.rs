@@ -17,12 +17,16 @@
 //!
 //! The kinds that people look at most have the columns of Kubernetes 1.36; the others their name and age.
 
+mod ages;
+mod events;
 mod nodes;
 mod pods;
 mod workloads;
 
 use jiff::Timestamp;
 use serde_json::Value;
+
+use self::ages::age_of;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +123,7 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
             AGE,
             text("VolumeMode", |claim| or(str(claim, "/spec/volumeMode"), "<unset>")).wide(),
         ],
-        ("", "Event") | ("events.k8s.io", "Event") => return events(),
+        ("", "Event") | ("events.k8s.io", "Event") => return events::columns(),
         ("coordination.k8s.io", "Lease") => {
             vec![text("Holder", |lease| str(lease, "/spec/holderIdentity").into()), AGE]
         }
@@ -152,7 +156,7 @@ const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
 
 const NAME: Column = text("Name", |object| str(object, "/metadata/name").into());
-const AGE: Column = since("Age", |object, now| age(object, "/metadata/creationTimestamp", now));
+const AGE: Column = since("Age", |object, now| age_of(str(object, "/metadata/creationTimestamp"), now));
 
 const fn text(name: &'static str, cell: fn(&Value) -> Value) -> Column {
     Column { name, content: Content::Text, is_wide: false, cell: Cell::Of(cell) }
@@ -283,98 +287,12 @@ fn hosts(ingress: &Value) -> Value {
     }
 }
 
-/// Events begin with what is newest, and end with their names.
-fn events() -> Vec<Column> {
-    const FIRST_SEEN: [&str; 3] = ["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"];
-    fn any<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
-        pointers.iter().map(|pointer| str(event, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
-    }
-    vec![
-        since("Last Seen", |event, now| {
-            let last = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp"];
-            age_of(any(event, &[&last[..], &FIRST_SEEN].concat()), now)
-        }),
-        text("Type", |event| str(event, "/type").into()),
-        text("Reason", |event| str(event, "/reason").into()),
-        text("Object", |event| {
-            let kind = any(event, &["/involvedObject/kind", "/regarding/kind"]).to_lowercase();
-            let name = any(event, &["/involvedObject/name", "/regarding/name"]);
-            if kind.is_empty() { name.into() } else { format!("{kind}/{name}").into() }
-        }),
-        text("Subobject", |event| any(event, &["/involvedObject/fieldPath", "/regarding/fieldPath"]).into()).wide(),
-        text("Source", |event| {
-            let who =
-                ["/source/component", "/deprecatedSource/component", "/reportingComponent", "/reportingController"];
-            let place = ["/source/host", "/deprecatedSource/host", "/reportingInstance"];
-            let source = [any(event, &who), any(event, &place)];
-            source.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ").into()
-        })
-        .wide(),
-        text("Message", |event| any(event, &["/message", "/note"]).trim().into()),
-        since("First Seen", |event, now| age_of(any(event, &FIRST_SEEN), now)).wide(),
-        text("Count", |event| {
-            let counts = ["/series/count", "/count", "/deprecatedCount"];
-            counts.iter().map(|pointer| number(event, pointer)).find(|count| *count != 0).unwrap_or(1).into()
-        })
-        .wide(),
-        NAME.wide(),
-    ]
-}
-
-/// How long ago the time was that stands there.
-fn age(object: &Value, pointer: &str, now: Timestamp) -> Value {
-    age_of(str(object, pointer), now)
-}
-
-fn age_of(time: &str, now: Timestamp) -> Value {
-    time.parse().map_or_else(|_| UNKNOWN.into(), |then| time_since(then, now).into())
-}
-
-fn time_since(then: Timestamp, now: Timestamp) -> String {
-    duration(now.duration_since(then).as_secs())
-}
-
-/// A time as `kubectl` says it: the longer it is, the coarser.
-fn duration(seconds: i64) -> String {
-    // Clocks differ, but not by so much.
-    if seconds < -1 {
-        return "<invalid>".to_owned();
-    }
-    let seconds = seconds.max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let two = |large: i64, unit: &str, small: i64, rest: &str| match small {
-        0 => format!("{large}{unit}"),
-        small => format!("{large}{unit}{small}{rest}"),
-    };
-    match (seconds, minutes, hours, days) {
-        (..120, ..) => format!("{seconds}s"),
-        (_, ..10, ..) => two(minutes, "m", seconds % 60, "s"),
-        (_, ..180, ..) => format!("{minutes}m"),
-        (_, _, ..8, _) => two(hours, "h", minutes % 60, "m"),
-        (_, _, ..48, _) => format!("{hours}h"),
-        (_, _, _, ..8) => two(days, "d", hours % 24, "h"),
-        (_, _, _, ..730) => format!("{days}d"),
-        (_, _, _, ..2920) => two(days / 365, "y", days % 365, "d"),
-        (_, _, _, _) => format!("{}y", days / 365),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
     use crate::registry::Registry;
-
-    #[test]
-    fn an_age_is_said_as_kubectl_does() {
-        let (minute, hour, day) = (60, 3600, 86400);
-        let said = [0, 119, 120, 125, 599, 10 * minute, 3 * hour - 1, 3 * hour, 11_000, 8 * hour];
-        assert_eq!(said.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
-        let said = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
-        assert_eq!(said.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
-        assert_eq!([-1, -2].map(duration), ["0s", "<invalid>"]);
-    }
 
     #[test]
     fn every_kind_has_a_name_and_a_cell_in_each_column_also_of_an_object_without_content() {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::AGE;
 use super::Column;
 use super::NONE;
+use super::ages::time_since;
 use super::field;
 use super::has;
 use super::list;
@@ -14,7 +15,6 @@ use super::or;
 use super::since;
 use super::str;
 use super::text;
-use super::time_since;
 
 pub(super) fn columns() -> Vec<Column> {
     vec![
@@ -44,39 +44,46 @@ fn wanted(pod: &Value) -> usize {
     list(pod, "/spec/containers").len() + sidecars(pod).count()
 }
 
-/// The initial containers up to the first that keeps the others waiting, and whether there is one.
-fn initial(pod: &Value) -> (&[Value], bool) {
-    let states = list(pod, "/status/initContainerStatuses");
+/// The states of a pod's containers that count.
+struct States<'a> {
+    /// Up to the first that keeps the others waiting.
+    initial: &'a [Value],
+    /// None, as long as those before are not done.
+    ordinary: &'a [Value],
+    is_initializing: bool,
+}
+
+fn states(pod: &Value) -> States<'_> {
+    let all = list(pod, "/status/initContainerStatuses");
     let is_done = |state: &Value| {
         let has_ended = has(state, "/state/terminated") && number(state, "/state/terminated/exitCode") == 0;
         has_ended || (state["started"] == true && is_of_sidecar(pod, state))
     };
-    match states.iter().position(|state| !is_done(state)) {
-        Some(place) => (&states[..=place], !has_condition(pod, "Initialized")),
-        None => (states, false),
+    let waits_for = all.iter().position(|state| !is_done(state));
+    let is_initializing = waits_for.is_some() && !has_condition(pod, "Initialized");
+    States {
+        initial: waits_for.map_or(all, |place| &all[..=place]),
+        ordinary: if is_initializing { &[] } else { list(pod, "/status/containerStatuses") },
+        is_initializing,
     }
 }
 
-/// The containers whose state counts: before all initial ones are done only those; then the ordinary ones, and sidecars.
-fn counted(pod: &Value) -> impl Iterator<Item = &Value> {
-    let (initial, is_initializing) = initial(pod);
-    let ordinary = if is_initializing { &[] } else { list(pod, "/status/containerStatuses") };
-    initial.iter().filter(move |state| is_initializing || is_of_sidecar(pod, state)).chain(ordinary)
-}
-
 fn ready(pod: &Value) -> usize {
-    let (initial, is_initializing) = initial(pod);
+    let States { initial, ordinary, .. } = states(pod);
     let is_ready_sidecar =
         |state: &&Value| state["ready"] == true && state["started"] == true && is_of_sidecar(pod, state);
-    let ordinary = if is_initializing { &[] } else { list(pod, "/status/containerStatuses") };
     initial.iter().filter(is_ready_sidecar).count() + ordinary.iter().filter(|state| is_running(state)).count()
 }
 
 /// How often containers were restarted, and when that was last.
 fn restarts(pod: &Value, now: Timestamp) -> Value {
+    let States { initial, ordinary, is_initializing } = states(pod);
+    // Of initial containers that are done, only those count that go on running.
+    let initial = initial.iter().filter(|state| is_initializing || is_of_sidecar(pod, state));
+    let counted: Vec<_> = initial.chain(ordinary).collect();
     // Whoever wrote the status may have written anything.
-    let count = counted(pod).map(|state| number(state, "/restartCount")).fold(0, i64::saturating_add);
-    let ends = counted(pod).map(|state| str(state, "/lastState/terminated/finishedAt"));
+    let count = counted.iter().map(|state| number(state, "/restartCount")).fold(0, i64::saturating_add);
+    let ends = counted.iter().map(|state| str(state, "/lastState/terminated/finishedAt"));
     match ends.filter_map(|end| end.parse().ok()).max() {
         Some(end) if count > 0 => format!("{count} ({} ago)", time_since(end, now)).into(),
         Some(_) | None => count.to_string().into(),
@@ -93,12 +100,11 @@ fn status(pod: &Value) -> String {
             (_, _) => return "Terminating".to_owned(),
         }
     }
-    let (initial, is_initializing) = initial(pod);
+    let States { initial, ordinary: containers, is_initializing } = states(pod);
     if let Some(last) = initial.last().filter(|_| is_initializing) {
         let place = || format!("{}/{}", initial.len() - 1, list(pod, "/spec/initContainers").len());
         return format!("Init:{}", stopped(last).filter(|reason| reason != "PodInitializing").unwrap_or_else(place));
     }
-    let containers = list(pod, "/status/containerStatuses");
     if let Some(reason) = containers.iter().find_map(stopped) {
         let has_failed = |state: &&Value| number(state, "/state/terminated/exitCode") != 0;
         let some_run = containers.iter().any(is_running);

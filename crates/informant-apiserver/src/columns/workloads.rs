@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::AGE;
 use super::Column;
 use super::NONE;
-use super::age_of;
+use super::ages::age_of;
+use super::ages::time_since;
 use super::field;
 use super::has;
 use super::is_true;
@@ -19,7 +20,6 @@ use super::pairs;
 use super::since;
 use super::str;
 use super::text;
-use super::time_since;
 use super::truth;
 use crate::objects::scale;
 

@@ -316,13 +316,13 @@ impl World {
         if run == Run::Dry {
             return Ok(Arc::new(Encoded::new(&served.kind, change, &object)));
         }
-        let name = key.name().to_owned();
+        let definition_name = is_definition.then(|| key.name().to_owned());
         let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
-        match (change, defined) {
-            (Change::Deleted, _) if is_definition => self.undefine(&name),
-            (Change::Deleted, _) => self.release_definition(served)?,
-            (Change::Added | Change::Modified, Some(kind)) => self.define(kind),
-            (Change::Added | Change::Modified, None) => {}
+        match (change, definition_name, defined) {
+            (Change::Deleted, Some(name), _) => self.undefine(&name),
+            (Change::Deleted, None, _) => self.release_definition(served)?,
+            (Change::Added | Change::Modified, _, Some(kind)) => self.define(kind),
+            (Change::Added | Change::Modified, _, None) => {}
         }
         Ok(written)
     }

@@ -47,7 +47,7 @@ projection!(Placed of Pod);
 pub const SCHEDULER: &str = "scheduler";
 
 /// How many nodes there are.
-pub const NODES: usize = 20;
+const NODES: usize = 20;
 const NAMESPACES: usize = 5;
 
 /// Which part of the changes are those of nodes.
