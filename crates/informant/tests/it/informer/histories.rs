@@ -275,6 +275,40 @@ impl<O: Texted> Follower<O> {
         Self { history, registration, reader: Some(reader) }
     }
 
+    /// Waits until the follower is synced and its history gives the cache; returns what is wrong if that does not happen.
+    /// The server must be quiet.
+    ///
+    /// Every event that waits takes at most [`SLOWEST`] seconds, so the time that the backlog needs is known. Resyncs that arrive
+    /// behind it change nothing, and it begins anew only if the cache itself changes.
+    async fn catches_up(&self, informer: &SharedInformer<O>) -> Option<String> {
+        let mut expected = self.expected(informer);
+        let mut steps = self.registration.backlog() + 2;
+        loop {
+            if self.registration.is_synced() && self.history.known() == expected {
+                return None;
+            }
+            if steps == 0 {
+                let (known, registration) = (self.history.known(), &self.registration);
+                let events = self.history.heard.lock().unwrap().events.clone();
+                return Some(format!("P4, P7: {known:?} is not the cache {expected:?}; {registration:?}; {events:?}"));
+            }
+            steps -= 1;
+            seconds(SLOWEST).await;
+            let now = self.expected(informer);
+            if now != expected {
+                expected = now;
+                steps = self.registration.backlog() + 2;
+            }
+        }
+    }
+
+    /// The part of the cache that passes the follower's filter.
+    fn expected(&self, informer: &SharedInformer<O>) -> BTreeMap<String, String> {
+        let mut objects = informer.lister().list();
+        objects.retain(|object| !self.history.is_filtered || passes(object));
+        objects.iter().map(|object| (object.key().to_string(), shown(object))).collect()
+    }
+
     async fn leave(self) -> Arc<History<O>> {
         self.registration.remove();
         self.history.end();
@@ -285,12 +319,15 @@ impl<O: Texted> Follower<O> {
     }
 }
 
+/// The longest time, in seconds, that a reader takes for one event.
+const SLOWEST: f64 = 100.0;
+
 /// Reads a stream, and stalls every now and then.
 async fn read<O: Texted>(mut stream: EventStream<O>, history: Arc<History<O>>, mut random: fastrand::Rng) {
     while let Some(event) = stream.next().await {
         history.hear(&event);
         if random.u32(0..10) == 0 {
-            seconds(random.f64() * 100.0).await;
+            seconds(random.f64() * SLOWEST).await;
         }
     }
 }
@@ -438,39 +475,12 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
     if !converges(&informer, &server).await {
         wrong.push(format!("P1: {:?} is not {:?}", cache(&informer), contents(&server)));
     }
-    for follower in &followers {
-        let synced = tokio::time::timeout(Duration::from_secs(5000), follower.registration.synced()).await;
-        if !matches!(synced, Ok(Ok(()))) {
-            wrong.push(format!("P7: {:?} is not synced: {synced:?}", follower.registration));
-        }
-    }
-    // Some take their time.
-    for _ in 0..200 {
-        if followers.iter().all(|follower| follower.registration.backlog() == 0) {
-            break;
-        }
-        seconds(100.0).await;
-    }
-    seconds(100.0).await;
     for wait in std::mem::take(&mut world.waits) {
         figures.waited += 1;
         wrong.extend(wait.await.unwrap());
     }
     for follower in &followers {
-        let mut expected = cache(&informer);
-        if follower.history.is_filtered {
-            let cached = informer.lister().list();
-            expected = cached
-                .iter()
-                .filter(|object| passes(object))
-                .map(|object| (object.key().to_string(), shown(object)))
-                .collect();
-        }
-        if follower.history.known() != expected {
-            let (known, registration) = (follower.history.known(), &follower.registration);
-            let events = follower.history.heard.lock().unwrap().events.clone();
-            wrong.push(format!("P4: {known:?} is not the cache {expected:?}; {registration:?}; {events:?}"));
-        }
+        wrong.extend(follower.catches_up(&informer).await);
         let status = follower.registration.status();
         figures.events += status.delivered;
         figures.merged += status.merged;
