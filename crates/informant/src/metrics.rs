@@ -16,6 +16,7 @@
 //! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
 //! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 merged events; who reads a stream is not timed |
 //! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
+//! | `informant_handler_resyncs_skipped_total` | counter | informer, handler | resyncs that were skipped because the handler had not taken all events of the one before |
 //!
 //! The recorder must be installed before an informer is built; [`describe`] tells it what each figure is. Gauges of an informer that has stopped are zero. Handlers of one
 //! name are told apart by a number. Of streams there is no time: what is done with their events is not known here.
@@ -60,6 +61,10 @@ pub fn describe() {
         "Time that a handler spent on a batch, or on up to 64 merged events."
     );
     metrics::describe_counter!("informant_handler_panics_total", "Panics of a handler.");
+    metrics::describe_counter!(
+        "informant_handler_resyncs_skipped_total",
+        "Resyncs that were skipped because the handler had not taken all events of the one before."
+    );
 }
 
 /// Figures of one informer.
@@ -131,6 +136,7 @@ pub(crate) struct HandlerMetrics {
     backlog: Gauge,
     seconds: Histogram,
     panics: Counter,
+    resyncs_skipped: Counter,
 }
 
 impl InformerMetrics {
@@ -210,6 +216,7 @@ impl HandlerMetrics {
             backlog: metrics::gauge!("informant_handler_backlog", "informer" => informer(), "handler" => handler()),
             seconds: metrics::histogram!("informant_handler_seconds", "informer" => informer(), "handler" => handler()),
             panics: metrics::counter!("informant_handler_panics_total", "informer" => informer(), "handler" => handler()),
+            resyncs_skipped: metrics::counter!("informant_handler_resyncs_skipped_total", "informer" => informer(), "handler" => handler()),
         }
     }
 
@@ -224,6 +231,10 @@ impl HandlerMetrics {
 
     pub(crate) fn panicked(&self) {
         self.panics.increment(1);
+    }
+
+    pub(crate) fn resync_skipped(&self) {
+        self.resyncs_skipped.increment(1);
     }
 }
 

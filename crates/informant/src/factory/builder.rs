@@ -112,7 +112,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Tells handlers that do not say otherwise of everything in the cache again, this often; see
+    /// Replays the whole cache this often to every handler that does not choose another period; see
     /// [`InformerBuilder::resync_every`]. Default: never.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);

@@ -64,8 +64,10 @@ where
         self
     }
 
-    /// Tells handlers that do not say otherwise of everything in the cache again, this often; at least a second. No server is
-    /// asked. Zero is never. Default: never, and then no handler can ask for it either.
+    /// Replays the whole cache this often, at least a second apart, to every handler that does not choose another period. The server
+    /// gets no request. A handler that has not taken all events of its last replay skips one; see
+    /// [`Subscribe::resync_every`](super::Subscribe::resync_every). Zero is never. Default: never, and then no handler can ask
+    /// for it either.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self

@@ -91,10 +91,16 @@ impl<'a, O: Send + Sync + 'static, T> Subscribe<'a, O, T> {
         self
     }
 
-    /// Is told of everything in the cache again, this often: rounded up to the ticks at which the informer looks who is due,
-    /// and at least a second. Before the start, a handler who wants it more often than others makes the ticks more frequent.
-    /// If the informer [does not resync](super::InformerBuilder::resync_every), nobody is. Who has a period also hears of what a new
-    /// list has unchanged. Default: as the informer says.
+    /// Replays the whole cache to the handler this often, as [`Resynced`](crate::Event::Resynced) events. The period is at least a
+    /// second and is rounded up to the informer's ticks; before the start, a shorter period than all others makes the ticks
+    /// more frequent. If the informer [does not resync](super::InformerBuilder::resync_every), the handler is never resynced. A
+    /// handler with a period also receives the unchanged objects of a relist. Default: the informer's period.
+    ///
+    /// A handler that has not yet taken all `Resynced` events of one replay gets no other one, whether the next is due by its
+    /// period or follows from a relist: it is skipped, and counted in
+    /// [`resyncs_skipped`](crate::subscribers::HandlerStatus::resyncs_skipped). So at most one replay waits for a handler that is slower than
+    /// its period, and changes never wait behind several. Events that [`coalesce_above`](Self::coalesce_above) has combined with
+    /// changes count as taken.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.wishes.resync = ResyncWish::Every(period);
         self

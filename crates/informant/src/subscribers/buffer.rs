@@ -37,10 +37,14 @@ pub(super) struct Claims {
 pub(super) struct Buffer<O> {
     policy: Policy,
     current: Current<O>,
+    /// The resyncs of the current chunk stand before this position; 0 if it has none.
+    resyncs_until: usize,
     merged: Merged<O>,
     batches: VecDeque<Batch<O>>,
     /// INV-L2: the number of notices in `batches`.
     in_batches: usize,
+    /// INV-L6: the number of `batches` that have resyncs.
+    replays: usize,
     is_closed: bool,
 }
 
@@ -103,11 +107,20 @@ impl<O> Buffer<O> {
         Self {
             policy,
             current: Current::None,
+            resyncs_until: 0,
             merged: Merged::default(),
             batches: VecDeque::new(),
             in_batches: 0,
+            replays: 0,
             is_closed: false,
         }
+    }
+
+    /// Appends a batch that has resyncs, as [`push`](Self::push) does with one that has none.
+    pub(super) fn push_replay(&mut self, batch: Batch<O>, claims: &Claims) -> Spent<O> {
+        debug_assert!(has_resyncs(&batch), "INV-L6");
+        self.replays += usize::from(!self.is_closed);
+        self.push(batch, claims)
     }
 
     /// Appends a batch. If too much waits, merges it.
@@ -130,6 +143,7 @@ impl<O> Buffer<O> {
 
     fn merge(&mut self, claims: &Claims, spent: &mut Spent<O>) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
+        debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| has_resyncs(batch)).count(), "INV-L6");
         let mut merge = |notices: &[Notice<O>]| {
             notices.iter().for_each(|notice| self.merged.push(notice.clone(), &mut spent.notices));
         };
@@ -138,14 +152,17 @@ impl<O> Buffer<O> {
             merge(&batch[claimed..]);
             spent.batches.push_back(Arc::clone(batch));
             self.current = Current::None;
+            self.resyncs_until = 0;
         }
         self.batches.iter().for_each(|batch| merge(batch));
         spent.batches.append(&mut self.batches);
         self.in_batches = 0;
+        self.replays = 0;
     }
 
     /// The chunk that was claimed to its end, or taken back, is needed no more.
     pub(super) fn finish(&mut self) -> Spent<O> {
+        self.resyncs_until = 0;
         Spent { _current: std::mem::replace(&mut self.current, Current::None), ..Spent::default() }
     }
 
@@ -158,10 +175,15 @@ impl<O> Buffer<O> {
         let chunk = if self.merged.len() > 0 {
             let taken: Batch<O> = std::iter::from_fn(|| self.merged.pop()).take(MERGED_CHUNK).collect();
             self.current = Current::Merged { length: taken.len() };
+            self.resyncs_until = end_of_resyncs(&taken);
             taken
         } else if let Some(batch) = self.batches.pop_front() {
             debug_assert_eq!(self.merged.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
+            if self.replays > 0 {
+                self.resyncs_until = end_of_resyncs(&batch);
+                self.replays -= usize::from(self.resyncs_until > 0);
+            }
             if self.batches.is_empty() && self.batches.capacity() > MERGED_CHUNK {
                 // It may have been a long line.
                 self.batches = VecDeque::new();
@@ -180,6 +202,8 @@ impl<O> Buffer<O> {
         self.is_closed = true;
         claims.revoke();
         self.in_batches = 0;
+        self.replays = 0;
+        self.resyncs_until = 0;
         Spent {
             _current: std::mem::replace(&mut self.current, Current::None),
             _merged: self.merged.clear(),
@@ -202,10 +226,24 @@ impl<O> Buffer<O> {
         current.saturating_sub(claims.claimed()) + self.merged.len() + self.in_batches
     }
 
+    /// Whether a resync waits; one that was claimed does not.
+    pub(super) fn has_resyncs(&self, claims: &Claims) -> bool {
+        self.replays > 0 || self.merged.has_resyncs() || claims.claimed() < self.resyncs_until
+    }
+
     /// How many notices were merged into others so far.
     pub(super) fn saved(&self) -> u64 {
         self.merged.saved()
     }
+}
+
+fn has_resyncs<O>(notices: &[Notice<O>]) -> bool {
+    notices.iter().any(Notice::is_resync)
+}
+
+/// The position behind the last resync; 0 if there is none.
+fn end_of_resyncs<O>(notices: &[Notice<O>]) -> usize {
+    notices.iter().rposition(Notice::is_resync).map_or(0, |last| last + 1)
 }
 
 impl<O> Default for Spent<O> {
@@ -216,11 +254,15 @@ impl<O> Default for Spent<O> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::Cached;
+    use crate::Deleted;
     use crate::Identity;
     use crate::Key;
     use crate::Origin;
+    use crate::random;
 
     /// Adds of so many objects.
     fn adds(names: std::ops::Range<u32>) -> Batch<()> {
@@ -285,6 +327,103 @@ mod tests {
 
         assert_eq!(chunks.iter().sum::<usize>(), 160 - MERGED_CHUNK + 1, "of the updates one is left");
         assert!(chunks.iter().all(|chunk| *chunk <= MERGED_CHUNK));
+    }
+
+    fn unchanged(name: u32) -> Notice<()> {
+        Notice::Unchanged(Arc::new(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ())))
+    }
+
+    #[test]
+    fn a_replay_waits_until_its_last_resync_is_claimed() {
+        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Unbounded));
+        buffer.push(adds(0..3), &claims);
+        assert!(!buffer.has_resyncs(&claims));
+
+        buffer.push_replay(Arc::from([unchanged(0), unchanged(1)]), &claims);
+        buffer.push(updates(4), &claims);
+
+        for (chunk, resyncs) in [(3, [true; 3].as_slice()), (2, &[true, false]), (4, &[false; 4])] {
+            assert_eq!(next(&mut buffer, &claims), Some(chunk));
+            for has_resyncs in resyncs {
+                claims.claim();
+                assert_eq!(buffer.has_resyncs(&claims), *has_resyncs);
+            }
+        }
+    }
+
+    /// A resync that a change stands for does not wait any more.
+    #[test]
+    fn a_replay_that_was_merged_into_changes_does_not_wait() {
+        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 0 }));
+        buffer.push_replay(Arc::from([unchanged(0), unchanged(1)]), &claims);
+        assert!(buffer.has_resyncs(&claims));
+
+        let Notice::Unchanged(first) = unchanged(0) else { unreachable!() };
+        let Notice::Unchanged(second) = unchanged(1) else { unreachable!() };
+        buffer.push(Arc::from([Notice::Updated { old: Arc::clone(&first), new: first }]), &claims);
+        assert!(buffer.has_resyncs(&claims));
+        let deleted = Deleted::Observed(Arc::clone(&second));
+        buffer.push(Arc::from([Notice::Deleted { deleted, last: second }]), &claims);
+
+        assert!(!buffer.has_resyncs(&claims));
+    }
+
+    /// One step: adds or updates of so many objects, a replay of them, or so many claims.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Adds(u32),
+        Updates(usize),
+        Replay { changes: u32, resyncs: u32 },
+        Claim(usize),
+    }
+
+    /// Claims the next notice, of the next chunk if there is no more of this one.
+    fn claim(buffer: &mut Buffer<()>, claims: &Claims, chunk: &mut Option<Batch<()>>) -> Option<Notice<()>> {
+        loop {
+            if let Some(notice) = chunk.as_ref().and_then(|chunk| chunk.get(claims.claim())) {
+                return Some(notice.clone());
+            }
+            drop(buffer.finish());
+            match buffer.next(claims) {
+                Next::Chunk(next) => *chunk = Some(next),
+                Next::Nothing | Next::Closed => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn a_resync_waits_exactly_if_one_is_still_to_be_claimed() {
+        let step = prop_oneof![
+            (0..4u32).prop_map(Step::Adds),
+            (0..4usize).prop_map(Step::Updates),
+            (0..3u32, 1..4u32).prop_map(|(changes, resyncs)| Step::Replay { changes, resyncs }),
+            (0..8usize).prop_map(Step::Claim),
+        ];
+        let policies = prop_oneof![Just(Policy::Unbounded), (0..12usize).prop_map(|above| Policy::Coalesce { above })];
+        random::check(2000, (policies, prop::collection::vec(step, 0..30)), |(policy, steps)| {
+            let (claims, mut buffer, mut chunk) = (Claims::default(), Buffer::new(policy), None);
+            for step in steps {
+                match step {
+                    Step::Adds(count) => drop(buffer.push(adds(0..count), &claims)),
+                    Step::Updates(count) => drop(buffer.push(updates(count), &claims)),
+                    Step::Replay { changes, resyncs } => {
+                        let batch = adds(0..changes).iter().cloned().chain((0..resyncs).map(unchanged)).collect();
+                        buffer.push_replay(batch, &claims);
+                    }
+                    Step::Claim(count) => {
+                        for _ in 0..count {
+                            claim(&mut buffer, &claims, &mut chunk);
+                        }
+                    }
+                }
+            }
+
+            let waits = buffer.has_resyncs(&claims);
+            let rest: Vec<_> = std::iter::from_fn(|| claim(&mut buffer, &claims, &mut chunk)).collect();
+
+            assert_eq!(waits, has_resyncs(&rest));
+            assert!(!buffer.has_resyncs(&claims));
+        });
     }
 
     /// PL-05

@@ -51,8 +51,9 @@ pub trait EventHandler<O>: Send + Sync + 'static {
         let _ = deleted;
     }
 
-    /// An object is as it was. It is told again to a handler with a [resync period](crate::informer::Subscribe::resync_every): when
-    /// that is over, and when a new list of everything has the object unchanged.
+    /// An object is replayed without a change, to a handler with a [resync
+    /// period](crate::informer::Subscribe::resync_every): when the period is over, and when a relist has the object unchanged; in both
+    /// cases not while events of an earlier replay wait for the handler.
     ///
     /// Unless this is overridden, it is an update from the object to itself (the very same `Arc`).
     fn on_resync(&self, object: &Arc<Cached<O>>) {

@@ -18,6 +18,7 @@ use super::buffer::Buffer;
 use super::buffer::Claims;
 use super::buffer::Next;
 use super::buffer::Policy;
+use super::buffer::Spent;
 use super::calling::Caller;
 use super::filter::Filter;
 use super::filter::Filtered;
@@ -38,6 +39,7 @@ pub(crate) struct Listener<O> {
     pub(super) claims: Claims,
     pub(super) delivered: AtomicU64,
     panics: AtomicU64,
+    resyncs_skipped: AtomicU64,
     /// A callback is running.
     pub(super) is_busy: AtomicBool,
     pub(super) metrics: HandlerMetrics,
@@ -88,6 +90,7 @@ impl<O> Listener<O> {
             claims: Claims::default(),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
+            resyncs_skipped: AtomicU64::new(0),
             is_busy: AtomicBool::new(false),
             sync: SetOnce::new(),
             closed: SetOnce::new(),
@@ -95,10 +98,31 @@ impl<O> Listener<O> {
         }
     }
 
-    /// Appends a batch to what waits, and wakes whoever waits for it.
+    /// Appends a batch without resyncs to the buffer, and wakes the worker or stream that waits for it.
     pub(super) fn push(&self, batch: Batch<O>) {
+        self.push_with(|buffer| buffer.push(batch, &self.claims));
+    }
+
+    /// As [`push`](Self::push), for a batch that has resyncs.
+    pub(super) fn push_replay(&self, batch: Batch<O>) {
+        self.push_with(|buffer| buffer.push_replay(batch, &self.claims));
+    }
+
+    /// Returns true if resyncs of an earlier replay still wait; counts the replay that the caller skips for that reason.
+    ///
+    /// Only the processor appends resyncs, so `false` still holds when it appends the replay.
+    pub(super) fn skips_replay(&self) -> bool {
+        let has_resyncs = self.inbox.lock().buffer.has_resyncs(&self.claims);
+        if has_resyncs {
+            self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
+            self.metrics.resync_skipped();
+        }
+        has_resyncs
+    }
+
+    fn push_with(&self, push: impl FnOnce(&mut Buffer<O>) -> Spent<O>) {
         let mut inbox = self.inbox.lock();
-        let spent = inbox.buffer.push(batch, &self.claims);
+        let spent = push(&mut inbox.buffer);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
         drop(inbox);
         self.let_go(spent);
@@ -283,6 +307,10 @@ impl<O> Listener<O> {
 
     pub(super) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn resyncs_skipped(&self) -> u64 {
+        self.resyncs_skipped.load(Ordering::Relaxed)
     }
 }
 

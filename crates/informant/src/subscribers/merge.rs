@@ -24,6 +24,8 @@ pub(super) struct Merged<O> {
     next: u64,
     /// How many notices are no more, because others stand for them.
     saved: u64,
+    /// INV-L5: the number of resyncs among `notices`.
+    resyncs: usize,
 }
 
 /// What becomes of two notices of one object.
@@ -71,30 +73,35 @@ impl<O> Merged<O> {
         self.saved
     }
 
+    pub(super) fn has_resyncs(&self) -> bool {
+        self.resyncs > 0
+    }
+
     /// Appends a notice; what others stand for now is put into `spent`, since dropping it is users' code.
     pub(super) fn push(&mut self, notice: Notice<O>, spent: &mut Vec<Notice<O>>) {
         let place = self.next;
         self.next += 1;
         let Some(key) = notice.key().cloned() else {
-            self.notices.insert(place, notice);
+            self.insert(place, notice);
             return;
         };
+        let last = self.places.get(&key).and_then(|places| places.last().copied());
+        let older = last.and_then(|last| Some((last, self.remove(last)?)));
         let places = self.places.entry(key.clone()).or_default();
-        let older = places.last().and_then(|last| Some((*last, self.notices.remove(last)?)));
         let Some((last, older)) = older else {
             places.push(place);
-            self.notices.insert(place, notice);
+            self.insert(place, notice);
             return;
         };
         match merge(&older, &notice) {
             Outcome::One(merged) => {
                 self.saved += 1;
-                self.notices.insert(last, merged);
+                self.insert(last, merged);
             }
             Outcome::Both => {
                 places.push(place);
-                self.notices.insert(last, older);
-                self.notices.insert(place, notice);
+                self.insert(last, older);
+                self.insert(place, notice);
                 return;
             }
             Outcome::Nothing => {
@@ -108,6 +115,17 @@ impl<O> Merged<O> {
         spent.extend([older, notice]);
     }
 
+    fn insert(&mut self, place: u64, notice: Notice<O>) {
+        self.resyncs += usize::from(notice.is_resync());
+        self.notices.insert(place, notice);
+    }
+
+    fn remove(&mut self, place: u64) -> Option<Notice<O>> {
+        let notice = self.notices.remove(&place)?;
+        self.resyncs -= usize::from(notice.is_resync());
+        Some(notice)
+    }
+
     /// Takes everything out.
     pub(super) fn clear(&mut self) -> Self {
         let emptied = Self { saved: self.saved, ..Self::default() };
@@ -117,6 +135,7 @@ impl<O> Merged<O> {
     /// The oldest.
     pub(super) fn pop(&mut self) -> Option<Notice<O>> {
         let (place, notice) = self.notices.pop_first()?;
+        self.resyncs -= usize::from(notice.is_resync());
         if let Some(key) = notice.key()
             && let Some(places) = self.places.get_mut(key)
         {
@@ -135,7 +154,7 @@ impl<O> Merged<O> {
 
 impl<O> Default for Merged<O> {
     fn default() -> Self {
-        Self { notices: BTreeMap::new(), places: HashMap::new(), next: 0, saved: 0 }
+        Self { notices: BTreeMap::new(), places: HashMap::new(), next: 0, saved: 0, resyncs: 0 }
     }
 }
 
@@ -199,6 +218,7 @@ mod tests {
             let keyed = self.notices.iter().filter(|(_, notice)| notice.key().is_some());
             assert_eq!(places, keyed.map(|(place, _)| *place).collect::<Vec<_>>(), "INV-L1");
             assert!(self.places.values().all(|places| (1..=2).contains(&places.len())), "INV-L1");
+            assert_eq!(self.resyncs, self.notices.values().filter(|notice| notice.is_resync()).count(), "INV-L5");
         }
     }
 

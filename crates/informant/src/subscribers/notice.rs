@@ -41,11 +41,11 @@ impl<O> Notice<O> {
         }
     }
 
-    /// Whether it tells anything new.
-    pub(crate) fn is_news(&self) -> bool {
+    /// Whether it replays an object that has not changed.
+    pub(crate) fn is_resync(&self) -> bool {
         match self {
-            Self::Added { .. } | Self::Updated { .. } | Self::Deleted { .. } | Self::Synced => true,
-            Self::Unchanged(_) => false,
+            Self::Added { .. } | Self::Updated { .. } | Self::Deleted { .. } | Self::Synced => false,
+            Self::Unchanged(_) => true,
         }
     }
 

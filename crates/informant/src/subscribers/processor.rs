@@ -109,22 +109,24 @@ impl<O> SharedProcessor<O> {
         Joined { listener, resync }
     }
 
-    /// Tells everybody. What is unchanged is told only to those who are resynced. Gives what was told, since whoever drops it last
-    /// runs users' code.
+    /// Appends the notices to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
+    /// that have a resync period and have taken all earlier resyncs. Returns the notices, since dropping the last reference to
+    /// an object runs users' code.
     pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) -> Option<Told<O>> {
         if notices.is_empty() {
             return None;
         }
         let all: Batch<O> = notices.into();
-        let has_only_news = all.iter().all(Notice::is_news);
-        let news: Batch<O> = match has_only_news {
-            true => Arc::clone(&all),
-            false => all.iter().filter(|notice| notice.is_news()).cloned().collect(),
+        let has_resyncs = all.iter().any(Notice::is_resync);
+        let news: Batch<O> = match has_resyncs {
+            true => all.iter().filter(|notice| !notice.is_resync()).cloned().collect(),
+            false => Arc::clone(&all),
         };
-        for follower in &self.followers {
-            let batch = if follower.resync.has_period() { &all } else { &news };
-            if !batch.is_empty() {
-                follower.listener.push(Arc::clone(batch));
+        for Follower { listener, resync } in &self.followers {
+            if has_resyncs && resync.has_period() && !listener.skips_replay() {
+                listener.push_replay(Arc::clone(&all));
+            } else if !news.is_empty() {
+                listener.push(Arc::clone(&news));
             }
         }
         Some(Told { _all: all, _news: news })
@@ -142,16 +144,21 @@ impl<O> SharedProcessor<O> {
         }
     }
 
-    /// Tells those who are due of everything again; gives how much there was to tell.
+    /// Replays the cache to the listeners that are due, except those that have not taken all of their last replay. Returns the
+    /// number of objects that were replayed.
     pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> usize {
-        let due =
-            self.followers.iter_mut().filter_map(|follower| follower.resync.is_due(now).then_some(&follower.listener));
+        let due = self.followers.iter_mut().filter_map(|Follower { listener, resync }| {
+            let is_replayed = resync.is_due(now) && !listener.skips_replay();
+            is_replayed.then_some(listener)
+        });
         let due: Vec<_> = due.collect();
         if due.is_empty() {
             return 0;
         }
         let batch: Batch<O> = objects().into_iter().map(Notice::Unchanged).collect();
-        due.iter().for_each(|listener| listener.push(Arc::clone(&batch)));
+        if !batch.is_empty() {
+            due.iter().for_each(|listener| listener.push_replay(Arc::clone(&batch)));
+        }
         batch.len()
     }
 

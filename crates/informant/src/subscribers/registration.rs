@@ -37,6 +37,8 @@ pub struct HandlerStatus {
     pub merged: u64,
     /// How often it, its filter or one of its objects (when it was dropped) has panicked.
     pub panics: u64,
+    /// How many resyncs were skipped because it had not taken all events of the one before: it is slower than its resync period.
+    pub resyncs_skipped: u64,
 }
 
 /// Why a handler will never be synced.
@@ -178,6 +180,7 @@ impl Control for Together {
             delivered: 0,
             merged: 0,
             panics: 0,
+            resyncs_skipped: 0,
         };
         self.parts.iter().map(Registration::status).fold(nothing, |sum, part| HandlerStatus {
             name: sum.name,
@@ -186,6 +189,7 @@ impl Control for Together {
             delivered: sum.delivered + part.delivered,
             merged: sum.merged + part.merged,
             panics: sum.panics + part.panics,
+            resyncs_skipped: sum.resyncs_skipped + part.resyncs_skipped,
         })
     }
 
@@ -227,6 +231,7 @@ impl<O> Listener<O> {
             delivered: self.delivered(),
             merged: self.saved(),
             panics: self.panics(),
+            resyncs_skipped: self.resyncs_skipped(),
         }
     }
 }

@@ -69,6 +69,37 @@ async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
     shut_down(&factory, &leaks).await;
 }
 
+/// Decision 17: a handler of a view is called by one member at a time, and the others wait for it.
+#[tokio::test(start_paused = true)]
+async fn resyncs_do_not_pile_up_for_a_slow_handler_or_stream_of_a_view() {
+    let server = three_namespaces();
+    let factory = SharedInformerFactory::builder(client(&server)).resync_every(SECOND).build();
+    let leaks = Leaks::watch();
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    let mut stream = view.stream().unwrap();
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let stuck = Handler::<ConfigMap>::new().on_add(move |_, _| {
+        // An error says that the gate is open for good.
+        let _ = gate.lock().unwrap().recv();
+    });
+    let stuck = view.subscribe().blocking_handler(stuck).unwrap();
+    factory.start();
+    view.synced().await.unwrap();
+    tokio::time::sleep(SECOND * 100).await;
+
+    // Of each object an add and a resync, and of each member the end of the initial list.
+    let most = 2 * view.len() + 2;
+    for status in [stream.registration().status(), stuck.status()] {
+        assert!(status.backlog <= most && status.resyncs_skipped > 190, "at most {most}: {status:?}");
+    }
+    while stream.next().now_or_never().is_some() {}
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(stream.registration().backlog(), view.len(), "one that has caught up is resynced again");
+    drop((open, stream));
+    shut_down(&factory, &leaks).await;
+}
+
 /// Decision 17
 #[test]
 fn a_handler_of_a_view_is_called_by_one_member_at_a_time() {

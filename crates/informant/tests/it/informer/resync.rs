@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use informant::EventStream;
 use informant::Handler;
 use informant::SharedInformer;
 use informant::listwatch::ScriptedSource;
@@ -238,6 +241,110 @@ async fn a_tick_that_is_seen_late_does_not_cost_the_next_one() {
     seconds(34.0).await;
 
     assert_eq!(cadence(&probe, start), [(10, 1), (20, 1), (30, 1), (40, 1)]);
+    leaks.stop(&informer).await;
+}
+
+/// Changes `a` after so many seconds.
+fn changed_after(wait: u64) -> Source {
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(wait)).modified(ready("a", 11)).stays_open();
+    source("10", &[("a", 1), ("b", 2)], watch)
+}
+
+/// Reads all events that wait.
+fn read_all(stream: &mut EventStream<()>) -> Vec<String> {
+    let probe = Probe::new();
+    while let Some(event) = stream.next().now_or_never() {
+        probe.hear(&event.unwrap());
+    }
+    probe.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_stream_has_at_most_one_replay_waiting() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let informer = informer_with(&changed_after(50), |builder| queue(builder).resync_every(SECOND));
+        let mut stream = informer.subscribe().stream().unwrap();
+        informer.start();
+        seconds(100.5).await;
+
+        let status = stream.registration().status();
+        assert_eq!((status.backlog, status.resyncs_skipped), (6, 99), "{status:?}");
+        assert_eq!(informer.status().handlers, [status]);
+        let (adds, rest) = (["A(a@1, initial)", "A(b@2, initial)", "synced"], ["R(a@1)", "R(b@2)", "U(a 1→11)"]);
+        let mut heard = read_all(&mut stream);
+        heard.sort();
+        let mut expected = [adds, rest].concat();
+        expected.sort_unstable();
+        assert_eq!(heard, expected);
+
+        seconds(1.0).await;
+        assert_eq!(stream.registration().backlog(), 2, "the next replay comes a period later");
+        drop(stream);
+        leaks.stop(&informer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_stream_that_coalesces_has_at_most_one_replay_waiting() {
+    for above in [0, 3, 1000] {
+        let leaks = Leaks::watch();
+        let informer = informer_with(&changed_after(50), resyncing(SECOND));
+        let mut stream = informer.subscribe().coalesce_above(above).stream().unwrap();
+        informer.start();
+        seconds(3.5).await;
+        let before = stream.registration().status();
+        read_all(&mut stream);
+        seconds(96.0).await;
+
+        let status = stream.registration().status();
+        assert!(status.backlog <= 3, "{status:?}");
+        match above {
+            // Each of them was combined with an add that waits, so none waits.
+            0 | 3 => assert_eq!((before.backlog, before.resyncs_skipped), (3, 0), "{before:?}"),
+            _ => assert_eq!((before.backlog, before.resyncs_skipped), (5, 2), "{before:?}"),
+        }
+        assert_eq!(status.resyncs_skipped, before.resyncs_skipped + 95, "{status:?}");
+        assert_eq!(status.merged - before.merged, u64::from(above == 0), "the change stands for a resync: {status:?}");
+        drop(stream);
+        leaks.stop(&informer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn relists_without_changes_do_not_pile_up_for_a_slow_stream() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    for _ in 0..20 {
+        source.on_list(list("10", &[("a", 1), ("b", 2)]));
+        source.on_watch(ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired")));
+    }
+    source.on_list(list("20", &[("a", 1), ("b", 15)]));
+    source.on_watch(open_watch());
+    let informer = informer_with(&source, resyncing(12 * 3600 * SECOND));
+    let mut stream = informer.subscribe().stream().unwrap();
+    informer.start();
+    seconds(3000.0).await;
+
+    let status = stream.registration().status();
+    assert_eq!((status.backlog, status.resyncs_skipped), (6, 19), "{status:?}");
+    assert_eq!(read_all(&mut stream).last().unwrap(), "U(b 2→15)");
+    drop(stream);
+    leaks.stop(&informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_a_filter_hides_do_not_hold_up_resyncs() {
+    let leaks = Leaks::watch();
+    let informer = informer_with(&source("10", &[("a", 1), ("b", 2)], open_watch()), resyncing(SECOND));
+    let probe = Probe::new();
+    let registration = informer.subscribe().filter(|object| object.key().name() == "a").handler(probe.clone()).unwrap();
+    let start = Instant::now();
+    informer.start();
+    seconds(3.5).await;
+
+    assert_eq!(cadence(&probe, start), [(1, 1), (2, 1), (3, 1)]);
+    assert_eq!(registration.status().resyncs_skipped, 0);
     leaks.stop(&informer).await;
 }
 
