@@ -197,6 +197,12 @@ impl ApiServer {
         self.shared.write(|world| world.restore(backup));
     }
 
+    /// Breaks the connections of all open watches, streaming lists among them. Objects, versions and history stay. With
+    /// [`Fault::Refuse`](crate::Fault::Refuse) for all requests, this is an outage.
+    pub fn break_watches(&self) {
+        self.shared.write(|world| world.storage.break_watches());
+    }
+
     /// How many watches of a kind are open.
     pub fn open_watches(&self, kind: &str) -> usize {
         let world = self.shared.world.read();

@@ -160,6 +160,11 @@ impl Storage {
         }
     }
 
+    /// Ends all open watches, as a broken connection does.
+    pub(crate) fn break_watches(&mut self) {
+        self.age += 1;
+    }
+
     pub(crate) fn watcher_came(&mut self, id: CollectionId) {
         if let Some(collection) = self.collections.get_mut(&id) {
             collection.watchers += 1;

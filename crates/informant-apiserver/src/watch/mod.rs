@@ -91,8 +91,8 @@ pub(crate) enum End {
     KindRemoved,
     /// The client read too slowly: what it has to read next is forgotten.
     TooSlow,
-    /// The server went back in time.
-    Restored,
+    /// Its connection broke: the server was restored from a backup, or a test broke all watches.
+    Broken,
 }
 
 /// The line of an ERROR event.
@@ -155,7 +155,7 @@ impl Watch {
     pub(crate) fn advance(&mut self, storage: &Storage) -> Next {
         let collection = match storage.collection(self.collection) {
             Some(collection) if storage.age() == self.age => collection,
-            Some(_) => return Next::End(End::Restored),
+            Some(_) => return Next::End(End::Broken),
             None => return Next::End(End::KindRemoved),
         };
         let initial = self.initial.by_ref().take(BATCH).map(|object| object.line(Change::Added, self.form));

@@ -109,7 +109,7 @@ impl WatchStream {
             match next {
                 Next::Lines(lines) => self.lines.extend(lines),
                 Next::End(End::KindRemoved | End::TooSlow) => return None,
-                Next::End(End::Restored) => {
+                Next::End(End::Broken) => {
                     self.is_over = true;
                     return Some(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
                 }

@@ -204,6 +204,20 @@ async fn a_restored_backup_brings_back_objects_and_versions() {
 }
 
 #[tokio::test]
+async fn a_broken_watch_can_be_resumed_without_a_gap() {
+    let (server, web) = server_with_three();
+    let start = server.version();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
+
+    server.break_watches();
+    put(&server, "d", "red");
+
+    assert!(watch.try_next().await.is_err(), "open watches break");
+    let mut resumed = web.watch(PATH, &format!("resourceVersion={start}")).await;
+    assert_eq!(resumed.next_short().await, "ADDED d");
+}
+
+#[tokio::test]
 async fn a_token_of_a_time_that_was_undone_has_expired() {
     let (server, web) = server_with_three();
     let backup = server.backup();
