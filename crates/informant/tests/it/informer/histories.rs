@@ -29,16 +29,17 @@ use informant::store::Lister;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
+use informant_apiserver::RuleId;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 
 use super::support::Leaks;
 use crate::reflector::kube_source::config_maps;
+use crate::reflector::soak;
 use crate::reflector::soak::Texted;
 use crate::reflector::soak::contents;
 use crate::reflector::soak::seed;
 use crate::reflector::soak::times;
-use crate::reflector::soak::trouble;
 use crate::reflector::support::config_map;
 use crate::reflector::support::seconds;
 use crate::reflector::support::server_at_10;
@@ -344,6 +345,7 @@ struct Figures {
     left: usize,
     resynced: usize,
     waited: usize,
+    troubles: BTreeMap<Trouble, usize>,
     /// Deletes that were seen, and that were not.
     observed: usize,
     missed: usize,
@@ -365,6 +367,34 @@ struct World<O: Texted> {
     life: Life,
     /// Those who wait for what was written.
     waits: Vec<JoinHandle<Option<String>>>,
+}
+
+/// What can go wrong in a life. A new fault needs a variant, its weight and an arm in [`World::strike`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    /// Some requests fail, or their answers are damaged.
+    Requests,
+    /// The server cannot be reached for a while: open watches break, and connections are refused.
+    Outage,
+    /// For a while, watches stay open and deliver nothing, and lists may never be answered.
+    Silence,
+}
+
+impl Trouble {
+    const ALL: [Self; 3] = [Self::Requests, Self::Outage, Self::Silence];
+
+    /// How often it happens in relation to the others.
+    const fn weight(self) -> u32 {
+        match self {
+            Self::Requests => 16,
+            Self::Outage | Self::Silence => 2,
+        }
+    }
+
+    fn any(random: &mut fastrand::Rng) -> Self {
+        let all = Self::ALL.into_iter().flat_map(|trouble| std::iter::repeat_n(trouble, trouble.weight() as usize));
+        random.choice(all.collect::<Vec<_>>()).unwrap()
+    }
 }
 
 /// Decision 13: what was written is there, or something newer.
@@ -410,6 +440,39 @@ impl<O: Texted> World<O> {
             }
         }
     }
+
+    async fn strike(&mut self, trouble: Trouble, random: &mut fastrand::Rng) {
+        match trouble {
+            Trouble::Requests => {
+                let (on, times, fault) = soak::trouble::<O>(random);
+                self.server.inject(on.times(times), fault);
+            }
+            Trouble::Outage => {
+                let refusal = self.begin_outage();
+                self.change(random);
+                seconds(random.f64() * [1.0, 20.0, 200.0][random.usize(0..3)]).await;
+                self.server.remove_fault(refusal);
+            }
+            Trouble::Silence => {
+                let watches = Fault::freeze_after_events(random.usize(0..3));
+                let mut faults = vec![self.server.inject(On::watch(), watches)];
+                if random.bool() {
+                    faults.push(self.server.inject(On::list(), Fault::Hang));
+                }
+                self.server.break_watches();
+                self.change(random);
+                seconds(random.f64() * [20.0, 200.0, 2000.0][random.usize(0..3)]).await;
+                faults.into_iter().for_each(|fault| self.server.remove_fault(fault));
+            }
+        }
+    }
+
+    /// Breaks all watches, and refuses connections until the fault is removed.
+    fn begin_outage(&self) -> RuleId {
+        let refusal = self.server.inject(On::any(), Fault::Refuse);
+        self.server.break_watches();
+        refusal
+    }
 }
 
 /// One life of an informer; gives what was wrong.
@@ -451,8 +514,9 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
 
     for _ in 0..random.usize(4..14) {
         if random.u32(0..2) == 0 {
-            let (on, times, fault) = trouble::<O>(random);
-            server.inject(on.times(times), fault);
+            let trouble = Trouble::any(random);
+            *figures.troubles.entry(trouble).or_default() += 1;
+            world.strike(trouble, random).await;
         }
         world.change(random);
         let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
@@ -551,6 +615,8 @@ async fn live_many<O: Texted>(lives: usize) {
     }
     eprintln!("{figures:?}");
     assert!(figures.faults > lives / 4 && figures.panics > 0 && figures.merged > 0, "there was trouble: {figures:?}");
+    let happened = |trouble: Trouble| trouble.weight() == 0 || figures.troubles.contains_key(&trouble);
+    assert!(Trouble::ALL.into_iter().all(happened), "every kind of trouble happens: {figures:?}");
     assert!(figures.resynced > 0 && figures.left > 0 && figures.waited > lives, "much has happened: {figures:?}");
     assert!(figures.observed > lives && figures.missed > lives / 10, "deletes are seen, and missed: {figures:?}");
 }
