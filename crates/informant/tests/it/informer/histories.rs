@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -27,11 +29,15 @@ use informant::informer::Subscribe;
 use informant::listwatch::Backoff;
 use informant::store::Lister;
 use informant_apiserver::ApiServer;
+use informant_apiserver::Backup;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
+use informant_apiserver::Requested;
 use informant_apiserver::RuleId;
+use informant_apiserver::Verb;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::support::Leaks;
 use crate::reflector::kube_source::config_maps;
@@ -44,13 +50,16 @@ use crate::reflector::support::config_map;
 use crate::reflector::support::seconds;
 use crate::reflector::support::server_at_10;
 
-/// Every state that any object ever had: by key and version, its text.
-type States = Arc<Mutex<BTreeMap<(String, String), String>>>;
+/// Every state that any object ever had: its texts by key and version. After a restored backup, the server gives out versions again,
+/// so an object may have several texts under one version.
+type States = Arc<Mutex<BTreeMap<(String, String), BTreeSet<String>>>>;
 
 /// What one follower heard, checked while it hears it.
 struct History<O> {
     heard: Mutex<Heard<O>>,
     states: States,
+    /// How many backups were restored so far.
+    restores: Arc<AtomicUsize>,
     cache: Lister<O>,
     life: Life,
     /// Hears only of objects that pass the filter.
@@ -64,6 +73,8 @@ fn passes<O: Texted>(object: &Cached<O>) -> bool {
 
 struct Heard<O> {
     known: BTreeMap<Key, Arc<Cached<O>>>,
+    /// How often the version of an object went backwards.
+    went_back: BTreeMap<Key, usize>,
     events: Vec<String>,
     is_synced: bool,
     is_over: bool,
@@ -72,10 +83,21 @@ struct Heard<O> {
 
 impl<O: Texted> History<O> {
     fn new(world: &World<O>, is_filtered: bool) -> Arc<Self> {
-        let known = BTreeMap::new();
-        let heard = Heard { known, events: Vec::new(), is_synced: false, is_over: false, wrong: Vec::new() };
-        let (states, cache) = (Arc::clone(&world.states), world.informer.lister());
-        Arc::new(Self { heard: Mutex::new(heard), states, cache, life: world.life, is_filtered })
+        let heard = Heard {
+            known: BTreeMap::new(),
+            went_back: BTreeMap::new(),
+            events: Vec::new(),
+            is_synced: false,
+            is_over: false,
+            wrong: Vec::new(),
+        };
+        let (states, restores) = (Arc::clone(&world.states), Arc::clone(&world.restores));
+        let (heard, cache) = (Mutex::new(heard), world.informer.lister());
+        Arc::new(Self { heard, states, restores, cache, life: world.life, is_filtered })
+    }
+
+    fn restores(&self) -> usize {
+        self.restores.load(atomic::Ordering::Relaxed)
     }
 
     fn hear(&self, event: &Event<O>) {
@@ -88,8 +110,10 @@ impl<O: Texted> History<O> {
             Event::Deleted(Deleted::Missed { last_known }) => format!("T({last_known:?})"),
             Event::Synced => "synced".into(),
         });
-        let problem =
-            heard.problem(event, self.life).or_else(|| self.unheard_of(event)).or_else(|| self.too_early(event));
+        let problem = heard
+            .problem(event, self.life, self.restores())
+            .or_else(|| self.unheard_of(event))
+            .or_else(|| self.too_early(event));
         if let Some(problem) = problem {
             let last = heard.events.len().saturating_sub(12);
             let problem = format!("{problem}; last heard: {:?}", &heard.events[last..]);
@@ -102,20 +126,21 @@ impl<O: Texted> History<O> {
     fn unheard_of(&self, event: &Event<O>) -> Option<String> {
         let object = event.object()?;
         let state = (object.key().to_string(), object.version().to_string());
-        let text = self.states.lock().unwrap().get(&state).cloned();
+        let texts = self.states.lock().unwrap().get(&state).cloned().unwrap_or_default();
         let is_right = match event {
-            Event::Added { .. } | Event::Updated { .. } => text.as_ref() == Some(&object.text()),
-            // The server numbers a delete, and its final state has that number.
-            Event::Deleted(Deleted::Observed(_)) => text.is_none() || self.is_filtered,
-            Event::Deleted(Deleted::Missed { .. }) => text.is_some(),
+            Event::Added { .. } | Event::Updated { .. } => texts.contains(&object.text()),
+            // The server gives a delete a version of its own, which the final state has.
+            Event::Deleted(Deleted::Observed(_)) => texts.is_empty() || self.is_filtered || self.restores() > 0,
+            Event::Deleted(Deleted::Missed { .. }) => !texts.is_empty(),
             Event::Resynced(_) | Event::Synced => true,
         };
         (!is_right).then(|| format!("{event:?} never was {:?}", object.text()))
     }
 
-    /// P3: the cache is written before anybody hears of it.
+    /// P3: the cache is written before a handler receives the event. After a restored backup, events of the old history may wait that
+    /// are newer than the cache.
     fn too_early(&self, event: &Event<O>) -> Option<String> {
-        let object = event.object()?;
+        let object = event.object().filter(|_| self.restores() == 0)?;
         let cached = self.cache.get(object.key()).filter(|cached| cached.uid() == object.uid());
         let is_early = match (event, &cached) {
             (Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_), Some(cached)) => {
@@ -143,11 +168,16 @@ impl<O: Texted> History<O> {
 
 impl<O: Texted> Heard<O> {
     /// P2, P4: what is not as it should be.
-    fn problem(&self, event: &Event<O>, life: Life) -> Option<String> {
+    ///
+    /// The version of an object may go backwards once for each backup that was restored.
+    fn problem(&self, event: &Event<O>, life: Life, restores: usize) -> Option<String> {
         if self.is_over {
             return Some("told after the end".into());
         }
         let before = event.key().and_then(|key| self.known.get(key));
+        let goes_back = |before: &Cached<O>, now: &Cached<O>| {
+            goes_back(before, now) && self.went_back.get(now.key()).copied().unwrap_or_default() >= restores
+        };
         match event {
             Event::Added { object, origin } => {
                 let is_initial = *origin == Origin::InitialList;
@@ -184,6 +214,11 @@ impl<O: Texted> Heard<O> {
     }
 
     fn learn(&mut self, event: &Event<O>) {
+        if let Some(object) = event.object()
+            && self.known.get(object.key()).is_some_and(|before| goes_back(before, object))
+        {
+            *self.went_back.entry(object.key().clone()).or_default() += 1;
+        }
         match event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => {
                 self.known.insert(object.key().clone(), Arc::clone(object));
@@ -367,7 +402,19 @@ struct World<O: Texted> {
     life: Life,
     /// Those who wait for what was written.
     waits: Vec<JoinHandle<Option<String>>>,
+    /// When the server started.
+    started: Instant,
+    /// What a restore goes back to.
+    backup: Backup,
+    /// How many backups were restored so far.
+    restores: Arc<AtomicUsize>,
+    /// No object is written any more.
+    is_quiet: bool,
 }
+
+/// The weight of each kind of restored backup. 0 switches them off: an informer does not yet find out that the history of a server
+/// changed. Set it to 1 when it does.
+const RESTORES: u32 = 0;
 
 /// What can go wrong in a life. A new fault needs a variant, its weight and an arm in [`World::strike`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -378,16 +425,24 @@ enum Trouble {
     Outage,
     /// For a while, watches stay open and deliver nothing, and lists may never be answered.
     Silence,
+    /// A backup is restored, and nothing is written any more.
+    QuietRestore,
+    /// A backup is restored; the informer connects again, and then writes pass the version that the server had before.
+    BusyRestore,
+    /// A backup is restored, and writes pass the version that the server had before until the informer can connect again.
+    OvertakenRestore,
 }
 
 impl Trouble {
-    const ALL: [Self; 3] = [Self::Requests, Self::Outage, Self::Silence];
+    const ALL: [Self; 6] =
+        [Self::Requests, Self::Outage, Self::Silence, Self::QuietRestore, Self::BusyRestore, Self::OvertakenRestore];
 
     /// How often it happens in relation to the others.
     const fn weight(self) -> u32 {
         match self {
             Self::Requests => 16,
             Self::Outage | Self::Silence => 2,
+            Self::QuietRestore | Self::BusyRestore | Self::OvertakenRestore => RESTORES,
         }
     }
 
@@ -397,8 +452,14 @@ impl Trouble {
     }
 }
 
-/// Decision 13: what was written is there, or something newer.
-async fn wait_for<O: Texted>(informer: SharedInformer<O>, key: String, version: String) -> Option<String> {
+/// Decision 13: what was written is there, or something newer. After a restored backup this proves nothing: the version may be of
+/// the one history and the cache of the other.
+async fn wait_for<O: Texted>(
+    informer: SharedInformer<O>,
+    key: String,
+    version: String,
+    restores: Arc<AtomicUsize>,
+) -> Option<String> {
     let (key, version): (Key, ResourceVersion) = (key.parse().unwrap(), version.as_str().into());
     let waited = informer.wait_for(&key, &version, Duration::from_secs(3000)).await;
     let cache = informer.lister().version();
@@ -411,6 +472,7 @@ async fn wait_for<O: Texted>(informer: SharedInformer<O>, key: String, version: 
         }
         Ok(_) | Err(_) => None,
     }
+    .filter(|_| restores.load(atomic::Ordering::Relaxed) == 0)
 }
 
 /// Changes objects, and remembers what they became.
@@ -426,7 +488,7 @@ fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) -> Ve
         let text = format!("text {}", random.u32(..));
         let stored = server.put("configmaps", config_map(&name, &text)).unwrap();
         let version = stored["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        states.lock().unwrap().insert((format!("shop/{name}"), version.clone()), text);
+        states.lock().unwrap().entry((format!("shop/{name}"), version.clone())).or_default().insert(text);
         written.push((format!("shop/{name}"), version));
     }
     written
@@ -436,7 +498,8 @@ impl<O: Texted> World<O> {
     fn change(&mut self, random: &mut fastrand::Rng) {
         for (key, version) in change(&self.server, &self.states, random) {
             if random.u32(0..4) == 0 {
-                self.waits.push(tokio::spawn(wait_for(self.informer.clone(), key, version)));
+                let restores = Arc::clone(&self.restores);
+                self.waits.push(tokio::spawn(wait_for(self.informer.clone(), key, version, restores)));
             }
         }
     }
@@ -464,6 +527,19 @@ impl<O: Texted> World<O> {
                 seconds(random.f64() * [20.0, 200.0, 2000.0][random.usize(0..3)]).await;
                 faults.into_iter().for_each(|fault| self.server.remove_fault(fault));
             }
+            Trouble::QuietRestore => {
+                self.restore(None, random).await;
+                self.is_quiet = true;
+            }
+            Trouble::BusyRestore => {
+                let before = self.server.version();
+                self.restore(None, random).await;
+                while self.server.version() <= before {
+                    self.change(random);
+                    seconds(random.f64()).await;
+                }
+            }
+            Trouble::OvertakenRestore => self.restore(Some(self.server.version()), random).await,
         }
     }
 
@@ -472,6 +548,28 @@ impl<O: Texted> World<O> {
         let refusal = self.server.inject(On::any(), Fault::Refuse);
         self.server.break_watches();
         refusal
+    }
+
+    /// Restores the backup in an outage, and waits until the informer watches again. In the outage, writes pass the given version.
+    ///
+    /// Other faults end first, because an informer cannot find out that the history changed while its requests are refused. The
+    /// outage lasts longer than 10 s, as that of every restored server does.
+    async fn restore(&mut self, passed: Option<u64>, random: &mut fastrand::Rng) {
+        self.server.heal();
+        let refusal = self.begin_outage();
+        self.server.restore(&self.backup);
+        self.restores.fetch_add(1, atomic::Ordering::Relaxed);
+        while passed.is_some_and(|passed| self.server.version() <= passed) {
+            self.change(random);
+        }
+        seconds(11.0 + random.f64() * 60.0).await;
+        self.server.remove_fault(refusal);
+        let now = self.started.elapsed();
+        let is_watch = |request: &Requested| {
+            request.at >= now && request.faults.is_empty() && matches!(request.verb, Verb::Watch | Verb::WatchList)
+        };
+        // An error says that it does not watch, which the check of the cache at the end of the life finds.
+        let _ = tokio::time::timeout(Duration::from_secs(4000), self.server.requested(is_watch)).await;
     }
 }
 
@@ -501,7 +599,17 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
     if random.bool() {
         builder = builder.resync_every(Duration::from_secs(random.u64(5..300)));
     }
-    let mut world = World { server, informer: builder.build(), states, life, waits: Vec::new() };
+    let mut world = World {
+        backup: server.backup(),
+        server,
+        informer: builder.build(),
+        states,
+        life,
+        waits: Vec::new(),
+        started: Instant::now(),
+        restores: Arc::default(),
+        is_quiet: false,
+    };
     let (server, informer) = (world.server.clone(), world.informer.clone());
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
@@ -517,6 +625,12 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
             let trouble = Trouble::any(random);
             *figures.troubles.entry(trouble).or_default() += 1;
             world.strike(trouble, random).await;
+        }
+        if world.is_quiet {
+            break;
+        }
+        if random.u32(0..4) == 0 {
+            world.backup = server.backup();
         }
         world.change(random);
         let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
