@@ -229,8 +229,8 @@ impl HandlerMetrics {
         self.seconds.record(took.as_secs_f64());
     }
 
-    pub(crate) fn panicked(&self) {
-        self.panics.increment(1);
+    pub(crate) fn panicked(&self, count: u64) {
+        self.panics.increment(count);
     }
 
     pub(crate) fn resync_skipped(&self) {

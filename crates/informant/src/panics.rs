@@ -1,15 +1,37 @@
-//! Runs what users gave us: if it panics, that is told and goes no further.
+//! Runs users' code and drops users' values, so that a panic goes no further.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-/// Runs it; if it panics, gives what the panic said.
+thread_local! {
+    /// How many destructors have panicked inside [`drop_catching`] on this thread.
+    static PANICKED_DROPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs a function; if it panics, returns the panic's message.
 pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(said)
 }
 
-/// What a panic said.
+/// Drops a value whose destructor may be users' code. If the destructor panics, `log` gets the message and the panic goes no
+/// further. Returns how many destructors panicked, those of cached objects inside the value included: these log by themselves.
+///
+/// The caller must hold no lock that a reader needs: the destructor may read the informer.
+///
+/// A value that holds several users' values must not rely on this alone: the second panic while the first one unwinds
+/// ends the process. That is why each [`Cached`](crate::Cached) drops its object with this function.
+pub(crate) fn drop_catching<T>(value: T, log: impl FnOnce(&str)) -> u64 {
+    let before = PANICKED_DROPS.get();
+    if let Err(panic) = catch(|| drop(value)) {
+        PANICKED_DROPS.set(PANICKED_DROPS.get() + 1);
+        log(&panic);
+    }
+    PANICKED_DROPS.get() - before
+}
+
+/// The message of a panic.
 pub(crate) fn said(payload: Box<dyn Any + Send>) -> String {
     let message = message_of(&*payload);
     // Even a payload may panic, when it is dropped.

@@ -139,12 +139,12 @@ impl<O: Send + Sync + 'static> Core<O> {
         Ok(result)
     }
 
-    /// Drops what is needed no more. Its end may be users' code, which may panic; then the others end all the same.
-    pub(super) fn let_go<T>(&self, spent: impl IntoIterator<Item = T>) {
-        for one in spent {
-            if let Err(panic) = panics::catch(|| drop(one)) {
+    /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
+    pub(super) fn let_go<T>(&self, values: impl IntoIterator<Item = T>) {
+        for value in values {
+            panics::drop_catching(value, |panic| {
                 error!(kind = &*self.name, error = panic, "something panicked when it was dropped");
-            }
+            });
         }
     }
 
@@ -208,6 +208,7 @@ impl<O: Send + Sync + 'static> Core<O> {
     pub(super) fn close(&self) {
         let followers = self.in_turn(SharedProcessor::close).unwrap_or_default();
         followers.iter().for_each(|listener| listener.close(Ended::Stopped));
+        self.let_go(followers);
         let _ = self.sync.set(Err(Unsynced));
         let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
         self.indexer.stop();
@@ -222,6 +223,6 @@ impl<O: Send + Sync + 'static> Core<O> {
     pub(super) fn end(&self) {
         self.close();
         let _ = self.stopped.set(());
-        drop(self.roster());
+        self.let_go(self.roster());
     }
 }

@@ -159,10 +159,9 @@ async fn live<O, L, Q>(
             let _ = core.crash.set(crash.into());
         }
     }
-    // A source is users' code, also when it is dropped.
-    if let Err(panic) = panics::catch(|| do_as(caller, || drop(working))) {
-        error!(kind, error = panic, "the source panicked when it was dropped");
-    }
+    do_as(caller, || {
+        panics::drop_catching(working, |panic| error!(kind, error = panic, "the source panicked when it was dropped"));
+    });
     core.close();
     core.workers.ended().await;
     info!(kind, "stopped");

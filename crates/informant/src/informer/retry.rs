@@ -129,6 +129,9 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
             Some(delay) => self.held.push(Held { until: now + delay, processed: failed.processed, receipt }),
             None => receipt.done(),
         }
+        panics::drop_catching(error, |panic| {
+            warn!(error = panic, "the error of a process function panicked when it was dropped");
+        });
     }
 }
 

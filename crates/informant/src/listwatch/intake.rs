@@ -108,17 +108,13 @@ impl<O> Intake<O> {
         Some((make(raw, self.decode, self.transform.as_ref(), known, &mut self.reused, item), length))
     }
 
-    fn take_ready(&mut self, object: Cached<O>, known: Known<'_, O>) -> Taken<O> {
+    fn take_ready(&mut self, mut object: Cached<O>, known: Known<'_, O>) -> Taken<O> {
         if let Some(same) = same_state(object.identity(), known) {
             self.reused += 1;
             return Ok(same);
         }
-        let (identity, provenance, mut object) = object.into_parts();
-        let provenance = self.stamp.put_on(provenance);
-        match transform(&identity.key, &mut object, self.transform.as_ref()) {
-            Ok(()) => Ok(Arc::new(Cached::with_provenance(identity, provenance, object))),
-            Err(error) => Err(Box::new(Quarantined::new(error, Some(&identity), None))),
-        }
+        object.change_provenance(|provenance| self.stamp.put_on(provenance));
+        transformed(object, self.transform.as_ref(), None)
     }
 }
 
@@ -150,13 +146,22 @@ fn make<O>(
         *reused += 1;
         return Ok(same);
     }
-    let decoded = decode(&raw, decoder).and_then(|mut object| {
-        transform(&raw.identity().key, &mut object, transformer)?;
-        Ok(object)
-    });
-    match decoded {
-        Ok(object) => Ok(Arc::new(raw.into_cached(object))),
+    match decode(&raw, decoder) {
+        Ok(object) => transformed(raw.into_cached(object), transformer, Some(json)),
         Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
+    }
+}
+
+/// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
+fn transformed<O>(mut object: Cached<O>, transform: Option<&Transform<O>>, json: Option<&[u8]>) -> Taken<O> {
+    let Some(transform) = transform else { return Ok(Arc::new(object)) };
+    let outcome = panics::catch(|| transform(object.object_mut())).unwrap_or_else(|panic| Err(panicked(&panic).into()));
+    match outcome {
+        Ok(()) => Ok(Arc::new(object)),
+        Err(source) => {
+            let error = DecodeError::Transform { key: object.key().clone(), source };
+            Err(Box::new(Quarantined::new(error, Some(object.identity()), json)))
+        }
     }
 }
 
@@ -170,12 +175,6 @@ fn decode<O>(raw: &RawObject<'_>, decoder: Decode<O>) -> Result<O, DecodeError> 
         let source = panicked(&panic).into();
         Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
     })
-}
-
-fn transform<O>(key: &Key, object: &mut O, transform: Option<&Transform<O>>) -> Result<(), DecodeError> {
-    let Some(transform) = transform else { return Ok(()) };
-    let outcome = panics::catch(|| transform(object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
-    outcome.map_err(|source| DecodeError::Transform { key: key.clone(), source })
 }
 
 fn panicked(message: &str) -> String {

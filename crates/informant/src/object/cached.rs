@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::LazyLock;
 
 use kube::core::TypeMeta;
+use tracing::error;
 
 use super::DecodeError;
 use super::Identity;
@@ -14,10 +15,14 @@ use super::Uid;
 use super::raw::served_as;
 use crate::Key;
 use crate::ResourceVersion;
+use crate::panics;
 
 /// An object of the cache, shared by all who read it.
 ///
 /// It dereferences to the object; key, uid, version and type are answered without decoding anything.
+///
+/// If the object's destructor panics, that is logged and goes no further: the last reference may be dropped anywhere, by an
+/// informer as well as by your code, and together with other objects.
 ///
 /// ```
 /// use informant::{Cached, Identity, Key};
@@ -29,7 +34,8 @@ use crate::ResourceVersion;
 pub struct Cached<O> {
     identity: Identity,
     provenance: Arc<Provenance>,
-    object: O,
+    /// INV-C1: taken only by the destructor.
+    object: Option<O>,
 }
 
 impl<O> Cached<O> {
@@ -41,7 +47,7 @@ impl<O> Cached<O> {
 
     /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
-        Self { identity, provenance, object }
+        Self { identity, provenance, object: Some(object) }
     }
 
     /// Puts an object that is decoded already beside its identity, such as the answer to a request.
@@ -66,9 +72,14 @@ impl<O> Cached<O> {
         Ok(Self::with_provenance(Identity::of(&object)?, Arc::new(Provenance::new(served_as::<O>())), object))
     }
 
-    /// Takes it apart.
-    pub(crate) fn into_parts(self) -> (Identity, Arc<Provenance>, O) {
-        (self.identity, self.provenance, self.object)
+    /// The object, to be transformed before anybody else sees it.
+    pub(crate) fn object_mut(&mut self) -> &mut O {
+        self.object.as_mut().expect("INV-C1")
+    }
+
+    /// Changes where the object comes from.
+    pub(crate) fn change_provenance(&mut self, change: impl FnOnce(Arc<Provenance>) -> Arc<Provenance>) {
+        self.provenance = change(Arc::clone(&self.provenance));
     }
 
     /// Key, uid and version together.
@@ -103,7 +114,7 @@ impl<O> Cached<O> {
 
     /// The object itself, where a plain reference reads better than `&**`.
     pub fn object(&self) -> &O {
-        &self.object
+        self.object.as_ref().expect("INV-C1")
     }
 }
 
@@ -111,7 +122,18 @@ impl<O> Deref for Cached<O> {
     type Target = O;
 
     fn deref(&self) -> &O {
-        &self.object
+        self.object()
+    }
+}
+
+impl<O> Drop for Cached<O> {
+    fn drop(&mut self) {
+        let object = self.object.take();
+        panics::drop_catching(object, |panic| {
+            let kind = Some(&*self.types().kind).filter(|kind| !kind.is_empty());
+            let cluster = self.cluster().map(|cluster| &**cluster);
+            error!(kind, cluster, key = self.key().as_str(), error = panic, "an object panicked while it was dropped");
+        });
     }
 }
 
@@ -119,5 +141,28 @@ impl<O> fmt::Debug for Cached<O> {
     /// Shows who the object is, not what is in it: that may be large, or secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.key(), self.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Panics;
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("my last word"));
+        }
+    }
+
+    /// P8: a second panic while the first one unwinds would end the process.
+    #[test]
+    fn any_number_of_objects_may_panic_when_they_are_dropped_together() {
+        let object = |number: u32| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), Panics);
+
+        let panics = panics::drop_catching((0..3).map(object).collect::<Vec<_>>(), |_| unreachable!("caught inside"));
+
+        assert_eq!(panics, 3);
     }
 }

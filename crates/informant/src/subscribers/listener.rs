@@ -174,17 +174,28 @@ impl<O> Listener<O> {
         })
     }
 
-    /// Drops what is needed no more. These may be users' objects, whose end may panic; no lock is held.
-    pub(super) fn let_go<T>(&self, spent: T) {
-        if let Err(panic) = panics::catch(|| drop(spent)) {
-            self.panicked("something panicked when it was dropped", None, &panic);
-        }
+    /// Drops a value that may hold users' objects or code, without a lock. Panics of destructors are logged and counted.
+    pub(super) fn let_go<T>(&self, value: T) {
+        let panics = panics::drop_catching(value, |panic| {
+            self.log_panic("something panicked when it was dropped", None, panic);
+        });
+        self.count_panics(panics);
     }
 
     pub(super) fn panicked(&self, what: &'static str, key: Option<&str>, panic: &str) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-        self.metrics.panicked();
+        self.count_panics(1);
+        self.log_panic(what, key, panic);
+    }
+
+    fn log_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
         error!(kind = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
+    }
+
+    fn count_panics(&self, count: u64) {
+        if count > 0 {
+            self.panics.fetch_add(count, Ordering::Relaxed);
+            self.metrics.panicked(count);
+        }
     }
 
     /// How many notices wait.

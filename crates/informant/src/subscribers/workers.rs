@@ -85,8 +85,7 @@ impl Workers {
             None => Some(work.future),
         };
         drop(state);
-        // Dropping a handler is users' code.
-        drop(refused);
+        panics::drop_catching(refused, |panic| error!(error = panic, "a handler panicked when it was dropped"));
         left.into_iter().for_each(note_end);
     }
 

@@ -298,3 +298,44 @@ async fn an_item_of_which_nothing_is_left_does_not_come_again() {
     assert_eq!(shown(&errors), ["processing a failed (attempt 1); nothing of it is left to try again: afterwards"]);
     leaks.check();
 }
+
+/// An error that panics when it is dropped.
+#[derive(Debug)]
+struct PanickingError;
+
+impl std::fmt::Display for PanickingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not today")
+    }
+}
+
+impl std::error::Error for PanickingError {}
+
+impl Drop for PanickingError {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("my last word"));
+    }
+}
+
+/// P8
+#[tokio::test(start_paused = true)]
+async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_controller() {
+    let logs = Logs::capture();
+    let source = source("10", &[("a", 1)], open_watch());
+    let (reflector, queue) = grouped(&source);
+    let (lines, write) = writer();
+    let mut attempts = 0;
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+        attempts += 1;
+        if attempts < 3 {
+            return Err(PanickingError.into());
+        }
+        write(show_deltas(taken.deltas()));
+        Ok(())
+    });
+
+    controller.backoff(exactly()).run(seconds(5.0)).await;
+
+    assert_eq!(shown(&lines), ["Replaced a@1"]);
+    assert_eq!(logs.take().matches("my last word").count(), 2);
+}
