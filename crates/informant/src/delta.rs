@@ -87,6 +87,13 @@ impl<O> Delta<O> {
         }
     }
 
+    pub(crate) fn into_object(self) -> Arc<Cached<O>> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => object,
+            Self::Deleted(Deleted::Observed(object) | Deleted::Missed { last_known: object }) => object,
+        }
+    }
+
     /// Which object changed.
     pub fn key(&self) -> &Key {
         self.object().key()
@@ -133,40 +140,53 @@ impl<O> Deltas<O> {
         self.deltas.iter()
     }
 
-    /// The changes after the first `skipped` ones; `None` if there are no more.
-    pub(crate) fn rest(mut self, skipped: usize) -> Option<Self> {
-        self.deltas.drain(..skipped.min(self.len()));
-        (!self.deltas.is_empty()).then_some(self)
+    /// Copies of the changes after the first `skipped` ones; `None` if there are no more.
+    pub(crate) fn rest(&self, skipped: usize) -> Option<Self> {
+        let rest = &self.deltas[skipped.min(self.len())..];
+        (!rest.is_empty()).then(|| Self { deltas: rest.iter().cloned().collect() })
     }
 
-    /// The deletes among the changes; `None` if there are none.
-    pub(crate) fn deletes(mut self) -> Option<Self> {
-        self.deltas.retain(|delta| delta.is_deleted());
-        let mut deletes = self.deltas.into_iter();
-        let mut kept = Self::from(deletes.next()?);
-        deletes.for_each(|delete| kept.push(delete));
+    /// Copies of the deletes among the changes; `None` if there are none.
+    pub(crate) fn deletes(&self) -> Option<Self> {
+        let mut deletes = self.deltas.iter().filter(|delta| delta.is_deleted());
+        let mut kept = Self::from(deletes.next()?.clone());
+        for delete in deletes {
+            // A copy: dropping it frees no object.
+            kept.push(delete.clone());
+        }
         Some(kept)
     }
 
-    /// Appends all of `newer`.
-    pub(crate) fn append(&mut self, newer: Self) {
-        newer.deltas.into_iter().for_each(|delta| self.push(delta));
+    /// Takes the objects out of the changes.
+    pub(crate) fn into_objects(self) -> impl Iterator<Item = Arc<Cached<O>>> {
+        self.deltas.into_iter().map(Delta::into_object)
     }
 
-    /// Appends a change. Two deletes of the same life in a row become one: a final state that was observed beats one that
-    /// was missed.
-    pub(crate) fn push(&mut self, delta: Delta<O>) {
+    /// Appends all of `newer`. The objects that are not needed any more go into `discarded`.
+    pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Arc<Cached<O>>>) {
+        discarded.extend(newer.deltas.into_iter().filter_map(|delta| self.push(delta)));
+    }
+
+    /// Appends a change. Two deletes of the same incarnation in a row become one: an observed final state replaces a missed
+    /// one. Returns the object of the delete that is not needed; dropping it runs users' code.
+    pub(crate) fn push(&mut self, delta: Delta<O>) -> Option<Arc<Cached<O>>> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
-            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_life(newer) => match older {
-                Deleted::Observed(_) => {}
-                Deleted::Missed { .. } => *newest = delta,
-            },
+            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_life(newer) => {
+                let superseded = match older {
+                    Deleted::Observed(_) => delta,
+                    Deleted::Missed { .. } => std::mem::replace(newest, delta),
+                };
+                Some(superseded.into_object())
+            }
             (
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
-            ) => self.deltas.push(delta),
+            ) => {
+                self.deltas.push(delta);
+                None
+            }
         }
     }
 }

@@ -72,8 +72,8 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
             let receipt = receipt.take()?;
             let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
             let initial = processor.distribute(initial);
-            // What was superseded while it waited ends here.
-            core.let_go([receipt]);
+            // Holds the last reference to objects that were superseded in the queue; dropped after the turn.
+            let processed = receipt.acknowledge();
             if !core.is_synced() && self.queue.has_synced() {
                 // Before anybody hears of it, since whoever does may ask.
                 let _ = core.sync.set(Ok(()));
@@ -87,11 +87,12 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
             }
             // What came after the initial list is told after its end.
             let live = processor.distribute(live);
-            Some((tally, index_panics, initial, live))
+            Some((tally, index_panics, processed, initial, live))
         });
         core.moved.notify_waiters();
-        if let Ok(Some((tally, index_panics, initial, live))) = done {
+        if let Ok(Some((tally, index_panics, processed, initial, live))) = done {
             core.metrics.batch(begun.elapsed(), tally, index_panics);
+            core.let_go([processed]);
             core.let_go([initial, live]);
         }
         if let Some(receipt) = receipt {

@@ -134,6 +134,12 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         drop(self);
     }
 
+    /// Answers that everything is processed, and returns the items: whoever holds a lock drops them after releasing it.
+    pub(crate) fn acknowledge(mut self) -> Vec<Q::Taken> {
+        self.enter(sealed::Answers::AllDone);
+        self.take_items()
+    }
+
     /// Gives everything back to the queue, the version included if there is nothing else.
     pub fn requeue(mut self) {
         self.enter(sealed::Answers::AllRequeued);

@@ -3,27 +3,46 @@
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// A state that many may change and wait for.
+/// The rules of a queue.
+pub(super) trait Rules {
+    /// Objects that are not needed any more.
+    type Discarded;
+
+    /// Takes the objects that the last call displaced. The caller drops them after it has released the lock: their destructors
+    /// are users' code, which may call the queue.
+    fn take_discarded(&mut self) -> Self::Discarded;
+}
+
+/// A state that several tasks change and wait for.
 pub(super) struct Watched<S> {
     state: Mutex<S>,
     changed: Notify,
 }
 
-impl<S> Watched<S> {
+impl<S: Rules> Watched<S> {
     pub(super) fn new(state: S) -> Self {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Looks, or changes something that nobody waits for.
+    /// Reads the state, or makes a change that no task waits for.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut S) -> R) -> R {
-        look(&mut self.state.lock())
+        let (result, discarded) = self.locked(look);
+        drop(discarded);
+        result
     }
 
-    /// Changes the state and wakes all who wait.
+    /// Changes the state and wakes all waiting tasks.
     pub(super) fn update<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
-        let result = self.with(change);
+        let (result, discarded) = self.locked(change);
         self.changed.notify_waiters();
+        drop(discarded);
         result
+    }
+
+    fn locked<R>(&self, act: impl FnOnce(&mut S) -> R) -> (R, S::Discarded) {
+        let mut state = self.state.lock();
+        let result = act(&mut state);
+        (result, state.take_discarded())
     }
 
     /// Waits until `attempt` gives something. It is tried at once, and again after each update.

@@ -13,6 +13,7 @@ mod lazy;
 mod lister;
 mod memory;
 mod past_bugs;
+mod queue_drops;
 mod quick_start;
 mod random;
 mod reflector;

@@ -7,6 +7,7 @@ use super::super::KnownObjects;
 use super::super::is_far_too_large;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
+use super::super::watched::Rules;
 use super::Answer;
 use super::Taken;
 use super::marks::MarkId;
@@ -52,6 +53,9 @@ pub(super) struct State<O> {
     emits_replaced: bool,
 
     is_closed: bool,
+
+    /// Objects that are not needed any more, until the shell takes them.
+    discarded: Vec<Arc<Cached<O>>>,
 }
 
 struct Entry<O> {
@@ -102,6 +106,7 @@ impl<O> State<O> {
             initial_left: None,
             emits_replaced,
             is_closed: false,
+            discarded: Vec::new(),
         }
     }
 
@@ -118,12 +123,22 @@ impl<O> State<O> {
             Some(Entry { waiting: None, in_flight: Some(taken), .. }) => !taken.newest.is_deleted(),
             // Behind a delete that waits, another one merges with it.
             Some(_) => true,
-            None => known.is_some_and(|known| known.get(deleted.key()).is_some()),
+            None => {
+                let cached = known.and_then(|known| known.get(deleted.key()));
+                let is_known = cached.is_some();
+                self.discarded.extend(cached);
+                is_known
+            }
         };
         self.initial_left.get_or_insert(0);
         let delta = Delta::Deleted(deleted);
         let version = delta.version().cloned();
-        if exists { self.push_with_version(delta, version) } else { self.notice(version) }
+        if exists {
+            self.push_with_version(delta, version);
+        } else {
+            self.discarded.push(delta.into_object());
+            self.notice(version);
+        }
     }
 
     /// Queues a delete whose final state is unreadable, with the newest state there is.
@@ -161,19 +176,21 @@ impl<O> State<O> {
     }
 
     /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has.
-    fn missing_from(&self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Arc<Cached<O>>> {
+    fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Arc<Cached<O>>> {
         let is_missing = relist.missing();
+        let mut known = known.map(KnownObjects::list).unwrap_or_default();
         let queued = self.entries.iter().map(Entry::newest).filter(|newest| !newest.is_deleted());
-        let queued = queued.map(|newest| newest.object().clone());
-        let known = known.map(KnownObjects::list).unwrap_or_default().into_iter();
-        let known = known.filter(|object| self.entries.find(object.key()).is_none());
-        queued.chain(known).filter(|object| is_missing(object)).collect()
+        let queued = queued.map(Delta::object).filter(|object| is_missing(object)).cloned();
+        let mut missing: Vec<_> = queued.collect();
+        missing.extend(known.extract_if(.., |object| is_missing(object) && self.entries.find(object.key()).is_none()));
+        self.discarded.append(&mut known);
+        missing
     }
 
     /// Queues everything known once more, except for what has news anyway.
     pub(super) fn resync(&mut self, known: &dyn KnownObjects<O>) {
         let mut idle = known.list();
-        idle.retain(|object| self.entries.find(object.key()).is_none());
+        self.discarded.extend(idle.extract_if(.., |object| self.entries.find(object.key()).is_some()));
         if idle.is_empty() {
             return;
         }
@@ -188,6 +205,7 @@ impl<O> State<O> {
     pub(super) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> bool {
         self.initial_left.get_or_insert(0);
         if self.entries.find(deltas.key()).is_some() {
+            self.discarded.extend(deltas.into_objects());
             return false;
         }
         let mark = self.marks.begin(None);
@@ -232,6 +250,8 @@ impl<O> State<O> {
     }
 
     /// Enters the answers for what was taken.
+    ///
+    /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
     pub(super) fn answer(&mut self, items: &[Taken<O>], answers: &Answers, notices: &[Hold]) {
         for notice in notices {
             self.count_attempt(notice.initial);
@@ -246,7 +266,7 @@ impl<O> State<O> {
         for (position, item) in items.iter().enumerate() {
             match answers.of(position) {
                 Answer::Done => self.done(item.slot),
-                Answer::Requeue { processed } => match item.deltas.clone().rest(processed) {
+                Answer::Requeue { processed } => match item.deltas.rest(processed) {
                     Some(rest) => self.put_back(item.slot, rest),
                     None => self.done(item.slot),
                 },
@@ -305,7 +325,7 @@ impl<O> State<O> {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
             Some(waiting) => {
-                waiting.deltas.push(delta);
+                self.discarded.extend(waiting.deltas.push(delta));
                 self.marks.renew(version);
             }
             None => {
@@ -320,7 +340,7 @@ impl<O> State<O> {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
             Some(waiting) => {
-                waiting.deltas.push(delta);
+                self.discarded.extend(waiting.deltas.push(delta));
                 if waiting.hold.initial == Initial::No && hold.initial == Initial::Counted {
                     waiting.hold.initial = Initial::Counted;
                     self.count(Initial::Counted);
@@ -414,7 +434,7 @@ impl<O> State<O> {
                 match rest.deletes() {
                     None => newer.deltas,
                     Some(mut deletes) => {
-                        deletes.append(newer.deltas);
+                        deletes.append(newer.deltas, &mut self.discarded);
                         deletes
                     }
                 }
@@ -447,6 +467,14 @@ impl<O> State<O> {
         assert_eq!(self.initial_left.unwrap_or_default(), counted, "INV-Q3");
         let marks = |holds: Vec<Hold>| holds.iter().map(|hold| hold.mark).collect();
         self.marks.check_invariants(marks(waiting), marks(in_flight));
+    }
+}
+
+impl<O> Rules for State<O> {
+    type Discarded = Vec<Arc<Cached<O>>>;
+
+    fn take_discarded(&mut self) -> Vec<Arc<Cached<O>>> {
+        std::mem::take(&mut self.discarded)
     }
 }
 

@@ -11,6 +11,7 @@ use super::super::KnownObjects;
 use super::super::is_far_too_large;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
+use super::super::watched::Rules;
 use super::Answer;
 use super::TakenChange;
 use crate::Cached;
@@ -51,6 +52,9 @@ pub(super) struct State<O> {
     batch_size: NonZeroUsize,
 
     is_closed: bool,
+
+    /// Objects that are not needed any more, until the shell takes them.
+    discarded: Vec<Arc<Cached<O>>>,
 }
 
 /// One change in line.
@@ -81,6 +85,7 @@ impl<O> State<O> {
             reached: None,
             batch_size,
             is_closed: false,
+            discarded: Vec::new(),
         }
     }
 
@@ -116,19 +121,19 @@ impl<O> State<O> {
                 let version = Some(relist.version.clone());
                 self.push(Change::ReplacedAll(relist), version);
             }
-            Some(known) => self.replace_each(&relist, known),
+            Some(known) => self.replace_each(relist, known),
         }
         let end = self.next;
         self.initial_end.get_or_insert(end);
     }
 
-    fn replace_each(&mut self, relist: &Relist<O>, known: &dyn KnownObjects<O>) {
+    fn replace_each(&mut self, relist: Relist<O>, known: &dyn KnownObjects<O>) {
         let before = self.next;
-        for last_known in self.missing_from(relist, known) {
+        for last_known in self.missing_from(&relist, known) {
             self.push(Change::One(Delta::Deleted(Deleted::Missed { last_known })), None);
         }
-        for object in &relist.objects {
-            self.push(Change::One(Delta::Replaced(Arc::clone(object))), None);
+        for object in relist.objects {
+            self.push(Change::One(Delta::Replaced(object)), None);
         }
         match self.items.back_mut() {
             Some(last) if self.next > before => {
@@ -140,16 +145,19 @@ impl<O> State<O> {
 
     /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has: first those
     /// in the queue, in the order in which they came.
-    fn missing_from(&self, relist: &Relist<O>, known: &dyn KnownObjects<O>) -> Vec<Arc<Cached<O>>> {
+    fn missing_from(&mut self, relist: &Relist<O>, known: &dyn KnownObjects<O>) -> Vec<Arc<Cached<O>>> {
         let is_missing = relist.missing();
+        let mut known = known.list();
         let newest = self.newest_queued();
         let mut seen = HashSet::new();
-        let queued = self.queued_deltas().filter(|delta| seen.insert(delta.key())).filter_map(|delta| {
-            let newest = newest.get(delta.key())?;
-            (!newest.is_deleted()).then(|| newest.object().clone())
-        });
-        let known = known.list().into_iter().filter(|object| !newest.contains_key(object.key()));
-        queued.chain(known).filter(|object| is_missing(object)).collect()
+        let queued = self.queued_deltas().filter(|delta| seen.insert(delta.key()));
+        let queued = queued.filter_map(|delta| newest.get(delta.key()).filter(|newest| !newest.is_deleted()));
+        let queued = queued.map(|newest| newest.object()).filter(|object| is_missing(object)).cloned();
+        let mut missing: Vec<_> = queued.collect();
+        missing.extend(known.extract_if(.., |object| is_missing(object) && !newest.contains_key(object.key())));
+        drop((newest, seen));
+        self.discarded.append(&mut known);
+        missing
     }
 
     /// Queues everything known once more: as one change, or with known objects each that has no news anyway.
@@ -157,8 +165,9 @@ impl<O> State<O> {
         let Some(known) = known else { return self.push(Change::SyncAll, None) };
         let mut idle = known.list();
         let queued: HashSet<&Key> = self.queued_deltas().map(Delta::key).collect();
-        idle.retain(|object| !queued.contains(object.key()));
+        let busy: Vec<_> = idle.extract_if(.., |object| queued.contains(object.key())).collect();
         drop(queued);
+        self.discarded.extend(busy);
         for object in idle {
             self.push(Change::One(Delta::Sync(object)), None);
         }
@@ -224,6 +233,8 @@ impl<O> State<O> {
     }
 
     /// Enters the answers for the receipt that is out; what goes back is moved out of `items`.
+    ///
+    /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
     pub(super) fn answer(&mut self, items: &mut Vec<TakenChange<O>>, answers: &Answers) {
         self.in_flight = None;
         let mut returned = Vec::new();
@@ -322,5 +333,13 @@ impl<O> State<O> {
             );
             before = *number;
         }
+    }
+}
+
+impl<O> Rules for State<O> {
+    type Discarded = Vec<Arc<Cached<O>>>;
+
+    fn take_discarded(&mut self) -> Vec<Arc<Cached<O>>> {
+        std::mem::take(&mut self.discarded)
     }
 }

@@ -1,0 +1,256 @@
+//! Objects whose destructor reads the queue that drops them, and objects whose destructor panics.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use informant::Cached;
+use informant::Deleted;
+use informant::Delta;
+use informant::Deltas;
+use informant::Identity;
+use informant::Key;
+use informant::Relist;
+use informant::queue::Answer;
+use informant::queue::DeltaFifo;
+use informant::queue::InOrderFifo;
+use informant::queue::KnownObjects;
+
+use crate::informer::support::OnDrop;
+use crate::informer::support::without_deadlock;
+use crate::support::Logs;
+
+type Object = Arc<Cached<OnDrop>>;
+
+/// A queue, and a factory of objects whose destructor does something with it.
+struct Bench<Q> {
+    queue: Q,
+    make: Make,
+}
+
+/// Makes objects and counts how many of them were dropped.
+#[derive(Clone)]
+struct Make {
+    act: Arc<dyn Fn() + Send + Sync>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Make {
+    fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { act: Arc::new(act), dropped: Arc::default() }
+    }
+
+    fn object(&self, name: &str, version: u64) -> Object {
+        let (act, dropped) = (Arc::clone(&self.act), Arc::clone(&self.dropped));
+        let on_drop = OnDrop::new(move || {
+            dropped.fetch_add(1, Ordering::SeqCst);
+            act();
+        });
+        let identity =
+            Identity { key: Key::cluster(name), uid: "u".into(), version: version.to_string().as_str().into() };
+        Arc::new(Cached::new(identity, on_drop))
+    }
+
+    fn list(&self, version: u64, names: &[&str]) -> Relist<OnDrop> {
+        let objects = names.iter().map(|name| self.object(name, version)).collect();
+        Relist { version: version.to_string().as_str().into(), objects, quarantined: Vec::new() }
+    }
+
+    fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::SeqCst)
+    }
+}
+
+/// A cache of `known-1` and `known-2` that gives away new copies, so the queue holds the only reference to each.
+struct Copies(Make);
+
+impl KnownObjects<OnDrop> for Copies {
+    fn get(&self, key: &Key) -> Option<Object> {
+        key.name().starts_with("known").then(|| self.0.object(key.name(), 1))
+    }
+
+    fn list(&self) -> Vec<Object> {
+        ["known-1", "known-2"].map(|name| self.0.object(name, 1)).into()
+    }
+}
+
+/// What is done to a queue; returns how many objects must have been dropped at its end.
+type Act<Q> = fn(&Bench<Q>) -> usize;
+
+fn observed(object: Object) -> Deleted<OnDrop> {
+    Deleted::Observed(object)
+}
+
+const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
+    ("a delete of an unknown object", |Bench { queue, make }| {
+        queue.delete(observed(make.object("a", 1)));
+        1
+    }),
+    ("a delete of a known object", |Bench { queue, make }| {
+        queue.delete(observed(make.object("known-1", 2)));
+        1
+    }),
+    ("two deletes in a row", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        queue.delete(observed(make.object("a", 2)));
+        queue.delete(observed(make.object("a", 3)));
+        1
+    }),
+    ("an observed delete after a missed one", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        queue.delete(Deleted::Missed { last_known: make.object("a", 1) });
+        queue.delete(observed(make.object("a", 2)));
+        1
+    }),
+    ("add_if_not_present of a present key", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        assert!(!queue.add_if_not_present(Deltas::from(Delta::Sync(make.object("a", 1)))));
+        1
+    }),
+    ("a list that has a known object", |Bench { queue, make }| {
+        queue.replace(&make.list(9, &["known-1"]));
+        1
+    }),
+    ("a resync while a known object waits", |Bench { queue, make }| {
+        queue.add(make.object("known-1", 2));
+        queue.resync();
+        1
+    }),
+    ("a delete that cannot be read", |Bench { queue, make }| {
+        queue.add(make.object("a", 2));
+        queue.delete_unread(&Key::cluster("a"), Some("3".into()));
+        queue.delete_unread(&Key::cluster("a"), Some("4".into()));
+        queue.delete_unread(&Key::cluster("known-1"), None);
+        queue.try_drain().unwrap().unwrap().done();
+        2
+    }),
+    ("a receipt that is done", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        queue.update(make.object("a", 2));
+        queue.add(make.object("b", 3));
+        queue.try_drain().unwrap().unwrap().done();
+        3
+    }),
+    ("a receipt that is requeued in part", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        queue.update(make.object("a", 2));
+        queue.try_drain().unwrap().unwrap().settle(|_| Answer::Requeue { processed: 1 });
+        1
+    }),
+    ("a requeued delete before a newer one", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        queue.delete(observed(make.object("a", 2)));
+        queue.add(make.object("a", 3));
+        let receipt = queue.try_drain().unwrap().unwrap();
+        queue.delete(observed(make.object("a", 4)));
+        receipt.requeue();
+        3
+    }),
+];
+
+const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
+    ("a list that has a known object", |Bench { queue, make }| {
+        queue.replace(make.list(9, &["known-1"]));
+        1
+    }),
+    ("a resync while a known object waits", |Bench { queue, make }| {
+        queue.add(make.object("known-1", 2));
+        queue.resync();
+        1
+    }),
+    ("a delete that cannot be read", |Bench { queue, make }| {
+        queue.add(make.object("a", 2));
+        queue.delete_unread(&Key::cluster("a"), Some("3".into()));
+        queue.delete_unread(&Key::cluster("a"), Some("4".into()));
+        queue.delete_unread(&Key::cluster("known-1"), None);
+        while let Some(receipt) = queue.try_drain().unwrap() {
+            receipt.done();
+        }
+        2
+    }),
+    ("a receipt that is done", |Bench { queue, make }| {
+        queue.replace(make.list(9, &["a", "known-1", "known-2"]));
+        queue.try_drain().unwrap().unwrap().done();
+        5
+    }),
+    ("a receipt that is requeued in part", |Bench { queue, make }| {
+        queue.add(make.object("a", 1));
+        queue.add(make.object("b", 2));
+        queue.try_drain().unwrap().unwrap().settle(|taken| match taken.change().key().unwrap().name() {
+            "a" => Answer::Requeue { processed: 0 },
+            _ => Answer::Done,
+        });
+        1
+    }),
+];
+
+/// Runs each act on a new queue. `on_drop` is what the destructor of an object does with the queue.
+fn run<Q: Clone + Send + Sync + 'static>(
+    acts: &[(&str, Act<Q>)],
+    build: fn(Copies) -> Q,
+    on_drop: impl Fn(&Q) + Clone + Send + Sync + 'static,
+) {
+    for (name, act) in acts {
+        let slot = Arc::new(Mutex::new(None::<Q>));
+        let (seen, on_drop) = (Arc::clone(&slot), on_drop.clone());
+        let make = Make::new(move || {
+            let queue = seen.lock().unwrap().clone();
+            queue.iter().for_each(&on_drop);
+        });
+        let queue = build(Copies(make.clone()));
+        *slot.lock().unwrap() = Some(queue.clone());
+        let expected = act(&Bench { queue, make: make.clone() });
+        assert_eq!(make.dropped(), expected, "{name}");
+        // The queue holds objects that hold the queue.
+        let queue = slot.lock().unwrap().take();
+        drop(queue);
+    }
+}
+
+fn grouping(known: Copies) -> DeltaFifo<OnDrop> {
+    DeltaFifo::builder().known_objects(Arc::new(known)).build()
+}
+
+fn in_order(known: Copies) -> InOrderFifo<OnDrop> {
+    InOrderFifo::builder().known_objects(Arc::new(known)).build()
+}
+
+/// Decision 7
+#[test]
+fn an_object_may_read_the_grouping_queue_that_drops_it() {
+    without_deadlock(|| {
+        run(&GROUPING, grouping, |queue| {
+            let _ = (queue.len(), queue.reached(), queue.waiting_keys());
+        });
+    });
+}
+
+/// Decision 7
+#[test]
+fn an_object_may_read_the_in_order_queue_that_drops_it() {
+    without_deadlock(|| {
+        run(&IN_ORDER, in_order, |queue| {
+            let _ = (queue.len(), queue.reached());
+        });
+    });
+}
+
+/// Decision 7: also writing, for the queue is unlocked and in order.
+#[test]
+fn an_object_may_push_to_the_queue_that_drops_it() {
+    without_deadlock(|| {
+        run(&GROUPING, grouping, |queue| queue.bookmark("7".into()));
+        run(&IN_ORDER, in_order, |queue| queue.bookmark("7".into()));
+    });
+}
+
+/// P8: several objects of one call may panic. Two panics at once would end the process.
+#[test]
+fn objects_that_panic_when_they_are_dropped_harm_no_queue() {
+    let logs = Logs::capture();
+    run(&GROUPING, grouping, |_| std::panic::resume_unwind(Box::new("my last word")));
+    run(&IN_ORDER, in_order, |_| std::panic::resume_unwind(Box::new("my last word")));
+    let logs = logs.take();
+    assert!(logs.contains("known-1") && logs.contains("my last word"), "{logs}");
+}
