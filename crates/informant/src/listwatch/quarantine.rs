@@ -12,12 +12,14 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tracing::error;
 
 use crate::DecodeError;
 use crate::Identity;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::Uid;
+use crate::panics;
 
 /// An object that could not be read.
 #[derive(Clone)]
@@ -106,15 +108,20 @@ impl Quarantined {
 impl Quarantine {
     /// Sets an object aside; says whether that is news.
     pub(super) fn add(&self, object: Quarantined) -> bool {
-        self.shared.lock().add(object)
+        let (is_news, displaced) = self.shared.lock().put(object);
+        drop_entry(displaced);
+        is_news
     }
 
     /// The object was read, or is gone, at this version.
     pub(super) fn release(&self, key: &Key, version: &ResourceVersion) {
         let mut entries = self.shared.lock();
-        if entries.remove(key).is_some() {
+        let released = entries.remove(key);
+        if released.is_some() {
             entries.released = Some(version.clone());
         }
+        drop(entries);
+        drop_entry(released);
     }
 
     /// The version at which one could last be read again: a consumer that has not reached it does not know.
@@ -128,11 +135,15 @@ impl Quarantine {
         let was_any = !current.by_key.is_empty() || current.released.is_some();
         entries.released = was_any.then(|| version.clone());
         let old = std::mem::replace(&mut *current, entries);
-        let is_news = |object: &&Quarantined| match &object.key {
+        let listed: Vec<_> = current.iter().cloned().collect();
+        drop(current);
+        let is_news = |object: &Quarantined| match &object.key {
             Some(key) => old.by_key.get(key).is_none_or(|before| !before.is_same(object)),
             None => old.nameless.iter().all(|before| !before.is_same(object)),
         };
-        current.iter().filter(is_news).cloned().collect()
+        let news = listed.into_iter().filter(is_news).collect();
+        old.by_key.into_values().chain(old.nameless).for_each(|entry| drop_entry(Some(entry)));
+        news
     }
 
     pub(super) fn len(&self) -> usize {
@@ -171,22 +182,26 @@ impl Entries {
     }
 
     /// Sets an object aside; says whether that is news.
-    pub(super) fn add(&mut self, mut object: Quarantined) -> bool {
+    pub(super) fn add(&mut self, object: Quarantined) -> bool {
+        let (is_news, displaced) = self.put(object);
+        drop_entry(displaced);
+        is_news
+    }
+
+    /// Sets an object aside; says whether that is news, and returns the entry that it displaces.
+    fn put(&mut self, mut object: Quarantined) -> (bool, Option<Quarantined>) {
         let Some(key) = object.key.clone() else {
             self.keep_bytes(&mut object);
             self.nameless.push_back(object);
-            if self.nameless.len() > KEPT_NAMELESS
-                && let Some(oldest) = self.nameless.pop_front()
-            {
-                self.bytes -= oldest.size();
-            }
-            return true;
+            let oldest = (self.nameless.len() > KEPT_NAMELESS).then(|| self.nameless.pop_front()).flatten();
+            self.bytes -= oldest.as_ref().map_or(0, Quarantined::size);
+            return (true, oldest);
         };
         let before = self.remove(&key);
-        let is_news = before.is_none_or(|before| !before.is_same(&object));
+        let is_news = before.as_ref().is_none_or(|before| !before.is_same(&object));
         self.keep_bytes(&mut object);
         self.by_key.insert(key, object);
-        is_news
+        (is_news, before)
     }
 
     pub(super) fn remove(&mut self, key: &Key) -> Option<Quarantined> {
@@ -205,6 +220,13 @@ impl Entries {
         }
         self.bytes += object.size();
     }
+}
+
+/// Drops an entry outside of the lock: its error may be one of a user's transform, whose destructor is users' code.
+fn drop_entry(entry: Option<Quarantined>) {
+    panics::drop_catching(entry, |panic| {
+        error!(error = panic, "the error of a quarantined object panicked when it was dropped");
+    });
 }
 
 impl fmt::Debug for Quarantined {

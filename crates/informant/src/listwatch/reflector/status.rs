@@ -139,19 +139,28 @@ impl StatusBoard {
     }
 
     pub(super) fn set(&self, activity: Activity) {
-        self.status.send_modify(|status| status.activity = activity);
+        self.update(|status| status.activity = activity);
     }
 
-    /// For what changes too often to wake anybody.
+    /// Changes the status without waking anybody: for changes that are too frequent.
     pub(super) fn note(&self, change: impl FnOnce(&mut ReflectorStatus)) {
-        self.status.send_if_modified(|status| {
-            change(status);
-            false
-        });
+        self.change(change, false);
     }
 
+    /// Changes the status and wakes whoever waits for a change.
     pub(super) fn update(&self, change: impl FnOnce(&mut ReflectorStatus)) {
-        self.status.send_modify(change);
+        self.change(change, true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ReflectorStatus), wakes: bool) {
+        let mut replaced = None;
+        self.status.send_if_modified(|status| {
+            // Copied, so that an error that `change` replaces is dropped after the lock is released: its destructor may be users' code.
+            replaced = Some((status.last_error.clone(), status.activity.clone()));
+            change(status);
+            wakes
+        });
+        drop(replaced);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Shared informers: one cache, many handlers.
 
 mod controller;
+mod drop_paths;
 mod dropping;
 mod events;
 mod histories;

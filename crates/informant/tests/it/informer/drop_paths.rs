@@ -1,0 +1,353 @@
+//! Objects that never reach the cache, or leave the queue early, with destructors that read the informer or panic.
+//!
+//! Each path is a script of a source; it ends at version 99.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use informant::Cached;
+use informant::Handler;
+use informant::Identity;
+use informant::Key;
+use informant::SharedInformer;
+use informant::informer::AddHandlerError;
+use informant::informer::InformerState;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use informant::listwatch::SourceError;
+use tokio::runtime::Runtime;
+
+use super::support::Bomb;
+use super::support::LONG;
+use super::support::Leaks;
+use super::support::OnDrop;
+use super::support::exact;
+use super::support::says;
+use super::support::settle;
+use super::support::without_deadlock;
+use crate::support::Logs;
+
+/// An object with a destructor; the transform refuses some of them.
+struct Content {
+    is_refused: bool,
+    _on_drop: OnDrop,
+}
+
+/// Makes objects that do the same when they are dropped, and counts those.
+#[derive(Clone)]
+struct Make {
+    act: Arc<dyn Fn() + Send + Sync>,
+    dropped: Arc<AtomicUsize>,
+}
+
+type Source = ScriptedSource<Content>;
+type Informer = SharedInformer<Content>;
+
+/// A script, and how many objects it drops before the informer stops.
+type Path = fn(&Make, &Source) -> usize;
+
+impl Make {
+    fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { act: Arc::new(act), dropped: Arc::default() }
+    }
+
+    fn object(&self, name: &str, version: u64) -> Cached<Content> {
+        let (act, dropped) = (Arc::clone(&self.act), Arc::clone(&self.dropped));
+        let on_drop = OnDrop::new(move || {
+            dropped.fetch_add(1, Ordering::SeqCst);
+            act();
+        });
+        let version = version.to_string().as_str().into();
+        let identity = Identity { key: Key::cluster(name), uid: "u".into(), version };
+        Cached::new(identity, Content { is_refused: name.starts_with("refused"), _on_drop: on_drop })
+    }
+
+    fn list(&self, version: &str, objects: &[(&str, u64)]) -> ScriptedList<Content> {
+        objects.iter().fold(ScriptedList::at(version), |list, (name, version)| list.object(self.object(name, *version)))
+    }
+
+    fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::SeqCst)
+    }
+}
+
+fn watch() -> ScriptedWatch<Content> {
+    ScriptedWatch::new()
+}
+
+/// Brings the informer to the version at which a path ends.
+fn last(watch: ScriptedWatch<Content>) -> ScriptedWatch<Content> {
+    watch.bookmark("99").stays_open()
+}
+
+fn expires(watch: ScriptedWatch<Content>) -> ScriptedWatch<Content> {
+    watch.breaks(SourceError::expired())
+}
+
+const PATHS: [(&str, Path); 14] = [
+    ("the transform fails in a list", |make, source| {
+        source.on_list(make.list("10", &[("refused-1", 1), ("refused-2", 2)]));
+        source.on_watch(last(watch()));
+        2
+    }),
+    ("the transform fails in a watch", |make, source| {
+        source.on_list(make.list("10", &[]));
+        let events = watch().added(make.object("refused", 11)).modified(make.object("refused", 12));
+        source.on_watch(last(events.deleted(make.object("refused", 13))));
+        3
+    }),
+    ("a relist has objects unchanged", |make, source| {
+        source.on_list(make.list("10", &[("a", 1), ("b", 2)]));
+        source.on_watch(expires(watch()));
+        source.on_list(make.list("20", &[("a", 1), ("b", 2)]));
+        source.on_watch(last(watch()));
+        2
+    }),
+    ("a list breaks off", |make, source| {
+        source.on_list(make.list("10", &[("a", 1), ("b", 2)]).breaks(says(500, "InternalError")));
+        source.on_list(make.list("10", &[]));
+        source.on_watch(last(watch()));
+        2
+    }),
+    ("a list is older than the last one", |make, source| {
+        source.on_list(make.list("10", &[]));
+        source.on_watch(expires(watch()));
+        source.on_list(make.list("5", &[("a", 1), ("b", 2)]));
+        source.on_list(make.list("20", &[]));
+        source.on_watch(last(watch()));
+        2
+    }),
+    ("a page expires", |make, source| {
+        source.on_list(make.list("10", &[("a", 1), ("b", 2)]).more("next"));
+        source.on_list(ScriptedList::fails(SourceError::expired()));
+        source.on_list(make.list("10", &[]));
+        source.on_watch(last(watch()));
+        2
+    }),
+    ("a list has an object twice", |make, source| {
+        source.on_list(make.list("10", &[("a", 1), ("a", 2)]));
+        source.on_watch(last(watch()));
+        1
+    }),
+    ("a streamed list has an object superseded", |make, source| {
+        let events = watch().added(make.object("a", 1)).modified(make.object("a", 2)).added(make.object("b", 3));
+        source.on_stream(last(events.deleted(make.object("b", 4)).list_ends("10")));
+        3
+    }),
+    ("a streamed list breaks off", |make, source| {
+        let events = watch().added(make.object("a", 1)).added(make.object("b", 2));
+        source.on_stream(events.breaks(says(500, "InternalError")));
+        source.on_stream(last(watch().list_ends("10")));
+        source.on_list(make.list("10", &[]));
+        source.on_watch(last(watch()));
+        2
+    }),
+    ("an event has a smaller version", |make, source| {
+        source.on_list(make.list("10", &[]));
+        source.on_watch(watch().added(make.object("a", 5)).stays_open());
+        source.on_list(make.list("20", &[]));
+        source.on_watch(last(watch()));
+        1
+    }),
+    ("unknown objects are deleted", |make, source| {
+        source.on_list(make.list("10", &[]));
+        source.on_watch(last(watch().deleted(make.object("a", 11)).deleted(make.object("b", 12))));
+        2
+    }),
+    ("an object is deleted twice", |make, source| {
+        source.on_list(make.list("10", &[("a", 1)]));
+        source.on_watch(last(watch().deleted(make.object("a", 11)).deleted(make.object("a", 12))));
+        3
+    }),
+    ("changes are superseded in the queue", |make, source| {
+        source.on_list(make.list("10", &[("a", 1)]));
+        let events = watch().modified(make.object("a", 11)).modified(make.object("a", 12));
+        source.on_watch(last(events.modified(make.object("a", 13))));
+        3
+    }),
+    ("a relist replaces everything", |make, source| {
+        source.on_list(make.list("10", &[("a", 1), ("b", 2)]));
+        source.on_watch(expires(watch()));
+        source.on_list(make.list("20", &[("a", 11), ("c", 12)]));
+        source.on_watch(last(watch()));
+        2
+    }),
+];
+
+fn informer(source: &Source, in_order: bool) -> Informer {
+    let refuse = |content: &mut Content| if content.is_refused { Err("refused") } else { Ok(()) };
+    let builder = SharedInformer::of_ready_objects(source.clone()).name("things").transform(refuse);
+    let builder = builder.reflector(|reflector| reflector.backoff(exact()));
+    if in_order { builder.in_order() } else { builder }.build()
+}
+
+/// Runs each path with each queue.
+fn on_each_path(act: impl Fn(&Informer) + Clone + Send + Sync + 'static) {
+    for (name, path) in PATHS {
+        for in_order in [false, true] {
+            let slot = Arc::new(OnceLock::<Informer>::new());
+            let (seen, act) = (Arc::clone(&slot), act.clone());
+            let make = Make::new(move || seen.get().into_iter().for_each(&act));
+            let source = Source::new();
+            let expected = path(&make, &source);
+            let informer = informer(&source, in_order);
+            slot.set(informer.clone()).ok().unwrap();
+            paused().block_on(async {
+                let leaks = Leaks::watch();
+                informer.start();
+                let reached = informer.caught_up_to(&"99".into(), LONG).await;
+                let status = informer.status();
+                assert!(reached.is_ok(), "{name}, in order: {in_order}: {reached:?}, {:?}", status.crash);
+                settle().await;
+                assert_eq!(make.dropped(), expected, "{name}, in order: {in_order}");
+                assert_eq!(informer.state(), InformerState::Running, "{name}, in order: {in_order}");
+                leaks.stop(&informer).await;
+            });
+        }
+    }
+}
+
+fn paused() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+}
+
+/// Decision 7
+#[test]
+fn an_object_may_read_the_informer_wherever_it_is_dropped() {
+    without_deadlock(|| {
+        on_each_path(|informer| {
+            let status = informer.status();
+            let _ = (status.queued, informer.lister().list(), informer.quarantined(), informer.state());
+        });
+    });
+}
+
+/// Decision 7: nothing is dropped in the turn in which the cache is written.
+#[test]
+fn an_object_may_add_a_handler_wherever_it_is_dropped() {
+    without_deadlock(|| {
+        let refused = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&refused);
+        on_each_path(move |informer| match informer.add_handler(Handler::new()) {
+            // Objects that are dropped with the informer come too late.
+            Ok(_) | Err(AddHandlerError::Stopped { .. }) => {}
+            Err(_) => drop(count.fetch_add(1, Ordering::SeqCst)),
+        });
+        assert_eq!(refused.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// P8
+#[test]
+fn an_object_may_panic_wherever_it_is_dropped() {
+    let logs = Logs::capture();
+    on_each_path(|_| std::panic::resume_unwind(Box::new("my last word")));
+    let logs = logs.take();
+    let line = logs.lines().find(|line| line.contains("my last word")).unwrap();
+    assert!(line.contains("things") && line.contains("refused-1"), "names the informer and the object: {line}");
+}
+
+/// P8
+#[test]
+fn each_panic_of_a_dropped_object_is_logged_once() {
+    let logs = Logs::capture();
+    let total = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&total);
+    on_each_path(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        std::panic::resume_unwind(Box::new("my last word"));
+    });
+    assert_eq!(logs.take().matches("my last word").count(), total.load(Ordering::SeqCst));
+}
+
+/// P8, P9: objects of a list that is not complete, and of changes that nobody took.
+#[test]
+fn objects_that_are_dropped_with_a_stopped_informer_may_read_it_and_panic() {
+    let _logs = Logs::capture();
+    for in_order in [false, true] {
+        let slot = Arc::new(OnceLock::<Informer>::new());
+        let seen = Arc::clone(&slot);
+        let make = Make::new(move || {
+            let _ = seen.get().map(|informer| (informer.status(), informer.lister().list()));
+            std::panic::resume_unwind(Box::new(Bomb));
+        });
+        let source = Source::new();
+        source.on_stream(watch().added(make.object("a", 1)).added(make.object("b", 2)).stays_open());
+        let informer = informer(&source, in_order);
+        slot.set(informer.clone()).ok().unwrap();
+        paused().block_on(async {
+            let leaks = Leaks::watch();
+            informer.start();
+            settle().await;
+            assert_eq!(make.dropped(), 0);
+            leaks.stop(&informer).await;
+            assert_eq!(make.dropped(), 2);
+            assert!(informer.status().crash.is_none());
+        });
+    }
+}
+
+/// An error that reads the informer when it is dropped.
+struct ReadingError {
+    _on_drop: OnDrop,
+}
+
+impl std::fmt::Debug for ReadingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadingError")
+    }
+}
+
+impl std::fmt::Display for ReadingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a reason")
+    }
+}
+
+impl std::error::Error for ReadingError {}
+
+/// Decision 7: the error of a quarantined object, and that of a failed list.
+#[test]
+fn an_error_may_read_the_informer_when_it_is_dropped() {
+    without_deadlock(|| {
+        let slot = Arc::new(OnceLock::<Informer>::new());
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (seen, count) = (Arc::clone(&slot), Arc::clone(&dropped));
+        let error = move || {
+            let (seen, count) = (Arc::clone(&seen), Arc::clone(&count));
+            let on_drop = OnDrop::new(move || {
+                let _ = seen.get().map(|informer| (informer.status(), informer.quarantined()));
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+            ReadingError { _on_drop: on_drop }
+        };
+        let make = Make::new(|| {});
+        let source = Source::new();
+        // The last error of the source is replaced by the next one.
+        source.on_list(ScriptedList::fails(SourceError::other(error())));
+        source.on_list(ScriptedList::fails(SourceError::other(error())));
+        source.on_list(make.list("10", &[("refused-1", 1), ("refused-2", 2), ("refused-3", 3)]));
+        // One is refused again, one is deleted, and the relist has one again that is refused, and lacks another.
+        let events = watch().modified(make.object("refused-1", 11)).deleted(make.object("refused-2", 12));
+        source.on_watch(expires(events));
+        source.on_list(make.list("20", &[("refused-1", 13)]));
+        source.on_watch(last(watch()));
+        let transform_error = error.clone();
+        let refuse = move |content: &mut Content| if content.is_refused { Err(transform_error()) } else { Ok(()) };
+        let builder = SharedInformer::of_ready_objects(source.clone()).transform(refuse);
+        let informer = builder.reflector(|reflector| reflector.backoff(exact())).build();
+        slot.set(informer.clone()).ok().unwrap();
+        paused().block_on(async {
+            informer.start();
+            informer.caught_up_to(&"99".into(), LONG).await.unwrap();
+            assert_eq!(informer.quarantined().len(), 1);
+            // Two of lists, the first of which is replaced by the second, and that by the end of the watch; of six
+            // refusals one is current.
+            assert_eq!(dropped.load(Ordering::SeqCst), 2 + 5);
+            informer.stop().await.unwrap();
+        });
+    });
+}
