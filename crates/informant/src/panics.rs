@@ -23,8 +23,13 @@ pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
 /// A value that holds several users' values must not rely on this alone: the second panic while the first one unwinds
 /// ends the process. That is why each [`Cached`](crate::Cached) drops its object with this function.
 pub(crate) fn drop_catching<T>(value: T, log: impl FnOnce(&str)) -> u64 {
+    drop_in_place_catching(|| drop(value), log)
+}
+
+/// As [`drop_catching`], for a value that is too large to be moved: `clear` drops it where it is.
+pub(crate) fn drop_in_place_catching(clear: impl FnOnce(), log: impl FnOnce(&str)) -> u64 {
     let before = PANICKED_DROPS.get();
-    if let Err(panic) = catch(|| drop(value)) {
+    if let Err(panic) = catch(clear) {
         PANICKED_DROPS.set(PANICKED_DROPS.get() + 1);
         log(&panic);
     }

@@ -128,11 +128,18 @@ impl<O> Deref for Cached<O> {
 
 impl<O> Drop for Cached<O> {
     fn drop(&mut self) {
-        let object = self.object.take();
-        panics::drop_catching(object, |panic| {
-            let kind = Some(&*self.types().kind).filter(|kind| !kind.is_empty());
-            let cluster = self.cluster().map(|cluster| &**cluster);
-            error!(kind, cluster, key = self.key().as_str(), error = panic, "an object panicked while it was dropped");
+        let Self { identity, provenance, object } = self;
+        let clear = || *object = None;
+        panics::drop_in_place_catching(clear, |panic| {
+            let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
+            let cluster = provenance.cluster().map(|cluster| &**cluster);
+            error!(
+                kind,
+                cluster,
+                key = identity.key.as_str(),
+                error = panic,
+                "an object panicked while it was dropped"
+            );
         });
     }
 }
