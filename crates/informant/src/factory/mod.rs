@@ -54,8 +54,11 @@ pub use self::request::RequestError;
 /// - **Stop** all of them with [`shutdown`](Self::shutdown), or one with [its own `stop`](SharedInformer::stop): who asks for that
 ///   one again gets a new one, which is to be started.
 ///
-/// A clone is another handle of the same factory. When the last one is dropped, all informers stop by themselves, without anybody
-/// waiting for them; handles of informers do not keep them running.
+/// Cheap to clone; all clones are handles of the same factory. The factory keeps its informers running, and so does every
+/// [`SharedInformer`] and [`View`](crate::View) that it returned: an informer stops by itself when the last clone of the factory and the
+/// last handle of the informer are dropped. Listers, registrations and streams do not keep it running. An informer that was not
+/// started when the factory is dropped can still be [started](SharedInformer::start) through its handle. To stop all informers whoever
+/// has handles, call `shutdown`.
 ///
 /// ```
 /// use informant::{Cached, Handler, Lazy, SharedInformerFactory};
@@ -91,7 +94,7 @@ pub struct SharedInformerFactory {
     shared: Arc<Shared>,
 }
 
-/// All handles together: when the last one is gone, the informers stop.
+/// What all clones of a factory share. Its registry has a handle of each informer, which keeps the informer running.
 struct Shared {
     client: Client,
     settings: Settings,
@@ -206,9 +209,10 @@ impl SharedInformerFactory {
     /// Waits until all informers are synced that run when this is called. While it waits, [`problems`](Self::problems) says what is
     /// wrong, if something is, and so does the log.
     ///
-    /// It does not wait for informers that were not [started](Self::start), but warns of them; if none was, it returns at once. (Asked
-    /// for itself, [an informer](SharedInformer::synced) that was not started waits until it is.) Handlers may still have to be told:
-    /// [`Registration::synced`](crate::Registration::synced) waits for those.
+    /// It does not wait for informers that were not [started](Self::start), but logs a warning for each of them at once; if none was
+    /// started, it returns at once. (The [`synced` of an informer](SharedInformer::synced) that was not started waits until it is, and
+    /// logs a warning after 10 s.) Handlers may not have received all objects yet:
+    /// [`Registration::synced`](crate::Registration::synced) waits for that.
     ///
     /// Cancel safe.
     ///
@@ -315,13 +319,6 @@ impl SharedInformerFactory {
 
 fn borrowed(informers: &[Arc<dyn AnyInformer>]) -> Vec<&dyn AnyInformer> {
     informers.iter().map(|informer| &**informer).collect()
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let informers = self.registry.get_mut().shut_down();
-        informers.iter().for_each(|informer| informer.ask_to_stop());
-    }
 }
 
 impl fmt::Debug for SharedInformerFactory {

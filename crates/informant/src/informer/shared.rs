@@ -46,8 +46,10 @@ use crate::subscribers::is_inside_informer;
 /// - **Rely on it**: [`synced`](Self::synced) waits for the first list, [`wait_for`](Self::wait_for) for what you have
 ///   written yourself, and [`status`](Self::status) says what is wrong if something is.
 ///
-/// A clone is another handle of the same informer. When the last one is dropped it stops by itself, without anybody waiting
-/// for it; listers, registrations and streams are no handles.
+/// Cheap to clone; all clones are handles of the same informer. An informer runs until it is [stopped](Self::stop) or its last handle
+/// is dropped; in the latter case it logs that it stops. A [factory](crate::SharedInformerFactory) and a [`View`](crate::View) have
+/// handles of their informers. Listers, registrations and streams are not handles: they do not keep the informer running. A handler that
+/// owns a handle of its own informer keeps it running until it is stopped; give it a lister instead.
 ///
 /// ```
 /// use informant::{Handler, SharedInformer};
@@ -86,7 +88,7 @@ pub struct SharedInformer<O: Send + Sync + 'static> {
     owner: Arc<Owner<O>>,
 }
 
-/// All handles together: when the last one is gone, the informer stops.
+/// What all handles of an informer share; dropped with the last one, which stops the informer.
 struct Owner<O: Send + Sync + 'static> {
     core: Arc<Core<O>>,
     /// Until it starts.
@@ -412,6 +414,13 @@ impl<O: Send + Sync + 'static> Owner<O> {
 
 impl<O: Send + Sync + 'static> Drop for Owner<O> {
     fn drop(&mut self) {
+        let is_running = self.startable.get_mut().is_none() && !self.core.stop.initialized() && !self.core.is_closed();
+        if is_running {
+            tracing::info!(
+                kind = &*self.core.name,
+                "the last handle of the informer was dropped, so it stops; its listers keep the last state"
+            );
+        }
         self.ask_to_stop();
     }
 }

@@ -391,9 +391,9 @@ async fn shutdown_also_waits_for_one_whose_place_was_taken() {
 
 /// Decision 16, P9
 #[tokio::test(start_paused = true)]
-async fn dropping_the_factory_stops_its_informers_and_dropping_handles_does_not() {
+async fn an_informer_runs_until_its_factory_and_all_its_handles_are_dropped() {
     let server = server(&["shop/a"]);
-    // Which has a task of its own.
+    // The client has a task of its own.
     let client = client(&server);
     let leaks = Leaks::watch();
     let factory = SharedInformerFactory::new(client.clone());
@@ -404,11 +404,119 @@ async fn dropping_the_factory_stops_its_informers_and_dropping_handles_does_not(
     drop(factory);
     settle().await;
     let configs = clone.informer::<ConfigMap>();
-    assert!(configs.is_synced());
+    assert_eq!(configs.state(), InformerState::Running, "a clone of the factory is left");
 
     drop(clone);
-    until(|| configs.state() == InformerState::Stopped).await;
+    server.put("configmaps", config("shop/b")).unwrap();
+    until(|| configs.lister().len() == 2).await;
+    assert_eq!(configs.state(), InformerState::Running, "a handle is left");
+
+    let lister = configs.lister();
+    drop(configs);
+    until(|| lister.has_stopped()).await;
+    settle().await;
     leaks.check();
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn a_function_may_return_an_informer_without_its_factory() {
+    async fn synced_configs(client: kube::Client) -> informant::SharedInformer<ConfigMap> {
+        let factory = SharedInformerFactory::new(client);
+        let configs = factory.informer::<ConfigMap>();
+        factory.start();
+        factory.synced().await.unwrap();
+        configs
+    }
+    let server = server(&["shop/a"]);
+    let client = client(&server);
+    let leaks = Leaks::watch();
+
+    let configs = synced_configs(client.clone()).await;
+    let probe = Probe::new();
+    configs.add_handler(probe.clone()).unwrap();
+    server.delete("configmaps", "shop/a").unwrap();
+
+    until(|| configs.lister().is_empty()).await;
+    probe.until_lines(|lines| lines.iter().any(|line| line.starts_with("D(shop/a"))).await;
+    leaks.stop(&configs).await;
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn views_and_informers_of_dynamic_kinds_also_run_without_the_factory() {
+    let server = server(&["shop/a", "bank/a"]);
+    let client = client(&server);
+    let leaks = Leaks::watch();
+    let factory = SharedInformerFactory::new(client.clone());
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+    let nodes = factory.dynamic(&kube::core::ApiResource::erase::<Node>(&()));
+    factory.start();
+    factory.synced().await.unwrap();
+
+    drop(factory);
+    server.put("configmaps", config("bank/b")).unwrap();
+    server.delete("nodes", "n1").unwrap();
+
+    until(|| view.len() == 3 && nodes.lister().is_empty()).await;
+    view.stop().await.unwrap();
+    leaks.stop(&nodes).await;
+}
+
+/// Decision 16
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_was_not_started_can_be_started_after_its_factory_was_dropped() {
+    let server = server(&["shop/a"]);
+    let client = client(&server);
+    let leaks = Leaks::watch();
+    let factory = SharedInformerFactory::new(client.clone());
+    let configs = factory.informer::<ConfigMap>();
+    let registration = configs.add_handler(Probe::new()).unwrap();
+    drop(factory.informer::<Node>());
+    drop(factory);
+    assert_eq!(configs.state(), InformerState::New);
+
+    assert!(configs.start());
+    registration.synced().await.unwrap();
+
+    assert_eq!(keys(&configs), ["shop/a"]);
+    assert!(server.requests_for("nodes").is_empty());
+    leaks.stop(&configs).await;
+}
+
+/// Decisions 16, 18
+#[tokio::test(start_paused = true)]
+async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped() {
+    let logs = Logs::capture();
+    let server = server(&["shop/a"]);
+    let client = client(&server);
+    let leaks = Leaks::watch();
+    let factory = SharedInformerFactory::new(client.clone());
+    let configs = factory.informer::<ConfigMap>();
+    let (lister, registration) = (configs.lister(), configs.add_handler(Probe::new()).unwrap());
+    let mut stream = configs.stream().unwrap();
+    factory.start();
+    registration.synced().await.unwrap();
+    drop(configs);
+    assert!(!logs.take().contains("was dropped"));
+
+    drop(factory);
+    while stream.next().await.is_some() {}
+    settle().await;
+
+    let logged = logs.take();
+    let said = "the last handle of the informer was dropped, so it stops; its listers keep the last state";
+    assert!(logged.contains(said) && logged.contains("kind=\"configmaps\""), "{logged}");
+    assert!(lister.has_stopped() && registration.is_removed());
+    drop((registration, stream));
+    leaks.check();
+
+    let stopped = SharedInformerFactory::new(client).informer::<ConfigMap>();
+    stopped.start();
+    stopped.synced().await.unwrap();
+    stopped.stop().await.unwrap();
+    drop(stopped);
+    assert!(!logs.take().contains("was dropped"), "it was stopped on purpose");
 }
 
 /// P9
