@@ -1,17 +1,25 @@
 //! Waiting for the first list to be in the cache, and why it is not.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::Either;
 use futures_util::future::select;
+use tokio::runtime::Handle;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 use tokio::time::timeout;
+use tracing::warn;
 
+use super::InformerState;
 use super::SharedInformer;
 use super::SyncError;
 use super::core::Unsynced;
+
+/// How long `synced` waits for an informer that was not started before it logs a warning.
+const WARNING_DELAY: Duration = Duration::from_secs(10);
 
 impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
@@ -20,6 +28,9 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Waits until [`is_synced`](Self::is_synced). While it waits, [`status`](Self::status) says what is wrong, if something is.
+    ///
+    /// An informer that was not [started](Self::start) is not synced before it is. After waiting 10 s for such an informer, each call
+    /// logs one warning that names it.
     ///
     /// Cancel safe.
     ///
@@ -39,19 +50,35 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
             }
         };
         // Whether it is synced is asked first: what failed before that counts no more.
-        match select(pin!(core.sync.wait()), pin!(no_hope)).await {
+        match select(pin!(core.sync.wait()), pin!(select(pin!(no_hope), pin!(self.warn_if_not_started())))).await {
             Either::Left((Ok(()), _)) => Ok(()),
             Either::Left((Err(Unsynced), _)) => Err(SyncError::Stopped {
                 informer: Arc::clone(&core.name),
                 crash: core.crash.get().cloned(),
                 reason: core.source_status().last_error,
             }),
-            Either::Right((reason, _)) => {
-                // Whoever asks again and again must not keep the informer from working.
+            Either::Right((Either::Right((never, _)), _)) => match never {},
+            Either::Right((Either::Left((reason, _)), _)) => {
+                // A task that calls this in a loop must not keep the informer from working.
                 yield_now().await;
                 Err(SyncError::Failed { informer: Arc::clone(&core.name), reason })
             }
         }
+    }
+
+    /// Logs a warning if the informer is not started within [`WARNING_DELAY`]. Never returns: it runs beside the wait for sync.
+    async fn warn_if_not_started(&self) -> Infallible {
+        // Without a runtime there is no clock.
+        if self.state() == InformerState::New && Handle::try_current().is_ok() {
+            sleep(WARNING_DELAY).await;
+            if self.state() == InformerState::New {
+                warn!(
+                    kind = &**self.name(),
+                    "waiting for an informer to sync that has not been started; call `start` on it or on its factory"
+                );
+            }
+        }
+        std::future::pending().await
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.

@@ -273,3 +273,19 @@ async fn informers_that_do_not_make_a_view_are_refused() {
     assert_eq!(View::<ConfigMap>::of_namespaces([]).unwrap_err(), ViewError::Empty);
     assert_eq!(View::<ConfigMap, ClusterKey>::of_clusters(Vec::<Configs>::new()).unwrap_err(), ViewError::Empty);
 }
+
+/// Decision 11
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_view_warns_of_each_member_that_was_not_started() {
+    let logs = Logs::capture();
+    let server = three_namespaces();
+    let factory = factory(&server);
+    let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
+
+    view.synced_within(SECOND * 60).await.unwrap_err();
+
+    let logged = logs.take();
+    let warnings = logged.lines().filter(|line| line.contains("WARN") && line.contains("has not been started"));
+    assert_eq!(warnings.count(), 2, "{logged}");
+    assert!(logged.contains("configmaps in shop") && logged.contains("configmaps in bank"), "{logged}");
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 
@@ -17,6 +18,7 @@ use super::support::says;
 use super::support::seconds;
 use super::support::show_error;
 use super::support::source;
+use crate::support::Logs;
 
 fn forbidden() -> ScriptedSource<()> {
     let source = ScriptedSource::new();
@@ -151,4 +153,57 @@ async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
 
     assert_eq!(show_error(&error), "informer things is not synced after 10s; 2 objects have come so far");
     leaks.stop(&informer).await;
+}
+
+/// Decision 11
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_informer_that_was_not_started_is_warned_of_once_after_ten_seconds() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let waiting = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.synced().await }
+    });
+
+    seconds(9.9).await;
+    assert_eq!(logs.take(), "");
+    seconds(0.2).await;
+    let logged = logs.take();
+    assert!(logged.contains("WARN") && logged.contains("kind=\"things\""), "{logged}");
+    assert!(logged.contains("waiting for an informer to sync that has not been started"), "{logged}");
+    seconds(1000.0).await;
+    assert_eq!(logs.take(), "");
+
+    informer.start();
+    waiting.await.unwrap().unwrap();
+    leaks.stop(&informer).await;
+}
+
+/// Decision 11
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_started_while_a_task_waits_for_it_is_not_warned_of() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
+    let waiting = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.synced().await }
+    });
+    seconds(9.0).await;
+    informer.start();
+
+    seconds(100.0).await;
+
+    assert!(!logs.take().contains("has not been started"));
+    leaks.stop(&informer).await;
+    waiting.await.unwrap().unwrap_err();
+}
+
+/// Decision 11: `synced` needs no runtime.
+#[test]
+fn waiting_for_an_informer_that_was_not_started_works_outside_of_a_runtime() {
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+
+    assert!(informer.synced().now_or_never().is_none());
 }
