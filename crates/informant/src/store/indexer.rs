@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
 
 use hashbrown::HashMap;
 use parking_lot::ReentrantMutex;
@@ -17,6 +19,7 @@ use super::IndexFunction;
 use super::IndexPanic;
 use super::IndexValue;
 use super::Lister;
+use super::NAMESPACE_INDEX;
 use super::Replacement;
 use super::WriteBatch;
 use super::compute::Computed;
@@ -57,6 +60,8 @@ struct Turn<O> {
     functions: Vec<Arc<IndexFunction<O>>>,
     /// Buffers for the values of a batch.
     computed: Computed,
+    /// How long index functions may take for each thousand objects, begun ones included, before a warning is logged.
+    slow_after: Duration,
 }
 
 /// Settings of an [`Indexer`].
@@ -180,7 +185,9 @@ impl<O> Indexer<O> {
     /// everybody else finds the index by its name.
     ///
     /// The function gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator. It may read the
-    /// cache, but not write to it. If it panics, the object is stored without values in this index; that is logged, and
+    /// cache, but not write to it. It must not block: changes are applied one batch after the other, and each waits for the index
+    /// functions. If they take more than 100 ms for a batch (of more than a thousand objects: for each thousand), a warning is logged
+    /// when they have returned. If a function panics, the object is stored without values in this index; that is logged, and
     /// reported by [`apply`](Self::apply) and [`add_indexes`](Self::add_indexes).
     ///
     /// # Errors
@@ -215,14 +222,15 @@ impl<O> Indexer<O> {
 
     /// Gives the position of the first one, and the panics on stored objects.
     fn add_functions(&self, added: Vec<Arc<IndexFunction<O>>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
-        self.in_turn(|turn| self.add_in_turn(&mut turn.functions, added))
+        self.in_turn(|turn| self.add_in_turn(turn, added))
     }
 
     fn add_in_turn(
         &self,
-        functions: &mut Vec<Arc<IndexFunction<O>>>,
+        turn: &mut Turn<O>,
         added: Vec<Arc<IndexFunction<O>>>,
     ) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
+        let Turn { functions, slow_after, .. } = turn;
         for (position, function) in added.iter().enumerate() {
             let mut others = functions.iter().chain(&added[..position]);
             if others.any(|other| other.name() == function.name()) {
@@ -230,7 +238,9 @@ impl<O> Indexer<O> {
             }
         }
         let table = Arc::clone(&self.shared.table.read());
+        let begun = Instant::now();
         let computed = Computed::new(table.iter().map(|object| &**object), &added);
+        self.warn_if_slow(&added, table.len(), begun.elapsed(), *slow_after);
         let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
         for (row, (slot, _)) in table.occupied().enumerate() {
             for (column, index) in indexes.iter_mut().enumerate() {
@@ -254,10 +264,31 @@ impl<O> Indexer<O> {
     }
 
     fn apply_in_turn(&self, turn: &mut Turn<O>, batch: WriteBatch<O>) -> Applied<O> {
-        let Turn { functions, computed } = turn;
+        let Turn { functions, computed, slow_after } = turn;
+        let begun = Instant::now();
         computed.fill(batch.upserts(), functions);
+        self.warn_if_slow(functions, batch.len(), begun.elapsed(), *slow_after);
         let replacements = self.change(batch.len(), computed.len(), |table| table.apply(batch, computed));
         Applied { replacements, index_panics: std::mem::take(&mut computed.panics) }
+    }
+
+    /// Logs a warning if index functions took so long for the objects of one batch that they must have blocked: the cache and its
+    /// handlers wait for them. It is measured per batch, so the warning names all indexes that it can be.
+    fn warn_if_slow(&self, functions: &[Arc<IndexFunction<O>>], objects: usize, took: Duration, slow_after: Duration) {
+        if !is_slow(objects, took, slow_after) {
+            return;
+        }
+        let users = functions.iter().map(|function| function.name()).filter(|name| *name != NAMESPACE_INDEX);
+        let indexes = users.collect::<Vec<_>>().join(", ");
+        if !indexes.is_empty() {
+            tracing::warn!(
+                kind = &*self.shared.resource,
+                indexes,
+                count = objects,
+                elapsed_ms = took.as_millis(),
+                "index functions are slow, and changes wait for them; an index function must not block"
+            );
+        }
     }
 
     /// Changes the state, in the caller's turn, so that readers see it from one moment to the next. What a change replaces
@@ -317,8 +348,15 @@ impl<O> IndexerBuilder<O> {
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
         let table = RwLock::new(Arc::new(table));
         let shared = Arc::new(Shared { table, resource: self.resource, has_stopped: AtomicBool::new(false) });
-        Indexer { shared, turn: ReentrantMutex::new(RefCell::new(Turn { functions, computed: Computed::default() })) }
+        let turn = Turn { functions, computed: Computed::default(), slow_after: Duration::from_millis(100) };
+        Indexer { shared, turn: ReentrantMutex::new(RefCell::new(turn)) }
     }
+}
+
+/// Whether index functions took at least `slow_after` for each thousand objects, begun ones included.
+fn is_slow(objects: usize, took: Duration, slow_after: Duration) -> bool {
+    let thousands = u32::try_from(objects / 1000).unwrap_or(u32::MAX).saturating_add(1);
+    took >= slow_after.saturating_mul(thousands)
 }
 
 impl<O> Default for Indexer<O> {
@@ -335,5 +373,70 @@ impl<O> fmt::Debug for Indexer<O> {
             .field("len", &table.len())
             .field("version", &table.version())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::Identity;
+
+    /// What is logged, as text.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn object(name: &str) -> Arc<Cached<()>> {
+        Arc::new(Cached::new(Identity::of_key(Key::cluster(name)), ()))
+    }
+
+    /// Any time counts as slow, so nothing has to block.
+    #[test]
+    fn slow_index_functions_are_warned_of_by_name_and_the_index_by_namespace_is_not() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);
+        let _guard = tracing::subscriber::set_default(subscriber.finish());
+        let logged = || String::from_utf8(std::mem::take(&mut *lines.0.lock())).unwrap();
+        let indexer = Indexer::builder().resource("pods").build();
+        indexer.in_turn(|turn| turn.slow_after = Duration::ZERO);
+
+        indexer.upsert(object("a"));
+        assert_eq!(logged(), "", "no function of a user ran");
+
+        indexer.add_index("node", |_: &Cached<()>| ["n1"]).unwrap();
+        let warning = logged();
+        assert!(warning.contains("WARN") && warning.contains(r#"kind="pods" indexes="node" count=1"#), "{warning}");
+
+        indexer.add_index("app", |_: &Cached<()>| ["web"]).unwrap();
+        logged();
+        indexer.upsert(object("b"));
+        let warning = logged();
+        assert!(warning.contains(r#"indexes="node, app""#), "{warning}");
+        assert_eq!(warning.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_batch_may_take_a_tenth_of_a_second_for_each_thousand_objects() {
+        let indexer = Indexer::<()>::new();
+        let limit = indexer.in_turn(|turn| turn.slow_after);
+        let is_slow = |objects, milliseconds| is_slow(objects, Duration::from_millis(milliseconds), limit);
+
+        assert_eq!([is_slow(1, 99), is_slow(1, 100), is_slow(999, 100)], [false, true, true]);
+        assert_eq!([is_slow(20_000, 2099), is_slow(20_000, 2100)], [false, true]);
     }
 }
