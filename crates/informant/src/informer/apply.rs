@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::relist_order::deletes_first;
 use crate::Cached;
 use crate::Change;
 use crate::Deleted;
@@ -61,6 +62,8 @@ enum Step<O> {
 /// What a queue says of an object that is to be written.
 enum Said<O> {
     There(Origin),
+    /// As `There`, by a relist.
+    Listed(Origin),
     /// With its final state, if that is known.
     Gone(Option<Deleted<O>>),
 }
@@ -135,6 +138,10 @@ fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, mut rules:
         let said = if replacement.new.is_some() { Said::There(origin) } else { Said::Gone(None) };
         outcome.tell(said, replacement, rules);
     }
+    // The missed deletes of re-created objects stand directly before their adds.
+    if outcome.tally.deleted > 0 {
+        outcome.live = deletes_first(outcome.live, &[]);
+    }
     outcome
 }
 
@@ -150,9 +157,13 @@ impl<O> Plan<O> {
 
     fn push(&mut self, delta: &Delta<O>, origin: Origin) {
         match delta {
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+            Delta::Added(object) | Delta::Updated(object) => {
                 self.writes.upsert(Arc::clone(object));
                 self.steps.push(Step::Write(Said::There(origin)));
+            }
+            Delta::Replaced(object) | Delta::Sync(object) => {
+                self.writes.upsert(Arc::clone(object));
+                self.steps.push(Step::Write(Said::Listed(origin)));
             }
             Delta::Deleted(deleted) => {
                 self.writes.remove(deleted.key().clone());
@@ -175,14 +186,24 @@ impl<O> Plan<O> {
         };
         let mut replacements = replacements.into_iter();
         let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
+        // Positions in `outcome.live` of the notices of objects that a relist listed.
+        let mut listed = Vec::new();
         for step in self.steps {
             match (step, &mut replacements) {
                 (Step::Same(object), _) => outcome.push(Notice::Unchanged(object)),
                 (Step::Write(said), replacements) => {
                     let replacement = replacements.next().expect("INV-A1");
+                    let is_listed = matches!(said, Said::Listed(_));
+                    let before = outcome.live.len();
                     outcome.tell(said, replacement, rules);
+                    if is_listed && outcome.live.len() > before {
+                        listed.push(outcome.live.len() - 1);
+                    }
                 }
             }
+        }
+        if !listed.is_empty() && outcome.tally.deleted > 0 {
+            outcome.live = deletes_first(outcome.live, &listed);
         }
         outcome
     }
@@ -193,8 +214,10 @@ impl<O> Outcome<O> {
     fn tell(&mut self, said: Said<O>, replacement: Replacement<O>, rules: Rules) {
         let Replacement { old, new } = replacement;
         match (said, old, new) {
-            (Said::There(origin), None, Some(object)) => self.push(Notice::Added { object, origin }),
-            (Said::There(origin), Some(old), Some(new)) => {
+            (Said::There(origin) | Said::Listed(origin), None, Some(object)) => {
+                self.push(Notice::Added { object, origin })
+            }
+            (Said::There(origin) | Said::Listed(origin), Some(old), Some(new)) => {
                 if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {
                     let deleted = Deleted::Missed { last_known: Arc::clone(&old) };
                     self.push(Notice::Deleted { deleted, last: old });
@@ -213,7 +236,7 @@ impl<O> Outcome<O> {
             }
             // Nobody was told of it, so nobody has to hear that it is gone.
             (Said::Gone(_), None, None) => {}
-            (Said::There(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("INV-A1"),
+            (Said::There(_) | Said::Listed(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("INV-A1"),
         }
     }
 

@@ -16,6 +16,7 @@ mod known_objects;
 mod life;
 mod queues;
 mod reads;
+mod relist_order;
 mod retry;
 mod several;
 mod shared;

@@ -11,7 +11,7 @@ mod delta_fifo;
 mod in_order_fifo;
 mod receipt;
 #[cfg(test)]
-mod scenario;
+pub(crate) mod scenario;
 mod watched;
 
 pub use delta_fifo::DeltaFifo;

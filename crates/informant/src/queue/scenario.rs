@@ -18,11 +18,11 @@ use crate::Key;
 use crate::Relist;
 use crate::Uid;
 
-pub(super) type Object = Arc<Cached<()>>;
+pub(crate) type Object = Arc<Cached<()>>;
 
 /// What happens next. Names are numbers; what cannot happen (an update of nothing) is skipped.
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The server creates or updates an object, and the watch tells.
     Put(u8),
     /// The server deletes an object, and the watch tells.
@@ -51,7 +51,7 @@ pub(super) enum Step {
     Close,
 }
 
-pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let name = || 0..5_u8;
     let some = || proptest::collection::vec(0..5_u8, 0..3);
     let step = prop_oneof![
@@ -74,16 +74,16 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The truth.
 #[derive(Default)]
-pub(super) struct Server {
-    pub(super) objects: BTreeMap<u8, Object>,
-    pub(super) version: u64,
+pub(crate) struct Server {
+    pub(crate) objects: BTreeMap<u8, Object>,
+    pub(crate) version: u64,
     lives: u64,
     /// What the watch has delivered in an unreadable state, so that the cache may be behind.
-    pub(super) unreadable: BTreeSet<u8>,
+    pub(crate) unreadable: BTreeSet<u8>,
 }
 
 /// What the queue is told by a step.
-pub(super) enum Push {
+pub(crate) enum Push {
     Add(Object),
     Update(Object),
     Delete(Deleted<()>),
@@ -93,7 +93,7 @@ pub(super) enum Push {
 
 impl Server {
     /// Does a step of the server's; `None` if it is the consumer's or impossible.
-    pub(super) fn act(&mut self, step: &Step) -> Option<Push> {
+    pub(crate) fn act(&mut self, step: &Step) -> Option<Push> {
         match step {
             Step::Put(name) => {
                 self.unreadable.remove(name);
@@ -134,7 +134,7 @@ impl Server {
     }
 
     /// A list that heals what was unreadable, if anything is: nothing else may need one.
-    pub(super) fn healing_list(&mut self) -> Option<Relist<()>> {
+    pub(crate) fn healing_list(&mut self) -> Option<Relist<()>> {
         if self.unreadable.is_empty() {
             return None;
         }
@@ -175,11 +175,11 @@ impl Server {
 
 /// What the consumer has made of the changes so far.
 #[derive(Default)]
-pub(super) struct Cache(Mutex<BTreeMap<Key, Object>>);
+pub(crate) struct Cache(Mutex<BTreeMap<Key, Object>>);
 
 impl Cache {
     /// Applies a change; states of one life of an object never go backwards (P2).
-    pub(super) fn apply(&self, delta: &Delta<()>) {
+    pub(crate) fn apply(&self, delta: &Delta<()>) {
         let mut objects = self.0.lock();
         let (key, object) = (delta.key().clone(), Arc::clone(delta.object()));
         if let Some(before) = objects.get(&key) {
@@ -193,17 +193,17 @@ impl Cache {
         };
     }
 
-    pub(super) fn remove(&self, key: &Key) {
+    pub(crate) fn remove(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
-    pub(super) fn replace(&self, relist: &Relist<()>) {
+    pub(crate) fn replace(&self, relist: &Relist<()>) {
         let is_missing = relist.missing();
         self.0.lock().retain(|_, object| !is_missing(object));
         relist.objects.iter().for_each(|object| self.apply(&Delta::Replaced(Arc::clone(object))));
     }
 
-    pub(super) fn objects(&self) -> Vec<Object> {
+    pub(crate) fn objects(&self) -> Vec<Object> {
         self.0.lock().values().cloned().collect()
     }
 }
@@ -218,6 +218,6 @@ impl KnownObjects<()> for Cache {
     }
 }
 
-pub(super) fn key(name: u8) -> Key {
+pub(crate) fn key(name: u8) -> Key {
     Key::namespaced("n", &name.to_string())
 }

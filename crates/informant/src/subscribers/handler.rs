@@ -13,6 +13,14 @@ use crate::Origin;
 /// One call at a time, in order: for each object an add, then updates, then a delete, and so on. When a call comes, the cache
 /// has the change already, and perhaps later ones.
 ///
+/// One order holds between objects. When the watch was down and the informer has listed everything again, the handler receives all
+/// deletes of this relist before all its adds and updates, with either queue. These deletes include the missed delete of an object
+/// that was deleted and created again. So a handler that maps the IP addresses of pods to names can remove the address in
+/// `on_delete` and insert it in `on_add`, although another pod got the address while the watch was down. The promise does not cover
+/// the order of updates among each other, changes that a [filter](crate::informer::Subscribe::filter) turns from updates into deletes,
+/// events that were [coalesced](crate::informer::Subscribe::coalesce_above), and the members of a [`View`](crate::View) among each
+/// other. The [in-order queue](crate::informer::InformerBuilder::in_order) also keeps the order of all changes that the watch delivers.
+///
 /// Calls must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, read a
 /// [stream](super::EventStream) instead, or give the handler [a thread of its own](crate::informer::Subscribe::blocking_handler). A
 /// call that panics is logged and counts as done; the next one comes a second later.

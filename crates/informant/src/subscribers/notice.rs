@@ -31,13 +31,21 @@ pub(crate) enum Notice<O> {
 
 impl<O> Notice<O> {
     /// Which object it is about, if it is about one.
-    pub(super) fn key(&self) -> Option<&Key> {
+    pub(crate) fn key(&self) -> Option<&Key> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Unchanged(object) => {
                 Some(object.key())
             }
             Self::Deleted { deleted, .. } => Some(deleted.key()),
             Self::Synced => None,
+        }
+    }
+
+    /// Whether an object is gone.
+    pub(crate) fn is_delete(&self) -> bool {
+        match self {
+            Self::Deleted { .. } => true,
+            Self::Added { .. } | Self::Updated { .. } | Self::Unchanged(_) | Self::Synced => false,
         }
     }
 

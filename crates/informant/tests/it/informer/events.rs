@@ -11,6 +11,7 @@ use informant::Key;
 use informant::Lazy;
 use informant::Origin;
 use informant::SharedInformer;
+use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::store::Lister;
@@ -162,12 +163,81 @@ async fn what_a_relist_finds_out_is_told_to_handlers_that_want_no_resyncs() {
     let second = [("same", 2), ("newer", 15), ("new", 16)];
     let [(mut grouped, cached), (in_order, _)] = hears(|| relist(&first, ScriptedWatch::new(), &second)).await;
 
-    // The grouping queue tells in the order in which objects began to wait.
     let in_order_after = &in_order[4..];
     assert_eq!(in_order_after, ["T(gone, last@1)", "U(newer 3→15)", "A(new@16)"]);
-    grouped[4..].sort();
-    assert_eq!(grouped[4..], ["A(new@16)", "T(gone, last@1)", "U(newer 3→15)"]);
+    // The grouping queue does not keep the order of adds and updates.
+    grouped[5..].sort();
+    assert_eq!(grouped[4..], ["T(gone, last@1)", "A(new@16)", "U(newer 3→15)"]);
     assert_eq!(cached, ["new@16", "newer@15", "same@2"]);
+}
+
+/// CT-11, CT-12: both queues; names are chosen so that neither list order nor cache order does it by chance.
+#[tokio::test(start_paused = true)]
+async fn a_relist_delivers_all_deletes_before_all_adds_and_updates() {
+    let make = || {
+        let source = ScriptedSource::new();
+        source.on_list(list("10", &[("b", 1), ("c", 2), ("d", 3), ("e", 4)]));
+        source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
+        let second = ScriptedList::at("20").object(ready("a", 11)).object(ready("b", 12));
+        let second = second.object(reborn("c", 13, "u2")).object(ready("f", 14)).object(reborn("e", 15, "u3"));
+        source.on_list(second);
+        source.on_watch(open_watch());
+        source
+    };
+
+    for (heard, cached) in hears(make).await {
+        let (mut deletes, mut others) = (heard[5..8].to_vec(), heard[8..].to_vec());
+        deletes.sort();
+        others.sort();
+        assert_eq!(deletes, ["T(c, last@2)", "T(d, last@3)", "T(e, last@4)"], "{heard:?}");
+        assert_eq!(others, ["A(a@11)", "A(c@13)", "A(e@15)", "A(f@14)", "U(b 1→12)"]);
+        assert_eq!(cached, ["a@11", "b@12", "c@13", "e@15", "f@14"]);
+    }
+}
+
+/// Maps the addresses of pods to their names.
+#[derive(Default)]
+struct Addresses(std::sync::Mutex<std::collections::BTreeMap<&'static str, String>>);
+
+impl EventHandler<&'static str> for Addresses {
+    fn on_add(&self, pod: &Arc<Cached<&'static str>>, _: Origin) {
+        self.0.lock().unwrap().insert(***pod, pod.key().to_string());
+    }
+
+    fn on_delete(&self, deleted: &informant::Deleted<&'static str>) {
+        self.0.lock().unwrap().remove(***deleted.object());
+    }
+}
+
+/// CT-11, CT-12
+#[tokio::test(start_paused = true)]
+async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost() {
+    let pod = |name: &str, version: u64, uid: &str, address: &'static str| {
+        Cached::new(reborn(name, version, uid).identity().clone(), address)
+    };
+    for in_order in [false, true] {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        let first = ScriptedList::at("4").object(pod("old", 1, "u1", "10.0.0.1"));
+        source.on_list(first.object(pod("recreated", 2, "u2", "10.0.0.2")));
+        source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
+        let second = ScriptedList::at("9").object(pod("again", 8, "u3", "10.0.0.2"));
+        let second = second.object(pod("another", 7, "u4", "10.0.0.1"));
+        source.on_list(second.object(pod("recreated", 6, "u5", "10.0.0.3")));
+        source.on_watch(ScriptedWatch::new().stays_open());
+        let builder = SharedInformer::of_ready_objects(source);
+        let informer = if in_order { builder.in_order().build() } else { builder.build() };
+        let addresses = Arc::new(Addresses::default());
+        informer.add_handler(Arc::clone(&addresses)).unwrap();
+        informer.start();
+
+        informer.caught_up_to(&"9".into(), Duration::from_secs(100)).await.unwrap();
+        settle().await;
+
+        let expected = [("10.0.0.1", "another"), ("10.0.0.2", "again"), ("10.0.0.3", "recreated")];
+        assert_eq!(*addresses.0.lock().unwrap(), expected.map(|(address, name)| (address, name.to_owned())).into());
+        leaks.stop(&informer).await;
+    }
 }
 
 /// HC-07 A, SI-26
@@ -177,7 +247,7 @@ async fn a_delete_that_was_seen_before_a_gap_is_told_and_the_new_life_is_an_add(
         let source = ScriptedSource::new();
         source.on_list(list("4", &[("x", 1)]));
         source.on_watch(Steps::new().deleted(ready("x", 5)).expires());
-        source.on_list(informant::listwatch::ScriptedList::at("9").object(reborn("x", 8, "u2")));
+        source.on_list(ScriptedList::at("9").object(reborn("x", 8, "u2")));
         source.on_watch(open_watch());
         source
     };
@@ -190,7 +260,7 @@ fn recreated_in_a_gap() -> Source {
     let source = ScriptedSource::new();
     source.on_list(list("4", &[("x", 1)]));
     source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
-    source.on_list(informant::listwatch::ScriptedList::at("9").object(reborn("x", 8, "u2")));
+    source.on_list(ScriptedList::at("9").object(reborn("x", 8, "u2")));
     source.on_watch(open_watch());
     source
 }
@@ -266,7 +336,7 @@ async fn an_object_without_a_version_is_always_news() {
     let unversioned = || Cached::new(informant::Identity::of_key(Key::cluster("a")), ());
     let make = || {
         let source = ScriptedSource::new();
-        source.on_list(informant::listwatch::ScriptedList::at("10").object(unversioned()));
+        source.on_list(ScriptedList::at("10").object(unversioned()));
         source.on_watch(Steps::new().modified(unversioned()).stays_open());
         source
     };

@@ -1,0 +1,269 @@
+//! Orders the notices of a batch so that the deletes of a relist come before its adds and updates.
+//!
+//! - **In:** the notices of one batch, those of each object in a row.
+//! - **Out:** the same notices; the order within each object does not change.
+//! - **Knows nothing of:** queues, the cache, handlers.
+
+use crate::subscribers::Notice;
+
+/// Sorts the notices of a batch that holds a relist into three phases, each in its original order:
+///
+/// 1. of each object, its notices up to the last delete that precedes the relist's add or update of it;
+/// 2. its other notices up to its last delete: the relist added or updated it, and the watch deleted it later;
+/// 3. the rest.
+///
+/// All deletes of the relist are in phase 1, all its adds and updates in phases 2 and 3. Phase 3 has no deletes, so the last notice of
+/// an object that exists comes after the deletes of all objects. If the batch holds two relists, deletes of the second one may be
+/// in phase 2: only adds and updates that were undone within the batch can come before them.
+///
+/// `listed` are the positions of the relist's adds and updates, ascending. It may be empty if the batch has no events of the watch.
+pub(super) fn deletes_first<O>(notices: Vec<Notice<O>>, listed: &[usize]) -> Vec<Notice<O>> {
+    let end_of_deletes = |notices: &[Notice<O>]| notices.iter().rposition(Notice::is_delete).map_or(0, |last| last + 1);
+    let mut listed = listed.iter().copied().peekable();
+    let mut phases = Vec::with_capacity(notices.len());
+    for of_object in notices.chunk_by(|one, next| one.key() == next.key()) {
+        let (start, end) = (phases.len(), phases.len() + of_object.len());
+        let first_listed = listed.peek().map_or(end, |position| end.min(*position));
+        while listed.next_if(|position| *position < end).is_some() {}
+        let first_phase = start + end_of_deletes(&of_object[..first_listed - start]);
+        let second_phase = start + end_of_deletes(of_object);
+        phases.extend((start..end).map(|position| match (position < first_phase, position < second_phase) {
+            (true, _) => 1_u8,
+            (false, true) => 2,
+            (false, false) => 3,
+        }));
+    }
+    let mut sorted: Vec<_> = phases.into_iter().zip(notices).collect();
+    sorted.sort_by_key(|(phase, _)| *phase);
+    sorted.into_iter().map(|(_, notice)| notice).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Cached;
+    use crate::Change;
+    use crate::Key;
+    use crate::Relist;
+    use crate::ResourceVersion;
+    use crate::Uid;
+    use crate::informer::apply::Outcome;
+    use crate::informer::apply::Rules;
+    use crate::informer::apply::apply_changes;
+    use crate::informer::apply::apply_taken;
+    use crate::queue::DeltaFifo;
+    use crate::queue::InOrderFifo;
+    use crate::queue::scenario;
+    use crate::queue::scenario::Push;
+    use crate::queue::scenario::Server;
+    use crate::queue::scenario::Step;
+    use crate::queue::scenario::steps;
+    use crate::random;
+    use crate::store::Indexer;
+    use crate::store::Lister;
+
+    type Object = Arc<Cached<()>>;
+
+    const RULES: Rules = Rules { recreated_as_update: false, trusts_versions: true };
+
+    /// What a test remembers of a relist.
+    struct Listed {
+        version: ResourceVersion,
+        objects: Vec<Object>,
+        /// Of all objects that exist, also of those that cannot be decoded.
+        uids: BTreeSet<Uid>,
+    }
+
+    /// A handler: folds all events, and checks that each of them fits what came before.
+    struct Follower {
+        lister: Lister<()>,
+        objects: BTreeMap<Key, Object>,
+        /// The versions that the watch has delivered.
+        watched: BTreeSet<String>,
+    }
+
+    impl Listed {
+        fn of(relist: &Relist<()>) -> Self {
+            let listed = relist.objects.iter().map(|object| object.uid().clone());
+            let uids = listed.chain(relist.quarantined.iter().map(|(_, uid)| uid.clone())).collect();
+            Self { version: relist.version.clone(), objects: relist.objects.clone(), uids }
+        }
+
+        /// Whether this is a delete of the relist, or an earlier one: of an incarnation that is older than the relist and
+        /// that the relist does not have.
+        fn is_delete_of(&self, notice: &Notice<()>) -> bool {
+            let Notice::Deleted { last, .. } = notice else { return false };
+            last.version().compare(&self.version) == Ok(Ordering::Less) && !self.uids.contains(last.uid())
+        }
+
+        /// Whether this is an add or update of the relist: of a state that the watch has not delivered.
+        fn is_change_of(&self, notice: &Notice<()>, watched: &BTreeSet<String>) -> bool {
+            let (Notice::Added { object, .. } | Notice::Updated { new: object, .. }) = notice else { return false };
+            let is_listed = self.objects.iter().any(|listed| Arc::ptr_eq(listed, object));
+            is_listed && !watched.contains(&object.version().to_string())
+        }
+    }
+
+    impl Follower {
+        fn new(cache: &Indexer<()>) -> Self {
+            Self { lister: cache.lister(), objects: BTreeMap::new(), watched: BTreeSet::new() }
+        }
+
+        fn receive(&mut self, Outcome { initial, live, .. }: Outcome<()>, relists: &[Listed]) {
+            assert!(initial.iter().all(|notice| matches!(notice, Notice::Added { .. })));
+            let end_of_initial = initial.len();
+            let notices: Vec<_> = initial.into_iter().chain(live).collect();
+            for (position, notice) in notices.iter().enumerate() {
+                self.fold(notice);
+                let later = &notices[position + 1..];
+                if let [relist] = relists
+                    && relist.is_change_of(notice, &self.watched)
+                {
+                    assert!(
+                        !later.iter().any(|later| relist.is_delete_of(later)),
+                        "a delete of the relist after its change of {:?}",
+                        notice.key()
+                    );
+                }
+                // Also with several relists in one batch.
+                let is_last = position >= end_of_initial && later.iter().all(|later| later.key() != notice.key());
+                if is_last && relists.iter().any(|relist| relist.is_change_of(notice, &self.watched)) {
+                    assert!(
+                        !later.iter().any(Notice::is_delete),
+                        "a delete after the last change of {:?}",
+                        notice.key()
+                    );
+                }
+            }
+            let cached: Vec<_> =
+                self.lister.snapshot().iter().map(|object| (object.key().clone(), Arc::clone(object))).collect();
+            assert_eq!(cached.len(), self.objects.len());
+            assert!(cached.iter().all(|(key, object)| Arc::ptr_eq(object, &self.objects[key])));
+        }
+
+        fn fold(&mut self, notice: &Notice<()>) {
+            let key = notice.key().unwrap().clone();
+            let before = self.objects.remove(&key);
+            let is_before = |object: &Object| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, object));
+            let after = match notice {
+                Notice::Added { object, .. } => {
+                    assert!(before.is_none(), "{key} is added twice");
+                    Some(object)
+                }
+                Notice::Updated { old, new } => {
+                    assert!(is_before(old) && old.version().compare(new.version()) == Ok(Ordering::Less), "{key}");
+                    Some(new)
+                }
+                Notice::Unchanged(object) => {
+                    assert!(is_before(object), "{key}");
+                    Some(object)
+                }
+                Notice::Deleted { last, .. } => {
+                    assert!(is_before(last), "{key}");
+                    None
+                }
+                Notice::Synced => unreachable!(),
+            };
+            after.into_iter().for_each(|after| drop(self.objects.insert(key.clone(), Arc::clone(after))));
+        }
+
+        /// What the server has is in the cache, but for objects that cannot be decoded.
+        fn check_end(&self, server: &Server) {
+            let readable =
+                |object: &Object| !server.unreadable.iter().any(|name| scenario::key(*name) == *object.key());
+            let expected = server.objects.values().filter(|object| readable(object));
+            assert!(expected.clone().all(|object| {
+                self.lister.get(object.key()).is_some_and(|cached| cached.version() == object.version())
+            }));
+            let known =
+                self.lister.keys().into_iter().filter(|key| server.objects.values().any(|object| object.key() == key));
+            assert_eq!(known.count(), self.lister.len());
+        }
+
+        fn watched(&mut self, push: &Push) {
+            match push {
+                Push::Add(object) | Push::Update(object) => drop(self.watched.insert(object.version().to_string())),
+                Push::Delete(_) | Push::DeleteUnread(..) | Push::Replace(_) => {}
+            }
+        }
+    }
+
+    /// P2, P4
+    #[test]
+    fn of_a_relist_in_the_grouping_queue_deletes_come_first_and_each_object_keeps_its_order() {
+        random::check(500, steps(), |steps| {
+            let cache = Indexer::new();
+            let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
+            let (mut server, mut follower, mut relists) = (Server::default(), Follower::new(&cache), Vec::new());
+            for step in steps.iter().chain([&Step::Drain]) {
+                if let Step::Drain = step
+                    && let Some(receipt) = queue.try_drain().unwrap()
+                {
+                    let applied = apply_taken(receipt.items(), receipt.version(), &cache, &cache.lister(), RULES);
+                    follower.receive(applied, &relists);
+                    relists.clear();
+                }
+                if let Step::Requeue(..) = step
+                    && let Some(receipt) = queue.try_drain().unwrap()
+                {
+                    receipt.requeue();
+                }
+                let Some(push) = server.act(step) else { continue };
+                follower.watched(&push);
+                match push {
+                    Push::Add(object) => queue.add(object),
+                    Push::Update(object) => queue.update(object),
+                    Push::Delete(deleted) => queue.delete(deleted),
+                    Push::DeleteUnread(key, version) => {
+                        queue.delete_unread(&key, Some(version.to_string().as_str().into()))
+                    }
+                    Push::Replace(relist) => {
+                        relists.push(Listed::of(&relist));
+                        queue.replace(&relist);
+                    }
+                }
+            }
+            follower.check_end(&server);
+        });
+    }
+
+    /// P2, P4
+    #[test]
+    fn of_a_relist_in_the_in_order_queue_deletes_come_first_and_each_object_keeps_its_order() {
+        random::check(500, steps(), |steps| {
+            let cache = Indexer::new();
+            let queue = InOrderFifo::new();
+            let (mut server, mut follower) = (Server::default(), Follower::new(&cache));
+            for step in steps.iter().chain([&Step::Drain]) {
+                while let Step::Drain = step
+                    && let Some(receipt) = queue.try_drain().unwrap()
+                {
+                    let relists = receipt.items().iter().filter_map(|taken| match taken.change() {
+                        Change::ReplacedAll(relist) => Some(Listed::of(relist)),
+                        Change::One(_) | Change::Lost(_) | Change::SyncAll | Change::Bookmark(_) => None,
+                    });
+                    let relists: Vec<_> = relists.collect();
+                    let applied = apply_changes(receipt.items(), receipt.version(), &cache, RULES);
+                    follower.receive(applied, &relists);
+                }
+                let Some(push) = server.act(step) else { continue };
+                follower.watched(&push);
+                match push {
+                    Push::Add(object) => queue.add(object),
+                    Push::Update(object) => queue.update(object),
+                    Push::Delete(deleted) => queue.delete(deleted),
+                    Push::DeleteUnread(key, version) => {
+                        queue.delete_unread(&key, Some(version.to_string().as_str().into()))
+                    }
+                    Push::Replace(relist) => queue.replace(relist),
+                }
+            }
+            follower.check_end(&server);
+        });
+    }
+}
