@@ -215,7 +215,7 @@ impl<O> Outcome<O> {
         let Replacement { old, new } = replacement;
         match (said, old, new) {
             (Said::There(origin) | Said::Listed(origin), None, Some(object)) => {
-                self.push(Notice::Added { object, origin })
+                self.push(Notice::Added { object, origin });
             }
             (Said::There(origin) | Said::Listed(origin), Some(old), Some(new)) => {
                 if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {

@@ -220,7 +220,7 @@ mod tests {
                     Push::Update(object) => queue.update(object),
                     Push::Delete(deleted) => queue.delete(deleted),
                     Push::DeleteUnread(key, version) => {
-                        queue.delete_unread(&key, Some(version.to_string().as_str().into()))
+                        queue.delete_unread(&key, Some(version.to_string().as_str().into()));
                     }
                     Push::Replace(relist) => {
                         relists.push(Listed::of(&relist));
@@ -258,7 +258,7 @@ mod tests {
                     Push::Update(object) => queue.update(object),
                     Push::Delete(deleted) => queue.delete(deleted),
                     Push::DeleteUnread(key, version) => {
-                        queue.delete_unread(&key, Some(version.to_string().as_str().into()))
+                        queue.delete_unread(&key, Some(version.to_string().as_str().into()));
                     }
                     Push::Replace(relist) => queue.replace(relist),
                 }
