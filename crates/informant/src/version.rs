@@ -63,6 +63,21 @@ impl ResourceVersion {
         }
     }
 
+    /// The number before this one; `None` of zero, and of what is not a decimal.
+    pub(crate) fn predecessor(&self) -> Option<Self> {
+        if !self.is_decimal() || self.as_str() == "0" {
+            return None;
+        }
+        // Of any length: the zeros at the end become nines, the digit before them is one less.
+        let mut digits = self.as_str().as_bytes().to_vec();
+        let last = digits.iter().rposition(|digit| *digit != b'0')?;
+        digits[last] -= 1;
+        digits[last + 1..].fill(b'9');
+        let digits = String::from_utf8(digits).ok()?;
+        let digits = digits.strip_prefix('0').filter(|rest| !rest.is_empty()).unwrap_or(&digits);
+        Some(Self::new(digits))
+    }
+
     fn is_decimal(&self) -> bool {
         match self.0.as_bytes() {
             [] => false,
@@ -111,6 +126,18 @@ mod tests {
         assert_eq!(compare("0", "1"), Some(Ordering::Less));
         assert_eq!(compare("18446744073709551616", "18446744073709551615"), Some(Ordering::Greater));
         assert_eq!(compare(&"9".repeat(400), &format!("1{}", "0".repeat(400))), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn the_predecessor_of_a_decimal_is_the_number_before_it() {
+        let before = |text: &str| ResourceVersion::new(text).predecessor().map(|version| version.as_str().to_owned());
+        let table = [("1", "0"), ("10", "9"), ("11", "10"), ("100", "99"), ("2000", "1999"), ("10203", "10202")];
+        for (version, expected) in table {
+            assert_eq!(before(version).as_deref(), Some(expected), "{version}");
+        }
+        let huge = format!("1{}", "0".repeat(40));
+        assert_eq!(before(&huge), Some("9".repeat(40)));
+        assert!(["0", "", "v7", "007"].into_iter().all(|odd| before(odd).is_none()));
     }
 
     #[test]

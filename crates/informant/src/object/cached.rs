@@ -34,6 +34,8 @@ use crate::panics;
 pub struct Cached<O> {
     identity: Identity,
     provenance: Arc<Provenance>,
+    /// A hash of the JSON that the object was made of; 0 if it came ready.
+    digest: u64,
     /// INV-C1: taken only by the destructor.
     object: Option<O>,
 }
@@ -47,7 +49,18 @@ impl<O> Cached<O> {
 
     /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
-        Self { identity, provenance, object: Some(object) }
+        Self { identity, provenance, digest: 0, object: Some(object) }
+    }
+
+    /// The same, made of JSON with this hash.
+    pub(super) fn with_digest(mut self, digest: u64) -> Self {
+        self.digest = digest;
+        self
+    }
+
+    /// A hash of the JSON that the object was made of; 0 if it came ready.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// Puts an object that is decoded already beside its identity, such as the answer to a request.
@@ -80,6 +93,22 @@ impl<O> Cached<O> {
     /// Changes where the object comes from.
     pub(crate) fn change_provenance(&mut self, change: impl FnOnce(Arc<Provenance>) -> Arc<Provenance>) {
         self.provenance = change(Arc::clone(&self.provenance));
+    }
+
+    /// How often the source's history had changed when the object was read.
+    pub(crate) fn history(&self) -> u64 {
+        self.provenance.history()
+    }
+
+    /// Whether both are the same state of the same object for sure.
+    pub(crate) fn is_same_state(&self, other: &Self) -> bool {
+        self.has_state(&other.identity, other.history(), || other.digest)
+    }
+
+    /// Whether it is the state of this identity: uid and version are equal, were given in the same history of the source, and so is the
+    /// content, if both came as JSON. (A restored server gives versions for a second time.)
+    pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u64) -> bool {
+        self.history() == history && self.identity.is_same_state(identity) && is_same_content(self.digest, digest())
     }
 
     /// Key, uid and version together.
@@ -118,6 +147,11 @@ impl<O> Cached<O> {
     }
 }
 
+/// Whether two hashes can be of the same content; 0 is unknown.
+pub(crate) fn is_same_content(one: u64, other: u64) -> bool {
+    one == other || one == 0 || other == 0
+}
+
 impl<O> Deref for Cached<O> {
     type Target = O;
 
@@ -128,7 +162,7 @@ impl<O> Deref for Cached<O> {
 
 impl<O> Drop for Cached<O> {
     fn drop(&mut self) {
-        let Self { identity, provenance, object } = self;
+        let Self { identity, provenance, digest: _, object } = self;
         let clear = || *object = None;
         panics::drop_in_place_catching(clear, |panic| {
             let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());

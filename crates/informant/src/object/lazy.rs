@@ -18,6 +18,8 @@ use super::Labelled;
 use super::Object;
 use super::RawObject;
 use super::raw::decode_fields;
+use super::raw::member;
+use super::raw::write_with_types;
 use super::scan;
 use super::scan::Omissions;
 use super::scan::Rest;
@@ -143,9 +145,14 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         if found.identity.key != self.key {
             return Err(failed(format!("it made {} of it", found.identity.key).into()));
         }
-        self.labels = found.labels;
-        // Where the labels stand is said of what the scan keeps: a type that is empty is none.
-        self.json = kept.of(&json).collect::<String>().into();
+        let api_version = member("apiVersion", found.api_version.as_deref().unwrap_or_default());
+        let kind = member("kind", found.kind.as_deref().unwrap_or_default());
+        let types = api_version.len() + kind.len();
+        // `found.labels` counts from the kept JSON, which has no apiVersion and kind.
+        self.labels = found.labels.start + types..found.labels.end + types;
+        let mut edited = String::with_capacity(json.len());
+        write_with_types(&mut edited, kept.of(&json), &api_version, &kind);
+        self.json = edited.into();
         *self.decoded.get_mut() = Weak::new();
         Ok(())
     }

@@ -9,12 +9,15 @@ use kube::core::TypeMeta;
 pub struct Provenance {
     types: TypeMeta,
     cluster: Option<Arc<str>>,
+    /// How often the source's history had changed when these objects were read. Objects of two histories may have the same uid
+    /// and version and differ all the same.
+    history: u64,
 }
 
 impl Provenance {
     /// Objects of this apiVersion and kind, of no cluster in particular.
     pub fn new(types: TypeMeta) -> Self {
-        Self { types, cluster: None }
+        Self { types, cluster: None, history: 0 }
     }
 
     /// The same, of this cluster.
@@ -25,7 +28,17 @@ impl Provenance {
 
     /// The same, of other types.
     pub(super) fn of_types(&self, types: TypeMeta) -> Self {
-        Self { types, cluster: self.cluster.clone() }
+        Self { types, cluster: self.cluster.clone(), history: self.history }
+    }
+
+    /// The same, read after so many changes of the source's history.
+    pub(crate) fn of_history(mut self, history: u64) -> Self {
+        self.history = history;
+        self
+    }
+
+    pub(crate) fn history(&self) -> u64 {
+        self.history
     }
 
     /// apiVersion and kind; both empty if the source has none.

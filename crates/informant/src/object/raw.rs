@@ -4,9 +4,12 @@
 //! - **Out:** [`RawObject`]: identity and type, and compact JSON without `managedFields`, ready to be decoded.
 //! - **Knows nothing of:** where the bytes came from, what is done with the object.
 
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::LazyLock;
 
+use hashbrown::DefaultHashBuilder;
 use kube::core::TypeMeta;
 use serde::Deserialize;
 
@@ -43,7 +46,7 @@ use crate::Key;
 /// ```
 pub struct Scanner {
     provenance: Arc<Provenance>,
-    /// The members that are filled in where the object has no type: made once, written for every item of a list.
+    /// `apiVersion` and `kind` as JSON members, written at the front of every object; list items lack them.
     api_version: String,
     kind: String,
     omissions: Omissions,
@@ -58,6 +61,8 @@ pub struct RawObject<'a> {
     identity: Identity,
     provenance: Arc<Provenance>,
     json: &'a str,
+    /// Offset in `json` of the first member after apiVersion and kind.
+    body_start: usize,
     labels: Range<usize>,
 }
 
@@ -67,10 +72,6 @@ impl Scanner {
 
     /// Accepts objects of this apiVersion and kind; if both are empty, objects of any.
     pub fn new(types: TypeMeta) -> Self {
-        let member = |name: &str, value: &str| match value {
-            "" => String::new(),
-            value => format!("\"{name}\":{},", serde_json::Value::from(value)),
-        };
         Self {
             api_version: member("apiVersion", &types.api_version),
             kind: member("kind", &types.kind),
@@ -105,6 +106,11 @@ impl Scanner {
         self
     }
 
+    /// Marks the objects that are read from now on as those of another history of the source.
+    pub(crate) fn begin_history(&mut self, history: u64) {
+        self.provenance = Arc::new(Provenance::clone(&self.provenance).of_history(history));
+    }
+
     /// Reads who the object is and checks the syntax of all of it.
     ///
     /// # Errors
@@ -137,11 +143,12 @@ impl Scanner {
         let text = std::str::from_utf8(&json[..found.length]);
         let text = text.map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
         let provenance = self.check_types(&found)?;
-        let filled_in = self.write_compact(text, &found);
+        let filled_in = self.write_compact(text, &provenance);
         let raw = RawObject {
             identity: found.identity,
             provenance,
             json: &self.compact,
+            body_start: filled_in + 1,
             labels: found.labels.start + filled_in..found.labels.end + filled_in,
         };
         Ok((raw, found.length))
@@ -165,24 +172,42 @@ impl Scanner {
         })
     }
 
-    /// Writes what is kept, and to its front the type fields that are missing; gives the number of bytes that they take.
-    fn write_compact(&mut self, text: &str, found: &scan::Found<'_>) -> usize {
+    /// Writes what is kept, and to its front the type fields, so that a listed object has the same JSON as a watched one; returns the
+    /// number of bytes that they take.
+    fn write_compact(&mut self, text: &str, provenance: &Arc<Provenance>) -> usize {
         if self.compact.capacity() > Self::KEPT {
             self.compact = String::new();
         }
         self.compact.clear();
-        let api_version = if found.api_version.is_none() { &*self.api_version } else { "" };
-        let kind = if found.kind.is_none() { &*self.kind } else { "" };
-        let mut kept = self.kept.of(text);
-        // Something always follows the brace: an object without metadata was refused.
-        let first = kept.next().unwrap_or_default();
-        let (brace, members) = first.split_at(first.len().min(1));
-        for part in [brace, api_version, kind, members] {
-            self.compact.push_str(part);
-        }
-        self.compact.extend(kept);
+        let (own_api_version, own_kind);
+        let (api_version, kind) = match Arc::ptr_eq(provenance, &self.provenance) {
+            true => (&*self.api_version, &*self.kind),
+            // A scanner of any kind.
+            false => {
+                own_api_version = member("apiVersion", &provenance.types().api_version);
+                own_kind = member("kind", &provenance.types().kind);
+                (&*own_api_version, &*own_kind)
+            }
+        };
+        write_with_types(&mut self.compact, self.kept.of(text), api_version, kind);
         api_version.len() + kind.len()
     }
+}
+
+/// Writes the parts of an object, and its type fields in front.
+pub(super) fn write_with_types<'a>(
+    out: &mut String,
+    mut parts: impl Iterator<Item = &'a str>,
+    api_version: &str,
+    kind: &str,
+) {
+    // Something always follows the brace: an object without metadata was refused.
+    let first = parts.next().unwrap_or_default();
+    let (brace, members) = first.split_at(first.len().min(1));
+    for part in [brace, api_version, kind, members] {
+        out.push_str(part);
+    }
+    out.extend(parts);
 }
 
 impl<'a> RawObject<'a> {
@@ -227,7 +252,22 @@ impl<'a> RawObject<'a> {
 
     /// Puts an object that was made of it beside its identity.
     pub(crate) fn into_cached<O>(self, object: O) -> Cached<O> {
-        Cached::with_provenance(self.identity, self.provenance, object)
+        let digest = self.digest();
+        Cached::with_provenance(self.identity, self.provenance, object).with_digest(digest)
+    }
+
+    /// A hash of the JSON without apiVersion and kind, the same for the same content as long as the program runs; never 0.
+    pub(crate) fn digest(&self) -> u64 {
+        static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+        HASHER.hash_one(&self.json[self.body_start..]).max(1)
+    }
+}
+
+/// A member of an object, with the comma behind it; nothing if it has no value.
+pub(super) fn member(name: &str, value: &str) -> String {
+    match value {
+        "" => String::new(),
+        value => format!("\"{name}\":{},", serde_json::Value::from(value)),
     }
 }
 

@@ -130,11 +130,11 @@ impl<'a> Fields<'a> {
             match &*name {
                 "apiVersion" => {
                     self.read_text(walk, "apiVersion", |fields| &mut fields.api_version)?;
-                    return Ok(kept_unless_empty(self.api_version.as_deref()));
+                    return Ok(Member::Cut);
                 }
                 "kind" => {
                     self.read_text(walk, "kind", |fields| &mut fields.kind)?;
-                    return Ok(kept_unless_empty(self.kind.as_deref()));
+                    return Ok(Member::Cut);
                 }
                 "metadata" => self.read_metadata(walk, omissions, cut)?,
                 _ => walk.value_without(IN_OBJECT, cut)?,
@@ -291,8 +291,3 @@ type Shape = (&'static str, &'static [u8]);
 const STRING: Shape = ("a string", b"\"");
 const NUMBER: Shape = ("a number", b"-0123456789");
 const ARRAY: Shape = ("an array", b"[");
-
-/// An empty type is none; it is cut, to be filled in.
-fn kept_unless_empty(text: Option<&str>) -> Member {
-    if text == Some("") { Member::Cut } else { Member::Keep }
-}

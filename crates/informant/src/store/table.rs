@@ -225,7 +225,7 @@ impl<O> Table<O> {
     ) -> Replacement<O> {
         let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
         let (slot, old) = match stored {
-            Some((_, stored)) if keeps_same_state && stored.identity().is_same_state(object.identity()) => {
+            Some((_, stored)) if keeps_same_state && stored.is_same_state(&object) => {
                 return Replacement { old: Some(Arc::clone(stored)), new: Some(Arc::clone(stored)) };
             }
             Some((slot, stored)) => (slot, Some(std::mem::replace(stored, Arc::clone(&object)))),
