@@ -144,7 +144,12 @@ impl Server {
 
     fn list(&self) -> Result<Relist<Pods>, Box<dyn Error>> {
         let objects: Result<_, _> = self.pods.keys().map(|&number| self.pod(number)).collect();
-        Ok(Relist { version: self.version.to_string().as_str().into(), objects: objects?, quarantined: Vec::new() })
+        Ok(Relist {
+            version: self.version.to_string().as_str().into(),
+            objects: objects?,
+            quarantined: Vec::new(),
+            history_changed: false,
+        })
     }
 
     fn compare_with(&self, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {

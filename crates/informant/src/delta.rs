@@ -60,6 +60,9 @@ pub struct Relist<O> {
     pub objects: Vec<Arc<Cached<O>>>,
     /// Objects that are on the server, but could not be decoded. What is known of them stays, if it is of the same uid.
     pub quarantined: Vec<(Key, Uid)>,
+    /// Whether the server's history changed before this list, as it does when a backup is restored: versions from before may
+    /// not exist any more, or name other states.
+    pub history_changed: bool,
 }
 
 /// One entry of the in-order queue: a change of one object, or something that concerns all of them.

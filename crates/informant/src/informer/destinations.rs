@@ -16,6 +16,10 @@ impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
         DeltaFifo::add(self, object);
     }
 
+    fn add_unordered(&self, object: Arc<Cached<O>>) {
+        DeltaFifo::add_unordered(self, object);
+    }
+
     fn update(&self, object: Arc<Cached<O>>) {
         DeltaFifo::update(self, object);
     }
@@ -47,6 +51,10 @@ impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
 impl<O: Send + Sync + 'static> Destination<O> for InOrderFifo<O> {
     fn add(&self, object: Arc<Cached<O>>) {
         InOrderFifo::add(self, object);
+    }
+
+    fn add_unordered(&self, object: Arc<Cached<O>>) {
+        InOrderFifo::add_unordered(self, object);
     }
 
     fn update(&self, object: Arc<Cached<O>>) {

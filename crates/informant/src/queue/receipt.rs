@@ -39,6 +39,7 @@ pub struct Receipt<Q: ReceiptQueue> {
     items: Vec<Q::Taken>,
     ticket: Q::Ticket,
     version: Option<ResourceVersion>,
+    history_changed: bool,
     taken_at: Instant,
     is_answered: bool,
 }
@@ -107,13 +108,14 @@ pub(super) mod sealed {
         pub items: Vec<T>,
         pub ticket: X,
         pub version: Option<ResourceVersion>,
+        pub history_changed: bool,
     }
 }
 
 impl<Q: ReceiptQueue> Receipt<Q> {
     pub(super) fn new(queue: Q, batch: sealed::Batch<Q::Taken, Q::Ticket>) -> Self {
-        let sealed::Batch { items, ticket, version } = batch;
-        Self { queue, items, ticket, version, taken_at: Instant::now(), is_answered: false }
+        let sealed::Batch { items, ticket, version, history_changed } = batch;
+        Self { queue, items, ticket, version, history_changed, taken_at: Instant::now(), is_answered: false }
     }
 
     /// What was taken. It can be nothing: then the queue only has a new [`version`](Self::version) to tell.
@@ -127,6 +129,12 @@ impl<Q: ReceiptQueue> Receipt<Q> {
     /// empty one.
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.version.as_ref()
+    }
+
+    /// Whether a relist [of a changed history](crate::Relist::history_changed) was taken with this receipt. If the relist is
+    /// requeued, the next receipt that contains it returns true as well.
+    pub fn history_changed(&self) -> bool {
+        self.history_changed
     }
 
     /// Answers that everything is processed.
@@ -183,7 +191,15 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         Q: Clone,
     {
         let (queue, ticket) = (self.queue.clone(), Q::Ticket::default());
-        Self { queue, items: vec![item], ticket, version: None, taken_at: self.taken_at, is_answered: false }
+        Self {
+            queue,
+            items: vec![item],
+            ticket,
+            version: None,
+            history_changed: false,
+            taken_at: self.taken_at,
+            is_answered: false,
+        }
     }
 }
 

@@ -169,6 +169,7 @@ impl Server {
             version: self.version.to_string().as_str().into(),
             objects: readable.map(|(_, object)| Arc::clone(object)).collect(),
             quarantined: unreadable.map(|(_, object)| (object.key().clone(), object.uid().clone())).collect(),
+            history_changed: false,
         }
     }
 }

@@ -121,6 +121,7 @@ impl Run {
                     version: self.version.to_string().as_str().into(),
                     objects: objects.clone(),
                     quarantined: kept.iter().map(|name| (key(*name), Uid::default())).collect(),
+                    history_changed: false,
                 };
                 let applied = self.indexer.replace(&relist);
                 let removed = before.iter().filter(|(key, _)| !self.content.contains_key(*key));

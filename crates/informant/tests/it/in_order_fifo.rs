@@ -127,7 +127,7 @@ fn a_delete_that_was_seen_comes_before_the_next_life_and_one_that_was_missed_sho
         }
 
         let objects = vec![object_of_life("x", 8, "u2"), object("p2", 2), object("p4", 6)];
-        fifo.replace(Relist { version: "9".into(), objects, quarantined: vec![] });
+        fifo.replace(Relist { version: "9".into(), objects, quarantined: vec![], history_changed: false });
 
         let seen: &[&str] = if is_delete_seen { &["Deleted x@5"] } else { &[] };
         let rest = ["Missed p3@3", "Replaced x@8", "Replaced p2@2", "Replaced p4@6"];
@@ -283,7 +283,7 @@ fn only_news_brings_a_version() {
     receipt.done();
     let fifo = fifo_over([("x", 1)]);
     fifo.bookmark("7".into());
-    fifo.replace(Relist { version: "".into(), objects: vec![], quarantined: vec![] });
+    fifo.replace(Relist { version: "".into(), objects: vec![], quarantined: vec![], history_changed: false });
     pop_all(&fifo);
     assert_eq!(fifo.reached(), Some("7".into()), "a list without a version brings none");
 }
@@ -307,7 +307,7 @@ fn a_batch_has_each_object_once_and_does_not_cross_the_end_of_the_initial_list()
     let check = |size: usize, initial: &[&str], updates: &[&str], expected: Batches<'_>| {
         let fifo = InOrderFifo::builder().known_objects(known([])).batch_size(NonZeroUsize::new(size).unwrap()).build();
         let objects = initial.iter().map(|name| object(name, 1)).collect();
-        fifo.replace(Relist { version: "2".into(), objects, quarantined: vec![] });
+        fifo.replace(Relist { version: "2".into(), objects, quarantined: vec![], history_changed: false });
         for name in updates {
             match *name {
                 "bookmark" => fifo.bookmark("4".into()),
@@ -498,7 +498,7 @@ fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_anot
     let fifo = fifo_over([("same", 1), ("other", 2)]);
     let quarantined = vec![(key("same"), Uid::new("u1")), (key("other"), Uid::new("u2"))];
 
-    fifo.replace(Relist { version: "9".into(), objects: vec![], quarantined });
+    fifo.replace(Relist { version: "9".into(), objects: vec![], quarantined, history_changed: false });
 
     assert_eq!(pop_all(&fifo), ["Missed other@2"]);
 }
@@ -538,5 +538,24 @@ async fn a_slow_batch_is_logged_with_the_name_of_the_queue_and_at_the_latest_aft
         let logged = logs.take();
         assert_eq!(logged.contains("processing is slow"), is_logged, "{batch} {elapsed_ms}: {logged}");
         assert!(!is_logged || logged.contains(&format!(r#"queue="pods" count={batch} waiting=11"#)), "{logged}");
+    }
+}
+
+/// What a relist carries must not be lost with a batch that is refused.
+#[test]
+fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
+    for fifo in [Fifo::new(), fifo_over([("a", 1)]), fifo_over([])] {
+        fifo.replace(Relist { history_changed: true, ..list(9, []) });
+        fifo.update(object("a", 10));
+
+        let receipt = drain(&fifo);
+        assert!(receipt.history_changed());
+        receipt.requeue();
+        let receipt = drain(&fifo);
+        assert!(receipt.history_changed(), "also after it was requeued");
+        receipt.done();
+
+        fifo.replace(list(11, []));
+        assert!(!drain(&fifo).history_changed());
     }
 }

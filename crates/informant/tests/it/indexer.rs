@@ -80,7 +80,7 @@ fn a_list_keeps_what_is_quarantined_under_the_same_uid() {
     let cache = cache_of([("same", 1), ("other", 2)]);
     let quarantined = vec![(key("same"), Uid::new("u1")), (key("other"), Uid::new("u2"))];
 
-    cache.replace(&Relist { version: "9".into(), objects: vec![], quarantined });
+    cache.replace(&Relist { version: "9".into(), objects: vec![], quarantined, history_changed: false });
 
     assert_eq!(show_objects(cache.lister().list()), ["same@1"]);
 }
@@ -99,7 +99,12 @@ fn an_object_that_a_list_shares_with_the_cache_is_not_indexed_again() {
     let same = object("same", 1);
     cache.upsert(Arc::clone(&same));
 
-    cache.replace(&Relist { version: "9".into(), objects: vec![same, object("new", 2)], quarantined: vec![] });
+    cache.replace(&Relist {
+        version: "9".into(),
+        objects: vec![same, object("new", 2)],
+        quarantined: vec![],
+        history_changed: false,
+    });
 
     assert_eq!(calls.load(Ordering::Relaxed), 2, "once for each object");
     assert_eq!(cache.lister().keys_by_index("version", "1").unwrap(), [key("same")]);
@@ -392,7 +397,7 @@ fn the_version_is_what_the_batch_says_not_what_its_objects_say() {
     assert_eq!(cache.lister().version(), Some("9".into()));
 
     cache.replace(&list(3, []));
-    assert_eq!(cache.lister().version(), Some("3".into()), "a rewind is accepted");
+    assert_eq!(cache.lister().version(), Some("3".into()), "a smaller version is accepted");
 }
 
 // IX-30, IX-31
@@ -507,7 +512,12 @@ fn replaced_objects_are_dropped_where_no_reader_waits() {
     cache.upsert(new("b"));
     cache.remove(&key("a"));
     let snapshot = cache.lister().snapshot();
-    cache.replace(&Relist { version: "9".into(), objects: vec![new("c")], quarantined: vec![] });
+    cache.replace(&Relist {
+        version: "9".into(),
+        objects: vec![new("c")],
+        quarantined: vec![],
+        history_changed: false,
+    });
     drop(snapshot);
 
     let names: Vec<Key> = cache.lister().keys();

@@ -54,7 +54,12 @@ impl Make {
 
     fn list(&self, version: u64, names: &[&str]) -> Relist<OnDrop> {
         let objects = names.iter().map(|name| self.object(name, version)).collect();
-        Relist { version: version.to_string().as_str().into(), objects, quarantined: Vec::new() }
+        Relist {
+            version: version.to_string().as_str().into(),
+            objects,
+            quarantined: Vec::new(),
+            history_changed: false,
+        }
     }
 
     fn dropped(&self) -> usize {

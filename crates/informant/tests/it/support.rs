@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::LazyLock;
 use std::sync::Mutex;
 use std::task::Poll;
 
@@ -19,6 +20,7 @@ use informant::queue::KnownObjects;
 use informant::queue::Taken;
 use informant::queue::TakenChange;
 use informant::store::Indexer;
+use tracing::Dispatch;
 
 /// What most tests hold: the content does not matter, the version says which state it is.
 pub(crate) type Object = Arc<Cached<()>>;
@@ -47,6 +49,7 @@ pub(crate) fn list<const N: usize>(version: u64, objects: [(&str, u64); N]) -> R
         version: version.to_string().as_str().into(),
         objects: objects.into_iter().map(|(name, version)| object(name, version)).collect(),
         quarantined: Vec::new(),
+        history_changed: false,
     }
 }
 
@@ -127,6 +130,11 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn capture() -> Self {
+        // With a single subscriber in the process, tracing asks only the thread that logs a line first whether it is wanted, and that may
+        // be the thread of another test.
+        static SECOND: LazyLock<Dispatch> =
+            LazyLock::new(|| tracing_subscriber::fmt().with_writer(std::io::sink).finish().into());
+        LazyLock::force(&SECOND);
         let lines = Arc::new(Mutex::new(Vec::new()));
         let writer = Writer(Arc::clone(&lines));
         let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);

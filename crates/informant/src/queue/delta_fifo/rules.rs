@@ -82,6 +82,8 @@ pub struct Hold {
     /// The mark of its oldest change.
     mark: MarkId,
     initial: Initial,
+    /// Whether it is the notice of a relist of a changed history.
+    history_changed: bool,
 }
 
 /// Whether something belongs to the initial list.
@@ -92,6 +94,12 @@ enum Initial {
     Counted,
     /// It does, but failed once: sync does not wait for it any more.
     Attempted,
+}
+
+impl Hold {
+    fn new(mark: MarkId, initial: Initial) -> Self {
+        Self { mark, initial, history_changed: false }
+    }
 }
 
 impl<O> State<O> {
@@ -115,6 +123,12 @@ impl<O> State<O> {
         self.initial_left.get_or_insert(0);
         let version = delta.version().cloned();
         self.push_with_version(delta, version);
+    }
+
+    /// Queues a change of an object that exists, whose version says nothing of other objects.
+    pub(super) fn push_unordered(&mut self, delta: Delta<O>) {
+        self.initial_left.get_or_insert(0);
+        self.push_with_version(delta, None);
     }
 
     /// Queues a delete, unless nobody has heard of the object.
@@ -163,15 +177,15 @@ impl<O> State<O> {
         let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
         self.initial_left.get_or_insert(0);
         // Also wakes the consumer for a list that changes nothing.
-        let mark = self.notice_at(Some(relist.version.clone()), initial);
+        let mark = self.notice_at(Some(relist.version.clone()), initial, relist.history_changed);
 
         for object in &relist.objects {
             let object = Arc::clone(object);
             let delta = if self.emits_replaced { Delta::Replaced(object) } else { Delta::Sync(object) };
-            self.push(delta, Hold { mark, initial });
+            self.push(delta, Hold::new(mark, initial));
         }
         for last_known in missing {
-            self.push(Delta::Deleted(Deleted::Missed { last_known }), Hold { mark, initial });
+            self.push(Delta::Deleted(Deleted::Missed { last_known }), Hold::new(mark, initial));
         }
     }
 
@@ -196,7 +210,7 @@ impl<O> State<O> {
         }
         let mark = self.marks.begin(None);
         for object in idle {
-            self.push(Delta::Sync(object), Hold { mark, initial: Initial::No });
+            self.push(Delta::Sync(object), Hold::new(mark, Initial::No));
         }
     }
 
@@ -209,7 +223,7 @@ impl<O> State<O> {
             return false;
         }
         let mark = self.marks.begin(None);
-        self.wait(None, deltas, Hold { mark, initial: Initial::No });
+        self.wait(None, deltas, Hold::new(mark, Initial::No));
         true
     }
 
@@ -241,7 +255,8 @@ impl<O> State<O> {
         }
         let version = self.marks.reached_after_flight().filter(|pushed| is_alone && pushed.number > self.told).cloned();
         self.told = version.as_ref().map_or(self.told, |pushed| pushed.number);
-        Some(Batch { items, ticket, version: version.map(|pushed| pushed.version) })
+        let history_changed = ticket.iter().any(|notice| notice.history_changed);
+        Some(Batch { items, ticket, version: version.map(|pushed| pushed.version), history_changed })
     }
 
     /// Whether the consumer has reached a version that no receipt could tell, because others were out.
@@ -259,7 +274,7 @@ impl<O> State<O> {
                 Answers::AllDone | Answers::Each(_) => self.marks.done(notice.mark),
                 Answers::AllRequeued => {
                     self.marks.put_back(notice.mark);
-                    self.notices.push(Hold { mark: notice.mark, initial: notice.initial.after_attempt() });
+                    self.notices.push(Hold { initial: notice.initial.after_attempt(), ..*notice });
                 }
             }
         }
@@ -330,7 +345,7 @@ impl<O> State<O> {
             }
             None => {
                 let mark = self.marks.begin(version);
-                self.wait(slot, delta.into(), Hold { mark, initial: Initial::No });
+                self.wait(slot, delta.into(), Hold::new(mark, Initial::No));
             }
         }
     }
@@ -370,14 +385,14 @@ impl<O> State<O> {
             // A consumer that does not look has one notice to read, not thousands.
             Some(notice) if self.marks.is_newest(notice.mark) => self.marks.renew(version),
             Some(_) | None => {
-                self.notice_at(version, Initial::No);
+                self.notice_at(version, Initial::No, false);
             }
         }
     }
 
-    fn notice_at(&mut self, version: Option<ResourceVersion>, initial: Initial) -> MarkId {
+    fn notice_at(&mut self, version: Option<ResourceVersion>, initial: Initial, history_changed: bool) -> MarkId {
         let mark = self.marks.begin(version);
-        let hold = Hold { mark, initial };
+        let hold = Hold { mark, initial, history_changed };
         self.hold(hold);
         self.notices.push(hold);
         mark

@@ -97,6 +97,11 @@ impl<O> InOrderFifo<O> {
         self.update_state(|state, _| state.push_delta(Delta::Added(object)));
     }
 
+    /// Queues an added object whose version does not count as [reached](Self::reached), because objects arrive in no order.
+    pub fn add_unordered(&self, object: Arc<Cached<O>>) {
+        self.update_state(|state, _| state.push_unordered(Delta::Added(object)));
+    }
+
     /// Queues that an object was changed.
     pub fn update(&self, object: Arc<Cached<O>>) {
         self.update_state(|state, _| state.push_delta(Delta::Updated(object)));

@@ -86,9 +86,10 @@ impl Model {
                 let version = Some(relist.version.as_str().parse().unwrap());
                 match is_atomic {
                     true => {
-                        let Relist { version, objects, quarantined } = relist;
+                        let Relist { version, objects, quarantined, history_changed } = relist;
                         let (objects, quarantined) = (objects.clone(), quarantined.clone());
-                        let copy = Relist { version: version.clone(), objects, quarantined };
+                        let (version, history_changed) = (version.clone(), *history_changed);
+                        let copy = Relist { version: version.clone(), objects, quarantined, history_changed };
                         self.push(&Change::ReplacedAll(copy), version.as_str().parse().ok());
                     }
                     false => self.replace_each(relist, version, cache),

@@ -63,6 +63,8 @@ pub(super) struct Item<O> {
     pub(super) number: u64,
     /// The version that is reached when this and everything before it is done.
     pub(super) version: Option<ResourceVersion>,
+    /// Whether it is, or ends, a relist of a changed history.
+    pub(super) history_changed: bool,
     pub(super) change: Change<O>,
 }
 
@@ -94,6 +96,12 @@ impl<O> State<O> {
         self.initial_end.get_or_insert(0);
         let version = delta.version().cloned();
         self.push(Change::One(delta), version);
+    }
+
+    /// Queues a change of one object whose version says nothing of other objects.
+    pub(super) fn push_unordered(&mut self, delta: Delta<O>) {
+        self.initial_end.get_or_insert(0);
+        self.push(Change::One(delta), None);
     }
 
     /// Queues a delete whose final state is unreadable. With known objects the newest state is looked for; without, whoever
@@ -138,8 +146,12 @@ impl<O> State<O> {
         match self.items.back_mut() {
             Some(last) if self.next > before => {
                 last.version = Some(relist.version.clone()).filter(|version| !version.is_empty());
+                last.history_changed = relist.history_changed;
             }
-            Some(_) | None => self.push(Change::Bookmark(relist.version.clone()), Some(relist.version.clone())),
+            Some(_) | None => {
+                self.push(Change::Bookmark(relist.version.clone()), Some(relist.version.clone()));
+                self.items.back_mut().into_iter().for_each(|last| last.history_changed = relist.history_changed);
+            }
         }
     }
 
@@ -204,7 +216,8 @@ impl<O> State<O> {
         let deltas = items.iter().filter_map(|taken| taken.item.change.delta());
         self.in_flight = Some(InFlight { deltas: if remembers { deltas.cloned().collect() } else { Vec::new() } });
         let version = self.reached_after(&items);
-        Some(Batch { items, ticket: (), version })
+        let history_changed = items.iter().any(|taken| taken.item.history_changed);
+        Some(Batch { items, ticket: (), version, history_changed })
     }
 
     /// How many changes from the head may be taken together: each object once, all of the initial list or none, and what
@@ -305,7 +318,11 @@ impl<O> State<O> {
 
     fn push(&mut self, change: Change<O>, version: Option<ResourceVersion>) {
         let version = version.filter(|version| !version.is_empty());
-        self.items.push_back(Item { number: self.next, version, change });
+        let history_changed = match &change {
+            Change::ReplacedAll(relist) => relist.history_changed,
+            Change::One(_) | Change::Lost(_) | Change::SyncAll | Change::Bookmark(_) => false,
+        };
+        self.items.push_back(Item { number: self.next, version, history_changed, change });
         self.next += 1;
         self.peak = self.peak.max(self.items.len());
     }

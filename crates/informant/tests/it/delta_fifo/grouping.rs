@@ -228,7 +228,7 @@ fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_anot
     let quarantined = [("same", "u1"), ("other", "u2"), ("unknown-uid", ""), ("queued", "u1"), ("never-seen", "u9")];
     let quarantined = quarantined.map(|(name, uid)| (key(name), Uid::new(uid))).to_vec();
 
-    fifo.replace(&Relist { version: "9".into(), objects: vec![], quarantined });
+    fifo.replace(&Relist { version: "9".into(), objects: vec![], quarantined, history_changed: false });
 
     assert_eq!(pop_all(&fifo), ["Updated queued@4", "Missed other@2"]);
 }
@@ -264,7 +264,7 @@ fn a_delete_that_was_seen_comes_before_the_next_life_and_one_that_was_missed_sho
         let reborn: Object = object_of_life("x", 8, "u2");
 
         let objects = vec![reborn, object("p2", 2), object("p4", 6)];
-        fifo.replace(&Relist { version: "9".into(), objects, quarantined: vec![] });
+        fifo.replace(&Relist { version: "9".into(), objects, quarantined: vec![], history_changed: false });
 
         let receipt = drain(&fifo);
         let x = if is_delete_seen { "Deleted x@5, Replaced x@8" } else { "Replaced x@8" };

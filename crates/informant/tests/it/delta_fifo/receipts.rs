@@ -3,6 +3,7 @@
 use informant::Deleted;
 use informant::Delta;
 use informant::Deltas;
+use informant::Relist;
 use informant::queue::Answer;
 
 use super::Fifo;
@@ -171,4 +172,22 @@ fn add_if_not_present_leaves_what_waits_or_is_in_flight_alone() {
     assert!(fifo.add_if_not_present(deltas(4)));
 
     assert_eq!(pop_all(&fifo), ["Updated x@4"]);
+}
+
+/// What a relist carries must not be lost with a batch that is refused.
+#[test]
+fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
+    let fifo = fifo_over([("a", 1)]);
+    fifo.replace(&Relist { history_changed: true, ..list(9, [("a", 1)]) });
+    fifo.update(object("a", 10));
+
+    let receipt = drain(&fifo);
+    assert!(receipt.history_changed());
+    receipt.requeue();
+    let receipt = drain(&fifo);
+    assert!(receipt.history_changed(), "also after it was requeued");
+    receipt.done();
+
+    fifo.replace(&list(11, [("a", 10)]));
+    assert!(!drain(&fifo).history_changed());
 }
