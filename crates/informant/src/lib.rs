@@ -248,7 +248,10 @@
 //!
 //! # When something is wrong
 //!
-//! Informers go on trying, with growing delays, and resume where they were. What is wrong meanwhile is not a secret:
+//! Informers go on trying, with growing delays, and resume where they were. After an outage they check that the server still has
+//! the history that they followed: one that was restored from a backup may not, and then they list everything. (Operators can make
+//! that certain for every client with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted`.) A watch that is silent
+//! for longer than a minute is examined. What is wrong meanwhile is not a secret:
 //! [`problems`](SharedInformerFactory::problems) says which informer lags, why, and what to do about it, and so does the error of
 //! [`synced_within`](SharedInformerFactory::synced_within). A factory that [fails fast](factory::FactoryBuilder::fail_fast) has
 //! [`synced`](SharedInformerFactory::synced) err as soon as waiting will not help.
@@ -268,7 +271,8 @@
 //! factory.informer::<Secret>();
 //! factory.start();
 //! let error = factory.synced().await.unwrap_err().to_string();
-//! assert!(error.contains("informer secrets cannot sync (grant the client's user `list` and `watch` on it)"));
+//! assert!(error.contains("informer secrets cannot sync: listing secrets failed: "));
+//! assert!(error.ends_with("(grant the client's user `list` and `watch` on it)"));
 //! # factory.shutdown().await?;
 //! # Ok(())
 //! # }

@@ -9,8 +9,9 @@
 //! | `informant_cache_version` | gauge | informer | the cache's resource version; its last 15 digits, as a number |
 //! | `informant_lists_total` | counter | informer | lists that were completed, streamed ones included: all but the first are relists |
 //! | `informant_watches_total` | counter | informer | watches that were opened: all but the first are restarts |
-//! | `informant_rewinds_total` | counter | informer | times that the server went back to an older version |
+//! | `informant_history_changes_total` | counter | informer | times that the server's history changed, such as by a restored backup |
 //! | `informant_failing` | gauge | informer | 1 while the source fails, else 0 |
+//! | `informant_confirmed_timestamp_seconds` | gauge | informer | Unix time at which the server last confirmed that the cache is current |
 //! | `informant_quarantined_objects` | gauge | informer | objects that exist but cannot be read |
 //! | `informant_index_panics_total` | counter | informer | index functions that panicked on a change |
 //! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use metrics::Counter;
 use metrics::Gauge;
@@ -50,8 +52,16 @@ pub fn describe() {
     metrics::describe_gauge!("informant_cache_version", "The cache's resource version: its last 15 digits.");
     metrics::describe_counter!("informant_lists_total", "Lists that were completed: all but the first are relists.");
     metrics::describe_counter!("informant_watches_total", "Watches that were opened: all but the first are restarts.");
-    metrics::describe_counter!("informant_rewinds_total", "Times that the server went back to an older version.");
+    metrics::describe_counter!(
+        "informant_history_changes_total",
+        "Times that the server's history changed, such as by a restored backup."
+    );
     metrics::describe_gauge!("informant_failing", "1 while the source fails, else 0.");
+    metrics::describe_gauge!(
+        "informant_confirmed_timestamp_seconds",
+        Unit::Seconds,
+        "Unix time at which the server last confirmed that the cache is current."
+    );
     metrics::describe_gauge!("informant_quarantined_objects", "Objects that exist but cannot be read.");
     metrics::describe_counter!("informant_index_panics_total", "Index functions that panicked on a change.");
     metrics::describe_gauge!("informant_handler_backlog", "Events that wait for a handler.");
@@ -79,8 +89,9 @@ pub(crate) struct InformerMetrics {
     version: Gauge,
     lists: Growing,
     watches: Growing,
-    rewinds: Growing,
+    history_changes: Growing,
     failing: Gauge,
+    confirmed: Gauge,
     quarantined: Gauge,
     index_panics: Counter,
 }
@@ -89,8 +100,10 @@ pub(crate) struct InformerMetrics {
 pub(crate) struct SourceFigures {
     pub(crate) lists: u64,
     pub(crate) watches: u64,
-    pub(crate) rewinds: u64,
+    pub(crate) history_changes: u64,
     pub(crate) is_failing: bool,
+    /// How long ago the server confirmed that the cache is current.
+    pub(crate) confirmed_age: Option<Duration>,
     pub(crate) quarantined: usize,
 }
 
@@ -155,7 +168,8 @@ impl InformerMetrics {
             version: metrics::gauge!("informant_cache_version", "informer" => name()),
             lists: Growing::new(metrics::counter!("informant_lists_total", "informer" => name())),
             watches: Growing::new(metrics::counter!("informant_watches_total", "informer" => name())),
-            rewinds: Growing::new(metrics::counter!("informant_rewinds_total", "informer" => name())),
+            history_changes: Growing::new(metrics::counter!("informant_history_changes_total", "informer" => name())),
+            confirmed: metrics::gauge!("informant_confirmed_timestamp_seconds", "informer" => name()),
             failing: metrics::gauge!("informant_failing", "informer" => name()),
             quarantined: metrics::gauge!("informant_quarantined_objects", "informer" => name()),
             index_panics: metrics::counter!("informant_index_panics_total", "informer" => name()),
@@ -196,14 +210,25 @@ impl InformerMetrics {
     pub(crate) fn source(&self, figures: &SourceFigures) {
         self.lists.grow_to(figures.lists);
         self.watches.grow_to(figures.watches);
-        self.rewinds.grow_to(figures.rewinds);
+        self.history_changes.grow_to(figures.history_changes);
         self.failing.set(f64::from(u8::from(figures.is_failing)));
         self.quarantined.set(figures.quarantined as f64);
+        self.confirmed(figures.confirmed_age);
+    }
+
+    /// The server confirmed that the cache was current this long ago.
+    pub(crate) fn confirmed(&self, age: Option<Duration>) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        if let (Some(age), Ok(now)) = (age, now) {
+            self.confirmed.set(now.saturating_sub(age).as_secs_f64());
+        }
     }
 
     /// The informer has stopped.
     pub(crate) fn stopped(&self) {
-        for gauge in [&self.queue_depth, &self.objects, &self.version, &self.failing, &self.quarantined] {
+        for gauge in
+            [&self.queue_depth, &self.objects, &self.version, &self.failing, &self.confirmed, &self.quarantined]
+        {
             gauge.set(0.0);
         }
     }

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 thread_local! {
-    /// How many destructors have panicked inside [`drop_catching`] on this thread.
+    /// How many destructors have panicked inside [`drop_in_place_catching`] on this thread.
     static PANICKED_DROPS: Cell<u64> = const { Cell::new(0) };
 }
 

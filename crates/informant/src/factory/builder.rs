@@ -24,6 +24,7 @@ use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::ScopeError;
+use crate::listwatch::ServerHealth;
 use crate::listwatch::StreamingSupport;
 
 /// Settings of a [`SharedInformerFactory`].
@@ -65,6 +66,8 @@ pub(super) struct Settings {
     cut: Vec<FieldPath>,
     never_streams: bool,
     fails_fast: bool,
+    /// What all informers know together of the server.
+    health: ServerHealth,
     on_error: Option<OnError>,
     on_quarantine: Option<OnQuarantine>,
     /// What holds for one kind in one form: a [`Configure`] of that form.
@@ -143,10 +146,18 @@ impl FactoryBuilder {
         self
     }
 
-    /// Hears of lists and watches that fail, of every kind that is not configured otherwise; see
-    /// [`InformerBuilder::on_error`]. Default: they are logged.
-    pub fn on_error(mut self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
-        self.settings.on_error = Some(Arc::new(hear));
+    /// Shares what the informers know of the server with those of other factories of the same client: they wait for it together
+    /// while it cannot be reached, and list again if its history changes. Default: shared by the informers of this factory.
+    pub fn server_health(mut self, health: ServerHealth) -> Self {
+        self.settings.health = health;
+        self
+    }
+
+    /// Calls `callback` once for each outage of an informer that lasts three seconds, and each time the server answers a list with
+    /// an error, for every kind that is not configured otherwise; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
+    /// has the exact rules. Default: failures are logged as warnings.
+    pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
+        self.settings.on_error = Some(Arc::new(callback));
         self
     }
 
@@ -200,9 +211,12 @@ impl Settings {
     ) -> InformerBuilder<O, KubeSource> {
         let kind = ListWatch::<O>::name(&source);
         let mut builder = SharedInformer::<O>::builder(source).cut(self.cut.iter().cloned());
-        builder = builder.reflector(|reflector| match self.never_streams {
-            true => reflector.without_streaming(),
-            false => reflector.streaming(streaming),
+        builder = builder.reflector(|reflector| {
+            let reflector = reflector.server_health(self.health.clone());
+            match self.never_streams {
+                true => reflector.without_streaming(),
+                false => reflector.streaming(streaming),
+            }
         });
         if let Some(period) = self.resync {
             builder = builder.resync_every(period);

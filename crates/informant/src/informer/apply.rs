@@ -4,7 +4,6 @@
 //! - **Out:** one batch of writes; then, from what the writes replaced, what there is to tell.
 //! - **Knows nothing of:** who is told.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::relist_order::deletes_first;
@@ -126,11 +125,7 @@ pub(super) fn apply_changes<O>(
     outcome.and(plan.apply(version, cache, rules))
 }
 
-fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, mut rules: Rules) -> Outcome<O> {
-    // Everything before it is applied, so this is how a rewind looks.
-    let before = cache.lister().version();
-    let goes_back = |before: ResourceVersion| relist.version.compare(&before) == Ok(Ordering::Less);
-    rules.trusts_versions &= !before.is_some_and(goes_back);
+fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
     let Applied { replacements, index_panics } =
         cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
     let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
@@ -271,7 +266,7 @@ impl<O> Outcome<O> {
 impl Rules {
     /// Whether the stored object is as good as the one that came.
     fn are_same<O>(self, stored: &Cached<O>, came: &Cached<O>) -> bool {
-        self.trusts_versions && stored.identity().is_same_state(came.identity())
+        self.trusts_versions && stored.is_same_state(came)
     }
 }
 

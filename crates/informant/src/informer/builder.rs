@@ -16,6 +16,7 @@ use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::ReflectorBuilder;
+use crate::listwatch::ServerHealth;
 use crate::store::Indexer;
 use crate::subscribers::SharedProcessor;
 
@@ -115,14 +116,20 @@ where
         self.reflector(|reflector| reflector.transform(transform))
     }
 
-    /// Hears of lists and watches that fail; see [`ReflectorBuilder::on_error`].
-    pub fn on_error(self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
-        self.reflector(|reflector| reflector.on_error(hear))
+    /// Calls `callback` once for each outage that lasts three seconds, and each time the server answers a list with an error;
+    /// [`ReflectorBuilder::on_error`] has the exact rules. Default: failures are logged as warnings.
+    pub fn on_error(self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
+        self.reflector(|reflector| reflector.on_error(callback))
     }
 
     /// Hears of objects that cannot be read; see [`ReflectorBuilder::on_quarantine`].
     pub fn on_quarantine(self, hear: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
         self.reflector(|reflector| reflector.on_quarantine(hear))
+    }
+
+    /// Shares what is known of the server with other informers of the same client; see [`ServerHealth`].
+    pub fn server_health(self, health: ServerHealth) -> Self {
+        self.reflector(|reflector| reflector.server_health(health))
     }
 
     /// Changes settings of the reflector, such as page size, delays or time limits. Its known objects and resyncs are the

@@ -61,8 +61,8 @@ pub(super) struct Core<O> {
     pub(super) fails_fast: bool,
     /// The cache was written, or will not be any more.
     pub(super) moved: Notify,
-    /// How often the server had gone back when the cache was last written.
-    pub(super) rewinds: AtomicU64,
+    /// How many relists of a changed history the cache has taken.
+    pub(super) history_changes: AtomicU64,
     pub(super) stop: SetOnce<()>,
     pub(super) stopped: SetOnce<()>,
     /// What went wrong inside, if anything did.
@@ -113,7 +113,7 @@ impl<O: Send + Sync + 'static> Core<O> {
             source: OnceLock::new(),
             sync: SetOnce::new(),
             moved: Notify::new(),
-            rewinds: AtomicU64::new(0),
+            history_changes: AtomicU64::new(0),
             stop: SetOnce::new(),
             stopped: SetOnce::new(),
             crash: OnceLock::new(),
@@ -193,6 +193,12 @@ impl<O: Send + Sync + 'static> Core<O> {
 
     pub(super) fn source_status(&self) -> ReflectorStatus {
         self.source.get().map(|source| source.reflector.status()).unwrap_or_default()
+    }
+
+    /// How long ago the server confirmed that the cache is current.
+    pub(super) fn confirmed_age(&self) -> Option<Duration> {
+        let confirmed = self.source.get()?.reflector.look(|status| status.confirmed)?;
+        Some(confirmed.elapsed())
     }
 
     pub(super) fn queued(&self) -> usize {

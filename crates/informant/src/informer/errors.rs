@@ -57,7 +57,7 @@ pub enum SyncError {
         reason: Option<Arc<ListWatchError>>,
     },
     /// A list failed so that waiting will not help, and it is to fail fast. It goes on trying all the same.
-    #[error("informer {informer} cannot sync{}", Advice(Some(reason)))]
+    #[error("informer {informer} cannot sync")]
     Failed {
         /// Which informer.
         informer: Arc<str>,
@@ -66,7 +66,7 @@ pub enum SyncError {
         reason: Arc<ListWatchError>,
     },
     /// It was not, in the time that was given.
-    #[error("informer {informer} is not synced after {within:?}{}{}", Got(*.objects, reason.is_some()), Advice(reason.as_deref()))]
+    #[error("informer {informer} is not synced after {within:?}{}", Got(*.objects, reason.is_some()))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
@@ -134,12 +134,13 @@ pub enum WaitError {
         #[source]
         reason: Option<Arc<ListWatchError>>,
     },
-    /// The server went back to an older version meanwhile: what was waited for may be undone.
+    /// The server's history changed meanwhile, as it does when a backup is restored: the awaited write may be undone.
     #[error(
-        "the server of informer {informer} went back to an older version while {awaited} was waited for; its cache is at {}",
+        "informer {informer}: the server's history changed (was it restored from a backup?) while waiting for {awaited}; that write \
+         may be lost, so read it again; its cache is at {}",
         At(cache)
     )]
-    Rewound {
+    HistoryChanged {
         /// Which informer.
         informer: Arc<str>,
         /// What was waited for.
@@ -228,7 +229,6 @@ pub struct StopErrors {
     pub errors: Vec<StopError>,
 }
 
-pub(super) struct Advice<'a>(pub(super) Option<&'a ListWatchError>);
 struct At<'a>(&'a Option<ResourceVersion>);
 struct Crash<'a>(&'a Option<Arc<str>>);
 struct Got(usize, bool);
@@ -237,15 +237,6 @@ struct List<'a, E>(&'a [E]);
 struct Running<'a>(&'a [Arc<str>]);
 struct Said<'a> {
     errors: &'a SyncErrors,
-}
-
-impl fmt::Display for Advice<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.and_then(ListWatchError::advice) {
-            Some(advice) => write!(f, " ({advice})"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl<E: Error + 'static> fmt::Display for List<'_, E> {

@@ -120,7 +120,7 @@ where
         works.for_each(|work| core.workers.run(work));
     });
     let ticks = core.check_period().and_then(Ticks::every);
-    let turns = Turns { core: Arc::clone(&core), reflector: handle.clone(), queue: queue.clone(), rules, ticks };
+    let turns = Turns { core: Arc::clone(&core), queue: queue.clone(), rules, ticks };
     let span = tracing::info_span!("informer", kind = &*core.name);
     live(reflector, queue, turns, handle, Ending(core)).instrument(span)
 }
@@ -175,8 +175,9 @@ async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core
         core.metrics.source(&SourceFigures {
             lists: status.lists,
             watches: status.watches,
-            rewinds: status.rewinds,
+            history_changes: status.history_changes,
             is_failing: status.failing_since.is_some(),
+            confirmed_age: status.confirmed.map(|confirmed| confirmed.elapsed()),
             quarantined: handle.quarantined_count(),
         });
         let verdict = match &status.activity {
@@ -185,6 +186,7 @@ async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core
             Activity::Idle
             | Activity::Listing { .. }
             | Activity::Streaming { .. }
+            | Activity::CheckingHistory
             | Activity::Opening
             | Activity::Watching
             | Activity::BackingOff { .. }

@@ -26,7 +26,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If it does not come to that in time, the server goes back to an older version, the informer stops, or versions cannot
+    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
     /// be compared.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
@@ -63,7 +63,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If it does not come to that in time, the object is there but cannot be read, the server goes back to an older version,
+    /// If it does not come to that in time, the object is there but cannot be read, the server's history changes,
     /// the informer stops, or versions cannot be compared.
     pub async fn wait_for(
         &self,
@@ -102,7 +102,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If it does not come to that in time, the server goes back to an older version, the informer stops, or versions cannot
+    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
     /// be compared.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
@@ -130,7 +130,8 @@ struct Wait<'a, O> {
     core: &'a Core<O>,
     awaited: Awaited,
     within: Duration,
-    rewinds: u64,
+    /// The number of history changes when the wait began.
+    history_changes: u64,
 }
 
 /// Why the waiting goes on, or does not.
@@ -149,7 +150,7 @@ impl From<WaitError> for NotYet {
 
 impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
     fn new(core: &'a Core<O>, awaited: Awaited, within: Duration) -> Self {
-        Self { core, awaited, within, rewinds: core.rewinds.load(atomic::Ordering::Acquire) }
+        Self { core, awaited, within, history_changes: core.history_changes.load(atomic::Ordering::Acquire) }
     }
 
     /// Looks whenever the cache has moved.
@@ -160,8 +161,8 @@ impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
                 tokio::pin!(moved);
                 // Enlisted before looking, so that no write can slip in between unnoticed.
                 moved.as_mut().enable();
-                if self.core.rewinds.load(atomic::Ordering::Acquire) != self.rewinds {
-                    return Err(WaitError::Rewound {
+                if self.core.history_changes.load(atomic::Ordering::Acquire) != self.history_changes {
+                    return Err(WaitError::HistoryChanged {
                         informer: self.informer(),
                         awaited: self.awaited.clone(),
                         cache: self.core.version(),
@@ -200,7 +201,7 @@ impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
 
     /// Whether the cache has everything up to a version.
     fn has_reached(&self, version: &ResourceVersion) -> Result<bool, WaitError> {
-        match self.core.version() {
+        match self.core.version().filter(|reached| !reached.is_empty()) {
             Some(reached) => self.is_at_least(&reached, version),
             // Nothing to compare with yet, but what cannot be compared with itself can be with nothing.
             None => self.is_at_least(version, version).map(|_| false),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     /// A handler: folds all events, and checks that each of them fits what came before.
-    struct Follower {
+    struct CheckedHandler {
         lister: Lister<()>,
         objects: BTreeMap<Key, Object>,
         /// The versions that the watch has delivered.
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    impl Follower {
+    impl CheckedHandler {
         fn new(cache: &Indexer<()>) -> Self {
             Self { lister: cache.lister(), objects: BTreeMap::new(), watched: BTreeSet::new() }
         }
@@ -199,7 +199,7 @@ mod tests {
         random::check(500, steps(), |steps| {
             let cache = Indexer::new();
             let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
-            let (mut server, mut follower, mut relists) = (Server::default(), Follower::new(&cache), Vec::new());
+            let (mut server, mut follower, mut relists) = (Server::default(), CheckedHandler::new(&cache), Vec::new());
             for step in steps.iter().chain([&Step::Drain]) {
                 if let Step::Drain = step
                     && let Some(receipt) = queue.try_drain().unwrap()
@@ -238,7 +238,7 @@ mod tests {
         random::check(500, steps(), |steps| {
             let cache = Indexer::new();
             let queue = InOrderFifo::new();
-            let (mut server, mut follower) = (Server::default(), Follower::new(&cache));
+            let (mut server, mut follower) = (Server::default(), CheckedHandler::new(&cache));
             for step in steps.iter().chain([&Step::Drain]) {
                 while let Step::Drain = step
                     && let Some(receipt) = queue.try_drain().unwrap()

@@ -360,14 +360,18 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         self.before_start("transform", |unstarted| unstarted.set_transform(transform))
     }
 
-    /// Hears of lists and watches that fail; see
-    /// [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error). The last one that is set counts.
+    /// Calls `callback` once for each outage that lasts three seconds, and each time the server answers a list with an error;
+    /// [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error) has the exact rules. The last one that is set
+    /// counts.
     ///
     /// # Errors
     ///
     /// After the start.
-    pub fn set_on_error(&self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Result<(), AlreadyStarted> {
-        self.before_start("error callback", |unstarted| unstarted.set_on_error(Box::new(hear)))
+    pub fn set_on_error(
+        &self,
+        callback: impl Fn(&ListWatchError) + Send + Sync + 'static,
+    ) -> Result<(), AlreadyStarted> {
+        self.before_start("error callback", |unstarted| unstarted.set_on_error(Box::new(callback)))
     }
 
     fn before_start<S>(

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::InformerState;
 use super::SharedInformer;
-use super::errors::Advice;
 use crate::ResourceVersion;
 use crate::listwatch::Activity;
 use crate::listwatch::Chain;
@@ -72,6 +71,13 @@ pub enum Problem {
         /// What failed last.
         reason: Arc<ListWatchError>,
     },
+    /// The watch is open but silent, and the server did not answer when it was asked for its version: the cache may be out of date.
+    Silent {
+        /// Which informer.
+        informer: Arc<str>,
+        /// How long ago the server last confirmed that the cache is current.
+        confirmed_age: Duration,
+    },
     /// The first list is under way.
     Syncing {
         /// Which informer.
@@ -101,6 +107,9 @@ impl InformerStatus {
             (InformerState::Running, None) if !self.is_synced => {
                 Some(Problem::Syncing { informer, objects: self.source.activity.objects_so_far() })
             }
+            (InformerState::Running, None) if self.source.unanswered_since.is_some() => {
+                Some(Problem::Silent { informer, confirmed_age: self.confirmed_age().unwrap_or_default() })
+            }
             (InformerState::Running, None) => None,
         }
     }
@@ -112,6 +121,7 @@ impl InformerStatus {
             Activity::Idle
             | Activity::Listing { .. }
             | Activity::Streaming { .. }
+            | Activity::CheckingHistory
             | Activity::Opening
             | Activity::BackingOff { .. }
             | Activity::Stopped => false,
@@ -119,9 +129,15 @@ impl InformerStatus {
     }
 
     /// Whether the cache may lag behind the server for longer than it takes a change to arrive: it was never filled, the
-    /// source fails or is gone, or the informer does not run.
+    /// source fails, is gone or does not answer, or the informer does not run.
     pub fn is_stale(&self) -> bool {
         self.problem().is_some()
+    }
+
+    /// How long ago the server last showed that the watch works: by a list, an event or a bookmark, or by confirming the version that the
+    /// watch has reached. `None` before the first list.
+    pub fn confirmed_age(&self) -> Option<Duration> {
+        self.source.confirmed.map(|confirmed| confirmed.elapsed())
     }
 
     /// How long ago something came from the source: a list, an event or a bookmark.
@@ -137,6 +153,7 @@ impl Problem {
             Self::NotStarted { informer }
             | Self::Stopped { informer, .. }
             | Self::Gone { informer }
+            | Self::Silent { informer, .. }
             | Self::Failing { informer, .. }
             | Self::Syncing { informer, .. } => informer,
         }
@@ -154,9 +171,14 @@ impl fmt::Display for Problem {
             Self::Gone { .. } => write!(f, "informer {informer} has no objects: the server has no such kind any more"),
             Self::Failing { duration, is_synced, reason, .. } => {
                 let state = if *is_synced { "may be out of date" } else { "is not synced" };
-                let (seconds, advice) = (duration.as_secs(), Advice(Some(reason)));
-                write!(f, "informer {informer} {state}{advice}; failing for {seconds} s: {}", Chain(&**reason))
+                write!(f, "informer {informer} {state}: {}; failing for {} s", Chain(&**reason), duration.as_secs())
             }
+            Self::Silent { confirmed_age, .. } => write!(
+                f,
+                "informer {informer} may be out of date: its watch is silent, and the server does not answer; last confirmed {} s \
+                 ago",
+                confirmed_age.as_secs()
+            ),
             Self::Syncing { objects, .. } => write!(f, "informer {informer} is syncing: {objects} objects so far"),
         }
     }

@@ -20,13 +20,11 @@ use super::controller::Process;
 use super::controller::Takes;
 use super::core::Core;
 use super::queues::SharedQueue;
-use crate::listwatch::ReflectorHandle;
 use crate::queue::Receipt;
 
 /// The turns of one informer.
 pub(super) struct Turns<O, Q> {
     pub(super) core: Arc<Core<O>>,
-    pub(super) reflector: ReflectorHandle,
     pub(super) queue: Q,
     pub(super) rules: Rules,
     pub(super) ticks: Option<Ticks>,
@@ -62,11 +60,8 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
         let begun = Clock::now();
         let core = &*self.core;
         core.metrics.taken(receipt.items().len());
-        // What it has counted is queued, and therefore here. After the server has gone back, a version says nothing of what is
-        // cached, until that is replaced.
-        let rewinds = self.reflector.look(|status| status.rewinds);
-        let has_rewound = rewinds != core.rewinds.swap(rewinds, Ordering::AcqRel);
-        let rules = Rules { trusts_versions: self.rules.trusts_versions && !has_rewound, ..self.rules };
+        let rules = self.rules;
+        let history_changed = receipt.history_changed();
         let mut receipt = Some(receipt);
         let done = core.in_turn(|processor| {
             let receipt = receipt.take()?;
@@ -89,6 +84,9 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
             let live = processor.distribute(live);
             Some((tally, index_panics, processed, initial, live))
         });
+        if history_changed && matches!(done, Ok(Some(_))) {
+            core.history_changes.fetch_add(1, Ordering::AcqRel);
+        }
         core.moved.notify_waiters();
         if let Ok(Some((tally, index_panics, processed, initial, live))) = done {
             core.metrics.batch(begun.elapsed(), tally, index_panics);
@@ -101,6 +99,7 @@ impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
             receipt.requeue();
         }
         core.metrics.levels(core.queued(), core.lister.len(), core.version().as_ref());
+        core.metrics.confirmed(core.confirmed_age());
     }
 
     fn wakes_at(&self) -> Option<Instant> {

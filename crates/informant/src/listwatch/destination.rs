@@ -14,6 +14,12 @@ pub trait Destination<O>: Send + Sync + 'static {
     /// An object was created.
     fn add(&self, object: Arc<Cached<O>>);
 
+    /// An object exists, delivered in no particular order by a watch that began without a version. Its version must not count as
+    /// reached. Default: calls [`add`](Self::add).
+    fn add_unordered(&self, object: Arc<Cached<O>>) {
+        self.add(object);
+    }
+
     /// An object was changed.
     fn update(&self, object: Arc<Cached<O>>);
 

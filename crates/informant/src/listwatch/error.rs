@@ -21,6 +21,8 @@ pub struct ListWatchError {
     pub resource: Arc<str>,
     /// Why it failed.
     pub source: SourceError,
+    /// Whether the server has answered again for less than 30 s after it could not be reached, so that it may still be starting.
+    pub server_may_be_starting: bool,
 }
 
 /// What was tried.
@@ -35,6 +37,8 @@ pub enum Attempt {
     OpenWatch,
     /// To follow a watch that had begun.
     Watch,
+    /// To find out, after an outage, whether the server still has the history that was followed.
+    CheckHistory,
 }
 
 /// Why a source could not do what was asked.
@@ -158,12 +162,27 @@ pub enum SourceError {
     EndedEarly,
 
     /// A version that is older than one before it.
-    #[error("the version went back from {from} to {to}")]
-    WentBack {
+    #[error("the server sent version {to} after version {from}")]
+    OlderVersion {
         /// The version before.
         from: ResourceVersion,
         /// The older one that came.
         to: ResourceVersion,
+    },
+
+    /// After an outage, the server could not prove that it still has the history that was followed up to this version: it has compacted
+    /// the newest event, or there was none. So everything is listed.
+    #[error("the server cannot prove that it has the same history as before, up to version {reached}")]
+    HistoryUnproven {
+        /// The version up to which everything had been delivered.
+        reached: ResourceVersion,
+    },
+
+    /// The server does not have the history that was followed up to this version.
+    #[error("the server's history has changed since version {reached}; was it restored from a backup?")]
+    HistoryChanged {
+        /// The newest version that was seen in the history before.
+        reached: ResourceVersion,
     },
 
     /// A streamed list and a list of the same version differ.
@@ -216,7 +235,9 @@ impl SourceError {
             | Self::Ended
             | Self::Endless { .. }
             | Self::EndedEarly
-            | Self::WentBack { .. }
+            | Self::OlderVersion { .. }
+            | Self::HistoryUnproven { .. }
+            | Self::HistoryChanged { .. }
             | Self::Inconsistent { .. }
             | Self::Other { .. } => None,
         }
@@ -243,6 +264,7 @@ impl fmt::Display for Attempt {
             Self::StreamList => "streaming the list of",
             Self::OpenWatch => "opening a watch of",
             Self::Watch => "watching",
+            Self::CheckHistory => "resuming the watch of",
         })
     }
 }
@@ -258,23 +280,37 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// An error and what stands behind it, in one line: for logs.
+/// An error and its causes in one line, and then what can be done about it: for logs.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        let mut source = self.0.source();
-        while let Some(error) = source {
+        let mut text = self.0.to_string();
+        let mut advice = None;
+        for error in causes(self.0) {
+            advice = advice.or(advice_of(error));
             let cause = error.to_string();
-            // Errors of others often say their cause themselves.
-            if !said.ends_with(&cause) {
-                said = format!("{said}: {cause}");
+            // Errors of others often repeat their cause in their own text.
+            if !text.ends_with(&cause) {
+                text = format!("{text}: {cause}");
             }
-            source = error.source();
         }
-        f.write_str(&said)
+        f.write_str(&text)?;
+        match advice {
+            Some(advice) => write!(f, " ({advice})"),
+            None => Ok(()),
+        }
     }
+}
+
+/// An error and its causes. Stacks nest a handful of errors; one that is its own source must not hold us up.
+pub(super) fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source()).take(16)
+}
+
+fn advice_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let shared = error.downcast_ref::<Arc<ListWatchError>>().map(|error| &**error);
+    error.downcast_ref::<ListWatchError>().or(shared)?.advice()
 }
 
 #[cfg(test)]
@@ -284,11 +320,13 @@ mod tests {
     #[test]
     fn an_error_says_in_one_line_what_failed_and_why() {
         let source = SourceError::from(Status::failure("pods is forbidden", "Forbidden").with_code(403));
-        let error = ListWatchError { attempt: Attempt::List, resource: "pods".into(), source };
+        let error =
+            ListWatchError { attempt: Attempt::List, resource: "pods".into(), source, server_may_be_starting: false };
 
         assert_eq!(
             Chain(&error).to_string(),
-            "listing pods failed: the server says: pods is forbidden (Forbidden, 403)"
+            "listing pods failed: the server says: pods is forbidden (Forbidden, 403) (grant the client's user `list` and `watch` on \
+             it)"
         );
     }
 

@@ -34,10 +34,12 @@ pub(super) struct Intake<O> {
     reused: usize,
 }
 
-/// Puts the name of the source's cluster on objects that come ready; what comes as JSON has it from the scanner.
+/// Puts the source's cluster and history on objects that come ready; objects that come as JSON have them from the scanner.
 struct Stamp {
     cluster: Option<Arc<str>>,
-    /// That of the last object, without and with the name: most often it is that of the next one too.
+    /// How often the source's history has changed.
+    history: u64,
+    /// The last provenance that was stamped, before and after: most often the next object has the same one.
     last: Option<(Arc<Provenance>, Arc<Provenance>)>,
 }
 
@@ -60,7 +62,7 @@ impl<O> Intake<O> {
         transform: Option<Transform<O>>,
         cluster: Option<Arc<str>>,
     ) -> Self {
-        Self { scanner, decode, transform, stamp: Stamp { cluster, last: None }, reused: 0 }
+        Self { scanner, decode, transform, stamp: Stamp { cluster, history: 0, last: None }, reused: 0 }
     }
 
     /// How many objects were taken from the cache since the last time that this was forgotten.
@@ -70,6 +72,30 @@ impl<O> Intake<O> {
 
     pub(super) fn forget_reused(&mut self) {
         self.reused = 0;
+    }
+
+    /// The source's history has changed: an object that is cached from before may differ from one of the same uid and version,
+    /// so it is not used again.
+    pub(super) fn begin_history(&mut self) {
+        self.stamp.history += 1;
+        self.stamp.last = None;
+        self.scanner.begin_history(self.stamp.history);
+    }
+
+    /// Marks an object that was read before the history changed, and is not shared yet, as one of the new history.
+    pub(super) fn move_to_new_history(&mut self, object: &mut Arc<Cached<O>>) {
+        if let Some(object) = Arc::get_mut(object) {
+            object.change_provenance(|provenance| self.stamp.put_on(provenance));
+        }
+    }
+
+    /// Reads which state of which object an item is: its identity, and a hash of its JSON (0 if it came ready). `None` if it cannot
+    /// be read.
+    pub(super) fn identify(&mut self, item: &Item<O>) -> Option<(Identity, u64)> {
+        match item {
+            Item::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
+            Item::Ready(object) => Some((object.identity().clone(), object.digest())),
+        }
     }
 
     /// Takes an item. What is known in the same state is not decoded again.
@@ -82,7 +108,9 @@ impl<O> Intake<O> {
 
     pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_, O>) -> Taken<O> {
         match self.scanner.scan(json) {
-            Ok(raw) => make(raw, self.decode, self.transform.as_ref(), known, &mut self.reused, json),
+            Ok(raw) => {
+                make(raw, self.decode, self.transform.as_ref(), known, self.stamp.history, &mut self.reused, json)
+            }
             Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
         }
     }
@@ -105,11 +133,12 @@ impl<O> Intake<O> {
         if !is_right(rest) {
             return None;
         }
-        Some((make(raw, self.decode, self.transform.as_ref(), known, &mut self.reused, item), length))
+        let history = self.stamp.history;
+        Some((make(raw, self.decode, self.transform.as_ref(), known, history, &mut self.reused, item), length))
     }
 
     fn take_ready(&mut self, mut object: Cached<O>, known: Known<'_, O>) -> Taken<O> {
-        if let Some(same) = same_state(object.identity(), known) {
+        if let Some(same) = same_state(object.identity(), known, self.stamp.history, || object.digest()) {
             self.reused += 1;
             return Ok(same);
         }
@@ -120,15 +149,20 @@ impl<O> Intake<O> {
 
 impl Stamp {
     fn put_on(&mut self, provenance: Arc<Provenance>) -> Arc<Provenance> {
-        let Some(cluster) = self.cluster.as_ref().filter(|_| provenance.cluster().is_none()) else {
+        let cluster = self.cluster.as_ref().filter(|_| provenance.cluster().is_none());
+        if cluster.is_none() && provenance.history() == self.history {
             return provenance;
-        };
+        }
         if let Some((without, with)) = &self.last
             && Arc::ptr_eq(without, &provenance)
         {
             return Arc::clone(with);
         }
-        let with = Arc::new(Provenance::clone(&provenance).of_cluster(Arc::clone(cluster)));
+        let mut with = Provenance::clone(&provenance).of_history(self.history);
+        if let Some(cluster) = cluster {
+            with = with.of_cluster(Arc::clone(cluster));
+        }
+        let with = Arc::new(with);
         self.last = Some((provenance, Arc::clone(&with)));
         with
     }
@@ -139,10 +173,11 @@ fn make<O>(
     decoder: Decode<O>,
     transformer: Option<&Transform<O>>,
     known: Known<'_, O>,
+    history: u64,
     reused: &mut usize,
     json: &[u8],
 ) -> Taken<O> {
-    if let Some(same) = same_state(raw.identity(), known) {
+    if let Some(same) = same_state(raw.identity(), known, history, || raw.digest()) {
         *reused += 1;
         return Ok(same);
     }
@@ -165,8 +200,14 @@ fn transformed<O>(mut object: Cached<O>, transform: Option<&Transform<O>>, json:
     }
 }
 
-fn same_state<O>(identity: &Identity, known: Known<'_, O>) -> Option<Arc<Cached<O>>> {
-    known(&identity.key).filter(|known| known.identity().is_same_state(identity))
+/// The cached object, if it is in this state.
+fn same_state<O>(
+    identity: &Identity,
+    known: Known<'_, O>,
+    history: u64,
+    digest: impl FnOnce() -> u64,
+) -> Option<Arc<Cached<O>>> {
+    known(&identity.key).filter(|known| known.has_state(identity, history, digest))
 }
 
 /// A form of the user's own may panic; then the object is one that cannot be read.

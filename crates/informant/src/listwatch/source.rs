@@ -1,6 +1,6 @@
 //! Where objects come from: the trait that a source implements, and the words it uses.
 //!
-//! - **In:** what the reflector asks for: a page of a list, a watch.
+//! - **In:** what the reflector asks for: a page of a list, a watch, a lookup.
 //! - **Out:** streams of pieces: bytes as an API server writes them, or items one by one.
 //! - **Knows nothing of:** when to ask, and what to do when it fails.
 
@@ -16,6 +16,7 @@ use kube::core::TypeMeta;
 use super::SourceError;
 use super::frames::ListMetadata;
 use crate::Cached;
+use crate::Key;
 use crate::ResourceVersion;
 
 /// A source of objects that can be listed and watched.
@@ -62,6 +63,15 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     ///
     /// Dropping the future or the stream ends the watch.
     fn watch(&self, request: WatchRequest) -> impl Future<Output = Result<WatchStream<O>, SourceError>> + Send;
+
+    /// Reads the source's version and, if a key is given, the state of one object.
+    ///
+    /// The reflector asks after an outage, to find out whether the source still has the history that the reflector followed, and
+    /// when a watch is silent. Default: `Ok(None)`, which means that the source cannot answer; watches are then resumed without a
+    /// check.
+    fn look_up(&self, _request: LookupRequest) -> impl Future<Output = Result<Option<Lookup<O>>, SourceError>> + Send {
+        async { Ok(None) }
+    }
 
     /// Whether the source still has this kind at all; asked after it said "not found". Default: unknown, so that nothing
     /// is forgotten.
@@ -125,6 +135,25 @@ pub struct WatchRequest {
     pub sends_initial_events: bool,
     /// End it after this time, which is in whole seconds.
     pub timeout: Duration,
+}
+
+/// Which state is looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LookupRequest {
+    /// The object to look up; `None` if only the source's version is wanted.
+    pub key: Option<Key>,
+    /// The state at exactly this version; empty for the newest state, which must not be that of a replica that lags behind.
+    pub version: ResourceVersion,
+}
+
+/// The answer to a [`LookupRequest`].
+#[derive(Debug)]
+pub struct Lookup<O> {
+    /// The version at which the source was read.
+    pub version: ResourceVersion,
+    /// The object, if it was asked for and exists at that version.
+    pub object: Option<Item<O>>,
 }
 
 /// A piece of a page.

@@ -111,7 +111,7 @@ impl<O> Listener<O> {
     /// Returns true if resyncs of an earlier replay still wait; counts the replay that the caller skips for that reason.
     ///
     /// Only the processor appends resyncs, so `false` still holds when it appends the replay.
-    pub(super) fn skips_replay(&self) -> bool {
+    pub(super) fn skip_replay_if_waiting(&self) -> bool {
         let has_resyncs = self.inbox.lock().buffer.has_resyncs(&self.claims);
         if has_resyncs {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);

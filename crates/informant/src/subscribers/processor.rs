@@ -123,7 +123,7 @@ impl<O> SharedProcessor<O> {
             false => Arc::clone(&all),
         };
         for Follower { listener, resync } in &self.followers {
-            if has_resyncs && resync.has_period() && !listener.skips_replay() {
+            if has_resyncs && resync.has_period() && !listener.skip_replay_if_waiting() {
                 listener.push_replay(Arc::clone(&all));
             } else if !news.is_empty() {
                 listener.push(Arc::clone(&news));
@@ -148,7 +148,7 @@ impl<O> SharedProcessor<O> {
     /// number of objects that were replayed.
     pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> usize {
         let due = self.followers.iter_mut().filter_map(|Follower { listener, resync }| {
-            let is_replayed = resync.is_due(now) && !listener.skips_replay();
+            let is_replayed = resync.is_due(now) && !listener.skip_replay_if_waiting();
             is_replayed.then_some(listener)
         });
         let due: Vec<_> = due.collect();

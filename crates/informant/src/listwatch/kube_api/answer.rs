@@ -16,8 +16,10 @@ use http_body_util::BodyExt;
 use hyper_util::client::legacy::Error as ClientError;
 use kube::client::Body;
 use kube::core::Status;
+use tokio::time::error::Elapsed;
 
 use super::super::SourceError;
+use super::super::error::causes;
 
 /// An error's body is not worth more.
 const LONGEST_ERROR: usize = 64 << 10;
@@ -50,23 +52,39 @@ pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError>
 
 /// A request that got no answer, or an answer that broke off.
 pub(super) fn failed(error: kube::Error) -> SourceError {
-    let source = Box::new(error);
     let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    match () {
-        () if stack(&*source).any(|error| error.downcast_ref().is_some_and(is_refused)) => {
-            SourceError::Refused { source }
+    let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+    let any = |is_so: &dyn Fn(&(dyn Error + 'static)) -> bool| causes(&error).any(is_so);
+    let was_refused = any(&|cause| cause.downcast_ref().is_some_and(is_refused));
+    let has_timed_out = any(&|cause| cause.is::<Elapsed>() || cause.downcast_ref().is_some_and(is_timeout));
+    // Before anything was asked: no such host, no way there, another certificate.
+    let is_connecting = any(&|cause| cause.downcast_ref().is_some_and(ClientError::is_connect));
+    match (was_refused, is_connecting, has_timed_out) {
+        (true, ..) => SourceError::Refused { source: without_wrappers(error) },
+        // The client's own text, "deadline has elapsed", does not name the operation.
+        (false, true, true) => SourceError::Unreachable { source: "connecting to the server took too long".into() },
+        (false, true, false) => SourceError::Unreachable { source: without_wrappers(error) },
+        (false, false, true) => {
+            SourceError::Connection { source: "waiting for the server's answer took too long".into() }
         }
-        // Before anything was asked: no such host, no way there, another certificate.
-        () if stack(&*source).any(|error| error.downcast_ref().is_some_and(ClientError::is_connect)) => {
-            SourceError::Unreachable { source }
-        }
-        () => SourceError::Connection { source },
+        (false, false, false) => SourceError::Connection { source: without_wrappers(error) },
     }
 }
 
-/// An error and what stands behind it. Stacks nest a handful of errors; one that is its own source must not hold us up.
-fn stack<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| (*error).source()).take(16)
+/// The error without those that only say that a layer of the client passes it on: `ServiceError`, `client error (Connect)`.
+fn without_wrappers(error: kube::Error) -> Box<dyn Error + Send + Sync> {
+    let kube::Error::Service(_) = error else { return Box::new(error) };
+    let is_wrapper = |cause: &&(dyn Error + 'static)| cause.is::<kube::Error>() || cause.is::<ClientError>();
+    let mut text = String::new();
+    for cause in causes(&error).skip_while(is_wrapper).map(ToString::to_string) {
+        match text.is_empty() {
+            true => text = cause,
+            // Errors of others often repeat their cause in their own text.
+            false if text.ends_with(&cause) => {}
+            false => text = format!("{text}: {cause}"),
+        }
+    }
+    if text.is_empty() { Box::new(error) } else { text.into() }
 }
 
 /// What the server says, or what can be said for it if its words make no sense.

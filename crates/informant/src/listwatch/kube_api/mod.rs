@@ -25,15 +25,21 @@ use kube::core::DynamicObject;
 use kube::core::TypeMeta;
 use serde::de::DeserializeOwned;
 
+use super::Item;
 use super::ListPiece;
 use super::ListRequest;
 use super::ListStream;
 use super::ListWatch;
+use super::Lookup;
+use super::LookupRequest;
 use super::Served;
 use super::SourceError;
 use super::WatchPiece;
 use super::WatchRequest;
 use super::WatchStream;
+use super::frames::ListCutter;
+use super::frames::ListPart;
+use crate::ResourceVersion;
 
 /// One kind of the Kubernetes API, in all namespaces or in one, perhaps selected by labels and fields.
 ///
@@ -182,11 +188,26 @@ impl KubeSource {
 
     /// A request for the objects of this kind and scope.
     fn request(&self, accept: HeaderValue, query: &[(&str, &str)]) -> Result<Request<Body>, SourceError> {
-        let path = <DynamicObject as kube::Resource>::url_path(&self.resource, self.namespace.as_deref());
         let selectors = [("labelSelector", &*self.labels), ("fieldSelector", &*self.fields)];
-        let pairs = query.iter().copied().chain(selectors).filter(|(_, value)| !value.is_empty());
+        self.collection_request(self.namespace.as_deref(), accept, query.iter().copied().chain(selectors))
+    }
+
+    /// A request for objects of this kind in a namespace, or in all; parameters without a value are left out.
+    fn collection_request<'a>(
+        &self,
+        namespace: Option<&str>,
+        accept: HeaderValue,
+        query: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Request<Body>, SourceError> {
+        let path = <DynamicObject as kube::Resource>::url_path(&self.resource, namespace);
+        let pairs = query.filter(|(_, value)| !value.is_empty());
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         get(&format!("{path}?{query}"), accept)
+    }
+
+    /// The `Accept` header of lists.
+    fn list_accept_header(&self) -> HeaderValue {
+        if self.is_metadata_only { METADATA_LIST } else { JSON }
     }
 
     fn list_request(&self, asked: &ListRequest) -> Result<Request<Body>, SourceError> {
@@ -199,7 +220,7 @@ impl KubeSource {
             false => "",
         };
         self.request(
-            if self.is_metadata_only { METADATA_LIST } else { JSON },
+            self.list_accept_header(),
             &[
                 ("resourceVersion", asked.version.as_str()),
                 ("resourceVersionMatch", matching),
@@ -228,6 +249,21 @@ impl KubeSource {
         Ok(request)
     }
 
+    /// A request for one object, or for the metadata of any one if only the version is wanted.
+    fn lookup_request(&self, asked: &LookupRequest) -> Result<Request<Body>, SourceError> {
+        let exact = if asked.version.is_empty() { "" } else { "Exact" };
+        let version = [("resourceVersion", asked.version.as_str()), ("resourceVersionMatch", exact)];
+        let Some(key) = &asked.key else {
+            // Without the label selector: a server would have to look for an object that has the labels.
+            let rest = [("fieldSelector", self.fields.as_str()), ("limit", "1")];
+            return self.collection_request(self.namespace.as_deref(), METADATA_LIST, version.into_iter().chain(rest));
+        };
+        let separator = if self.fields.is_empty() { "" } else { "," };
+        let fields = format!("{}{separator}metadata.name={}", self.fields, key.name());
+        let rest = [("labelSelector", self.labels.as_str()), ("fieldSelector", &fields)];
+        self.collection_request(key.namespace(), self.list_accept_header(), version.into_iter().chain(rest))
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, SourceError> {
         let bytes = self.send(get(path, JSON)?).await?.collect_bytes().await.map_err(answer::failed)?;
         serde_json::from_slice(&bytes).map_err(SourceError::other)
@@ -248,6 +284,23 @@ impl<O> ListWatch<O> for KubeSource {
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream<O>, SourceError> {
         let body = self.send(self.watch_request(&request)?).await?;
         Ok(body.into_data_stream().map(|chunk| chunk.map(WatchPiece::Body).map_err(answer::failed)).boxed())
+    }
+
+    /// A list by name; it needs no permission but `list`.
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<Lookup<O>>, SourceError> {
+        let body = self.send(self.lookup_request(&request)?).await?;
+        let mut cutter = ListCutter::default();
+        cutter.push(body.collect_bytes().await.map_err(answer::failed)?);
+        let (mut object, mut version) = (None, ResourceVersion::default());
+        while let Some(part) = cutter.next()? {
+            match part {
+                ListPart::Item(json) => object = Some(Item::Json(json)),
+                ListPart::End(head) => version = head.metadata.resource_version,
+            }
+        }
+        cutter.finish()?;
+        let object = object.filter(|_| request.key.is_some());
+        Ok((!version.is_empty()).then_some(Lookup { version, object }))
     }
 
     /// Asks discovery.

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::super::intake::Taken;
 use super::super::quarantine::Entries;
+use super::super::rules::anchors::Anchors;
 use crate::Cached;
 use crate::DecodeError;
 use crate::Key;
@@ -58,11 +59,23 @@ impl<O> Collected<O> {
         self.objects.len()
     }
 
+    /// The newest items, of a list of this version.
+    pub(super) fn anchors(&self, version: &ResourceVersion) -> Anchors {
+        let mut anchors = Anchors::of_list(version.clone());
+        self.objects.iter().for_each(|object| anchors.consider(object.identity(), object.digest()));
+        anchors
+    }
+
+    /// Changes each item.
+    pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut Arc<Cached<O>>)) {
+        self.objects.iter_mut().for_each(change);
+    }
+
     /// All of it, as a list of this version.
-    pub(super) fn into_relist(self, version: ResourceVersion) -> (Relist<O>, Entries) {
+    pub(super) fn into_relist(self, version: ResourceVersion, history_changed: bool) -> (Relist<O>, Entries) {
         let Self { mut objects, quarantined } = self;
         objects.shrink_to_fit();
-        (Relist { version, objects, quarantined: quarantined.names() }, quarantined)
+        (Relist { version, objects, quarantined: quarantined.names(), history_changed }, quarantined)
     }
 }
 

@@ -1,9 +1,17 @@
-//! The changes, one watch after the other.
+//! Follows changes over one watch after another, and asks the server when a watch is silent.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::future::Either;
+use futures_util::future::select;
+use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 use tokio::time::Instant;
+use tokio::time::timeout;
 use tokio::time::timeout_at;
 use tracing::debug;
 use tracing::trace;
@@ -12,6 +20,10 @@ use tracing::warn;
 use super::super::Attempt;
 use super::super::Destination;
 use super::super::ListWatch;
+use super::super::ListWatchError;
+use super::super::Lookup;
+use super::super::LookupRequest;
+use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
 use super::super::intake::Taken;
@@ -19,14 +31,20 @@ use super::super::rules::endings::AfterWatch;
 use super::super::rules::endings::Ending;
 use super::super::rules::endings::Life;
 use super::super::rules::endings::Streak;
+use super::super::rules::endings::after_check;
 use super::super::rules::endings::after_watch;
+use super::super::rules::meaning::Meaning;
 use super::super::rules::resume::Moved;
+use super::super::rules::silence::Silence;
+use super::super::rules::silence::SilenceStep;
+use super::super::rules::silence::VersionAnswer;
 use super::reader::EventReader;
 use super::reader::Happening;
 use super::rounds::Over;
 use super::rounds::Rounds;
 use super::status::Activity;
 use crate::Cached;
+use crate::Identity;
 use crate::ResourceVersion;
 
 /// How far one watch has come.
@@ -35,7 +53,22 @@ struct Progress {
     is_unordered: bool,
     has_moved: bool,
     events: u64,
+    /// Events passed on since the consumer last ran.
+    unapplied: usize,
 }
+
+/// So many events are passed on before the consumer gets the chance to apply them. It runs in the same task, and a source that
+/// always has another event ready would keep it waiting.
+const EVENTS_BEFORE_YIELD: usize = 64;
+
+/// A watch that was open for this long counts as progress, also if nothing changed.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// How long the source has to answer when it is asked because the watch is silent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Within this time, all reflectors of a client list again after one of them has found that the history changed.
+const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
 impl<O, L, D> Rounds<O, L, D>
 where
@@ -50,32 +83,36 @@ where
         loop {
             let begun = Instant::now();
             let mut opened_at = begun;
-            let version = self.resume.watch();
             let is_unordered = stream.is_none() && !self.resume.is_versioned();
-            let mut progress = Progress { is_unordered, has_moved: false, events: 0 };
+            let mut progress = Progress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
+            let mut attempt = Attempt::OpenWatch;
             let opened = match stream.take() {
                 Some(reader) => Ok(reader),
-                None => {
-                    self.status.set(Activity::Opening);
-                    debug!(kind = self.resource(), rv = %version, "opening a watch");
-                    let timeout = self.random_watch_timeout();
-                    self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
-                }
+                None => match self.check_history_after_outage().await {
+                    Ok(()) => self.open_watch().await,
+                    Err(error) => {
+                        attempt = Attempt::CheckHistory;
+                        Err(error)
+                    }
+                },
             };
             let (ending, error) = match opened {
                 Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
                 Ok(mut reader) => {
+                    attempt = Attempt::Watch;
                     opened_at = Instant::now();
                     self.watching();
-                    match self.read_changes(&mut reader, &mut progress, &mut resync_at).await {
+                    let read = self.read_changes(&mut reader, &mut progress, &mut resync_at).await;
+                    // A clean end counts as contact with the server; after an error, the last byte does.
+                    self.outage.watch_ended(if read.is_ok() { Instant::now() } else { reader.heard });
+                    if progress.has_moved || opened_at.elapsed() >= STEADY {
+                        self.made_progress();
+                    }
+                    match read {
                         Ok(()) => (Ending::Cleanly, None),
                         Err(error) => (Ending::Failed(error.meaning()), Some(error)),
                     }
                 }
-            };
-            let attempt = match ending {
-                Ending::Unopened(_) => Attempt::OpenWatch,
-                Ending::Cleanly | Ending::Failed(_) => Attempt::Watch,
             };
             let (since_asked, since_opened) = (begun.elapsed(), opened_at.elapsed());
             let was_of_use = Life { has_moved: progress.has_moved, since_asked, since_opened }.was_of_use(ending);
@@ -83,6 +120,7 @@ where
             let now = Instant::now();
             let window = &mut self.window;
             let next = match self.resume.is_versioned() {
+                true if attempt == Attempt::CheckHistory => after_check(ending, failures),
                 true => after_watch(ending, was_of_use, failures, || window.allows(now)),
                 // There is no place to go on from: what happens between two watches would be lost.
                 false => AfterWatch::Relist,
@@ -96,6 +134,10 @@ where
                     }
                 }
                 AfterWatch::ReopenLater => {
+                    // A watch that opened and broke at once is a failed attempt.
+                    if let Ending::Failed(meaning) = ending {
+                        self.outage.attempt_failed(meaning);
+                    }
                     let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
                     self.wait(error).await;
                 }
@@ -105,61 +147,152 @@ where
                         false => SourceError::Ended,
                     };
                     let error = self.failed(attempt, error.unwrap_or(ended));
-                    // Those that come within a watch are everyday life.
-                    return Over { error, is_heard: attempt == Attempt::OpenWatch };
+                    // Failures within a watch are reported only if they last.
+                    let is_heard = attempt != Attempt::Watch || is_history_change(&error);
+                    return Over { error, is_heard };
                 }
             }
         }
     }
 
-    /// Passes on what comes until the watch ends.
+    async fn open_watch(&mut self) -> Result<EventReader<O>, SourceError> {
+        let version = self.resume.watch();
+        self.status.set(Activity::Opening);
+        debug!(kind = self.resource(), rv = %version, "opening a watch");
+        let timeout = self.random_watch_timeout();
+        self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
+    }
+
+    /// Passes events on until the watch ends.
     async fn read_changes(
         &mut self,
         reader: &mut EventReader<O>,
         progress: &mut Progress,
         resync_at: &mut Option<Instant>,
     ) -> Result<(), SourceError> {
+        let mut silence = Silence::new(reader.heard, self.watchdog.longest_pause());
+        let mut question: Option<Question<O>> = None;
+        let mut relist_at = None;
         loop {
-            let passed_on = self.pass_on_all(reader, progress);
+            let has_more = self.pass_on_all(reader, progress);
             self.show(reader, progress);
-            passed_on?;
+            if has_more? || progress.unapplied >= EVENTS_BEFORE_YIELD {
+                progress.unapplied = 0;
+                yield_now().await;
+                continue;
+            }
             consume_budget().await;
             let full_since = Instant::now();
             self.destination.room().await;
-            // While we do not listen, the watch is not silent.
+            // While nothing is read, the watch is not silent.
             reader.heard += full_since.elapsed();
 
             let patience = self.watchdog.patience(reader.timeout);
             let deadline = reader.heard + patience;
-            let wake = resync_at.map_or(deadline, |resync_at| resync_at.min(deadline));
-            match timeout_at(wake, reader.wait()).await {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) => return Ok(()),
-                Ok(Err(error)) => return Err(error),
-                Err(_) if resync_at.is_some_and(|resync_at| Instant::now() >= resync_at) => {
-                    self.resync();
-                    *resync_at = self.next_resync();
+            let wakes_at = [Some(deadline), *resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
+            let input = {
+                let read = pin!(reader.wait());
+                let signal = pin!(next_signal(&mut question, &mut self.history_changes, relist_at.is_none()));
+                match timeout_at(wakes_at.unwrap_or(deadline), select(read, signal)).await {
+                    Ok(Either::Left((read, _))) => Input::Read(read),
+                    Ok(Either::Right((signal, _))) => signal,
+                    Err(_) => Input::Time,
                 }
-                Err(_) => return Err(SourceError::Silent { after: patience }),
+            };
+            let step = match input {
+                Input::Read(Ok(true)) => {
+                    silence.reset(reader.heard);
+                    question = None;
+                    SilenceStep::Nothing
+                }
+                Input::Read(Ok(false)) => return Ok(()),
+                Input::Read(Err(error)) => return Err(error),
+                Input::HistoryChanged => {
+                    relist_at = Some(Instant::now() + self.delays.between(Duration::ZERO, RELIST_SPREAD));
+                    SilenceStep::Nothing
+                }
+                Input::Answer(answer) => {
+                    question = None;
+                    silence.answer(Instant::now(), self.understand_answer(answer)?)
+                }
+                Input::Time => silence.wake(Instant::now()),
+            };
+            match step {
+                SilenceStep::Nothing => {}
+                SilenceStep::Ask => question = Some(self.ask_for_version()),
+                SilenceStep::Confirm(at) => self.status.update(|status| {
+                    status.confirmed = Some(at);
+                    status.unanswered_since = None;
+                }),
+                SilenceStep::ReportStale => self.status.update(|status| {
+                    status.unanswered_since.get_or_insert_with(Instant::now);
+                }),
+                SilenceStep::Reopen => return Err(SourceError::Silent { after: reader.heard.elapsed() }),
+            }
+            let now = Instant::now();
+            if relist_at.is_some_and(|at| at <= now) {
+                self.check_other_reflectors()?;
+                relist_at = None;
+            }
+            if resync_at.is_some_and(|at| at <= now) {
+                self.resync();
+                *resync_at = self.next_resync();
+            }
+            if reader.heard + patience <= now {
+                return Err(SourceError::Silent { after: patience });
             }
         }
     }
 
-    /// What has come already.
-    fn pass_on_all(&mut self, reader: &mut EventReader<O>, progress: &mut Progress) -> Result<(), SourceError> {
+    /// Asks the source for its version, because the watch is silent.
+    fn ask_for_version(&self) -> Question<O> {
+        let source = Arc::clone(&self.source);
+        Box::pin(async move { timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await.ok() })
+    }
+
+    /// What the source's answer means for a silent watch.
+    ///
+    /// # Errors
+    ///
+    /// If it shows that the history changed.
+    fn understand_answer(
+        &mut self,
+        answer: Option<Result<Option<Lookup<O>>, SourceError>>,
+    ) -> Result<VersionAnswer, SourceError> {
+        let found = match answer {
+            None => return Ok(VersionAnswer::Nothing),
+            Some(Err(error)) if error.meaning().is_passing() => return Ok(VersionAnswer::Nothing),
+            Some(Ok(None) | Err(_)) => return Ok(VersionAnswer::Unsupported),
+            Some(Ok(Some(found))) => found,
+        };
+        if self.resume.note_newest_version(&found.version) == Moved::Back {
+            return Err(self.begin_new_history());
+        }
+        Ok(if found.version == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
+    }
+
+    /// Passes on the events that have been read, up to a limit; returns whether there may be more.
+    fn pass_on_all(&mut self, reader: &mut EventReader<O>, progress: &mut Progress) -> Result<bool, SourceError> {
         while let Some(incoming) = reader.next_here()? {
-            // What a watch brings is news, so there is no point in looking for it in the cache.
+            // A watch delivers changes, so there is no point in looking for them in the cache.
             let happening = incoming.understand(&mut self.intake, &|_| None)?;
             self.pass_on(happening, progress, reader.heard)?;
+            progress.unapplied += 1;
+            if progress.unapplied >= EVENTS_BEFORE_YIELD {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn pass_on(&mut self, happening: Happening<O>, progress: &mut Progress, heard: Instant) -> Result<(), SourceError> {
         match happening {
             Happening::Added(taken) => {
-                if let Some(object) = self.check(taken, progress, !progress.is_unordered)? {
-                    self.destination.add(object);
+                let is_unordered = progress.is_unordered;
+                match self.check(taken, progress, !is_unordered)? {
+                    Some(object) if is_unordered => self.destination.add_unordered(object),
+                    Some(object) => self.destination.add(object),
+                    None => {}
                 }
             }
             Happening::Modified(taken) => {
@@ -214,6 +347,11 @@ where
         if is_ordered && is_certain {
             self.advance(version, progress)?;
         }
+        match &taken {
+            Ok(object) if !is_ordered => self.anchors.consider(object.identity(), object.digest()),
+            Ok(object) => self.anchors.observe(object.identity().clone(), object.digest(), false),
+            Err(bad) => self.anchor_bad(bad, false),
+        }
         match taken {
             Ok(object) => {
                 self.quarantine.release(object.key(), object.version());
@@ -245,6 +383,7 @@ where
         match taken {
             Ok(object) => {
                 self.advance(object.version(), progress)?;
+                self.anchors.observe(object.identity().clone(), object.digest(), true);
                 self.quarantine.release(object.key(), object.version());
                 self.destination.delete(object);
             }
@@ -252,6 +391,7 @@ where
                 let version = Some(bad.version.clone()).filter(|version| !version.is_empty());
                 if let Some(version) = &version {
                     self.advance(version, progress)?;
+                    self.anchor_bad(&bad, true);
                 }
                 self.tell_of_quarantined(&bad);
                 match &bad.key {
@@ -268,6 +408,14 @@ where
         Ok(())
     }
 
+    /// Remembers the event of an object that cannot be read as one that the server's history is recognised by.
+    fn anchor_bad(&mut self, bad: &Quarantined, is_deleted: bool) {
+        if let Some(key) = bad.key.clone() {
+            let identity = Identity { key, uid: bad.uid.clone(), version: bad.version.clone() };
+            self.anchors.observe(identity, 0, is_deleted);
+        }
+    }
+
     /// An event of this version has come.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
         trace!(kind = self.resource(), rv = %version, "event");
@@ -276,8 +424,8 @@ where
             Moved::Forward => progress.has_moved = true,
             Moved::Nowhere => {}
             Moved::Back => {
-                self.end_reuse();
-                return Err(SourceError::WentBack { from: self.resume.watch(), to: version.clone() });
+                self.suspend_reuse();
+                return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
             }
         }
         Ok(())
@@ -292,6 +440,8 @@ where
         self.status.note(|status| {
             status.version = Some(version);
             status.last_event = Some(reader.heard);
+            status.confirmed = Some(reader.heard);
+            status.unanswered_since = None;
             status.events += events;
         });
     }
@@ -307,4 +457,47 @@ where
     fn next_resync(&self) -> Option<Instant> {
         self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
     }
+}
+
+/// A question for the source's version that is under way; no answer in time is `None`.
+type Question<O> = BoxFuture<'static, Option<Result<Option<Lookup<O>>, SourceError>>>;
+
+/// What can happen while a watch is open.
+enum Input<O> {
+    /// Something was read from the watch, or it ended.
+    Read(Result<bool, SourceError>),
+    /// The source answered, or did not in time.
+    Answer(Option<Result<Option<Lookup<O>>, SourceError>>),
+    /// Another reflector of the same client found that the server's history changed.
+    HistoryChanged,
+    /// A deadline has passed: a resync, a relist, the silence check or the watchdog.
+    Time,
+}
+
+/// Waits for what can happen beside the watch. Cancel safe.
+async fn next_signal<O>(
+    question: &mut Option<Question<O>>,
+    history_changes: &mut watch::Receiver<u64>,
+    waits_for_history: bool,
+) -> Input<O> {
+    let answered = async {
+        match question {
+            Some(question) => question.await,
+            None => std::future::pending().await,
+        }
+    };
+    let changed = async {
+        // An error would mean that no reflector is left, but this one is.
+        if !waits_for_history || history_changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    match select(pin!(answered), pin!(changed)).await {
+        Either::Left((answer, _)) => Input::Answer(answer),
+        Either::Right(_) => Input::HistoryChanged,
+    }
+}
+
+fn is_history_change(error: &ListWatchError) -> bool {
+    error.source.meaning() == Meaning::HistoryChanged
 }

@@ -54,7 +54,11 @@ where
             let request = self.resume.list();
             self.status.set(Activity::Listing { objects: 0 });
             self.intake.forget_reused();
-            let failure = match self.list_pages(&request).await {
+            let health = self.settings.health.clone();
+            let permit = health.list_permit(self.is_server_starting()).await;
+            let listed = self.list_pages(&request).await;
+            drop(permit);
+            let failure = match listed {
                 Ok((listed, version, is_paged)) => match self.accept(&request.version, listed, version, is_paged) {
                     Ok(()) => return Ok(()),
                     Err(error) => error,

@@ -5,13 +5,16 @@
 //! - **Knows nothing of:** HTTP, queues, caches.
 //!
 //! [`rounds`] is the loop: bring everything up to date ([`list`], or [`stream`] if the source can), then [`follow`] the
-//! changes, until that fails; then wait and begin again. What to do is decided by the plain rules of
+//! changes, until that fails; then wait and begin again. After an outage, [`history`] finds out whether a watch can be resumed.
+//! [`report`] reports failures. What to do is decided by the plain rules of
 //! [`rules`](super::rules); here it is done.
 
 mod collected;
 mod follow;
+mod history;
 mod list;
 mod reader;
+mod report;
 mod rounds;
 mod status;
 mod stream;
@@ -24,6 +27,7 @@ use std::time::Duration;
 
 use futures_util::future::select;
 
+use self::report::Reporter;
 use self::rounds::Rounds;
 use self::status::StatusBoard;
 use super::Backoff;
@@ -31,6 +35,7 @@ use super::Destination;
 use super::ListWatch;
 use super::ListWatchError;
 use super::Quarantined;
+use super::ServerHealth;
 use super::StreamingSupport;
 use super::frames::DEFAULT_LIMIT;
 use super::intake::Decode;
@@ -55,6 +60,7 @@ pub use self::status::ReflectorStatus;
 pub struct Reflector<O, L, D> {
     rounds: Rounds<O, L, D>,
     handle: ReflectorHandle,
+    reporter: Arc<Reporter>,
 }
 
 /// Settings of a [`Reflector`].
@@ -81,6 +87,7 @@ struct Settings<O> {
     patience: Duration,
     retries_server_errors_for: Duration,
     resync: Option<Resync>,
+    health: ServerHealth,
     on_error: Option<Hear<ListWatchError>>,
     on_quarantine: Option<Hear<Quarantined>>,
 }
@@ -131,8 +138,10 @@ where
     ///
     /// If the source or the destination does.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        let Self { rounds, handle: _ } = self;
-        select(pin!(stop), pin!(rounds.run())).await;
+        let Self { rounds, handle, reporter } = self;
+        let reporting = pin!(reporter.watch_outages(handle));
+        let running = pin!(rounds.run());
+        select(pin!(stop), select(running, reporting)).await;
     }
 }
 
@@ -165,6 +174,7 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
             patience: Duration::from_secs(120),
             retries_server_errors_for: Duration::ZERO,
             resync: None,
+            health: ServerHealth::new(),
             on_error: None,
             on_quarantine: None,
         };
@@ -302,12 +312,29 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         self
     }
 
-    /// Hears of each list that fails (of a streamed one, if it is not replaced by an ordinary one at once), and of each watch
-    /// that cannot be opened so that everything must be listed anew. What passes, and what happens within a watch, is everyday
-    /// life: it is seen in the [status](ReflectorStatus) only. Default: it is logged.
+    /// Calls `callback` with failures, in addition to the [status](ReflectorStatus):
+    ///
+    /// - once for each outage: when lists or watches have failed for three seconds, whatever the cause; before the first list has
+    ///   succeeded, at once;
+    /// - each time the server answers a list with an error; and when it refuses a watch so that everything must be listed again,
+    ///   unless the outage was reported already. For 30 s after it could not be reached, the server may still be starting, and only
+    ///   the first rule applies;
+    /// - when the server's history changed.
+    ///
+    /// Other failures that are over within three seconds are not reported. Default: a warning in the log. In both cases the
+    /// log has a line when an outage of more than three seconds is over: how long it lasted, and whether the watch was resumed or
+    /// everything was listed again.
     #[must_use]
-    pub fn on_error(mut self, hear: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
-        self.settings.on_error = Some(Box::new(hear));
+    pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
+        self.settings.on_error = Some(Box::new(callback));
+        self
+    }
+
+    /// Shares what is known of the server with other reflectors of the same client: they wait for it together, and list again if
+    /// its history changes. Default: each finds out by itself.
+    #[must_use]
+    pub fn server_health(mut self, health: ServerHealth) -> Self {
+        self.settings.health = health;
         self
     }
 
@@ -366,7 +393,7 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         L: ListWatch<O>,
         D: Destination<O>,
     {
-        let Self { source, destination, decode, transform, keeps_managed_fields, cut, settings } = self;
+        let Self { source, destination, decode, transform, keeps_managed_fields, cut, mut settings } = self;
         let mut scanner = Scanner::new(source.types()).cut(&cut);
         let cluster = source.cluster();
         if let Some(cluster) = &cluster {
@@ -378,7 +405,9 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         let quarantine = Quarantine::default();
         let (status, handle) = StatusBoard::new(quarantine.clone());
         let intake = Intake::new(scanner, decode, transform, cluster);
-        Reflector { rounds: Rounds::new(source, destination, intake, settings, quarantine, status), handle }
+        let reporter = Arc::new(Reporter::new(source.name().into(), settings.on_error.take()));
+        let rounds = Rounds::new(source, destination, intake, settings, quarantine, status, Arc::clone(&reporter));
+        Reflector { rounds, handle, reporter }
     }
 }
 

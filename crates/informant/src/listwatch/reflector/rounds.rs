@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio::time::sleep_until;
 use tokio::time::timeout;
@@ -18,9 +20,12 @@ use super::super::Quarantined;
 use super::super::Served;
 use super::super::SourceError;
 use super::super::error::Chain;
+use super::super::health::Prober;
+use super::super::health::Waits;
 use super::super::intake::Intake;
 use super::super::quarantine::Entries;
 use super::super::quarantine::Quarantine;
+use super::super::rules::anchors::Anchors;
 use super::super::rules::delays::Delays;
 use super::super::rules::meaning::Meaning;
 use super::super::rules::resume::Listed;
@@ -29,6 +34,9 @@ use super::super::rules::watchdog::Watchdog;
 use super::super::rules::window::RetryWindow;
 use super::Settings;
 use super::collected::Collected;
+use super::history::Outage;
+use super::history::Startup;
+use super::report::Reporter;
 use super::status::Activity;
 use super::status::StatusBoard;
 use crate::Cached;
@@ -39,34 +47,41 @@ use crate::panics;
 
 /// A reflector at work.
 pub(super) struct Rounds<O, L, D> {
-    pub(super) source: L,
+    pub(super) source: Arc<L>,
     pub(super) destination: D,
     pub(super) intake: Intake<O>,
     pub(super) settings: Settings<O>,
     pub(super) quarantine: Quarantine,
     pub(super) status: StatusBoard,
+    reporter: Arc<Reporter>,
     pub(super) resume: Resume,
     pub(super) delays: Delays,
     pub(super) watchdog: Watchdog,
     pub(super) window: RetryWindow,
     /// Whether a request may still be repeated at once in this round.
     pub(super) may_repeat: bool,
-    reuse: Reuse,
+    /// The newest events, by which the server's history is recognised.
+    pub(super) anchors: Anchors,
+    pub(super) outage: Outage,
+    /// How many changes of the server's history the reflectors of this client have found.
+    pub(super) history_changes: watch::Receiver<u64>,
+    /// How many of them this one has taken account of.
+    pub(super) history_changes_seen: u64,
+    /// Whether the next list is the first one of another history.
+    pub(super) has_history_changed: bool,
+    /// `Some` while this reflector is the prober.
+    prober: Option<Prober>,
+    startup: Startup,
+    /// How many requests in a row did not reach the server although it answered those of other reflectors.
+    lone_failures: u32,
+    /// Whether everything was listed again at once since a watch last [made progress](Self::made_progress).
+    has_relisted_at_once: bool,
+    /// Set when the server's history is in doubt, until a list is accepted: cached objects are not reused.
+    is_reuse_suspended: bool,
     presence: Presence,
     /// Whether the last list had an item that may be any object of ours.
     was_damaged: bool,
     resource: Arc<str>,
-}
-
-/// Whether a known object of the same uid and version has the same content: not if the server went back, for then versions
-/// come again with other contents.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reuse {
-    Allowed,
-    /// The server may have gone back: not until a list has been accepted.
-    Suspended,
-    /// The server has gone back. When the consumer's cache has nothing from before is not known here.
-    Never,
 }
 
 /// Whether the source has the kind, as far as that is known.
@@ -80,6 +95,12 @@ enum Presence {
     /// It is not there, and the destination knows.
     Gone,
 }
+
+/// Within this time after the server can be reached again, all reflectors of a client try.
+const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
+
+/// So many attempts are made soon after one another on a server that answers other reflectors.
+const QUICK_LONE_FAILURES: u32 = 5;
 
 /// How a round ended.
 pub(super) struct Over {
@@ -101,23 +122,36 @@ where
         settings: Settings<O>,
         quarantine: Quarantine,
         status: StatusBoard,
+        reporter: Arc<Reporter>,
     ) -> Self {
+        let history_changes = settings.health.history_changes();
+        let history_changes_seen = *history_changes.borrow();
         Self {
+            anchors: Anchors::default(),
+            outage: Outage::none(Instant::now()),
+            history_changes_seen,
+            history_changes,
+            has_history_changed: false,
+            prober: None,
+            startup: Startup::default(),
+            lone_failures: 0,
+            has_relisted_at_once: false,
+            is_reuse_suspended: false,
             resume: Resume::new(settings.page_size),
             delays: Delays::new(settings.backoff),
             watchdog: Watchdog::default(),
             window: RetryWindow::new(settings.retries_server_errors_for),
             may_repeat: true,
-            reuse: Reuse::Allowed,
             presence: Presence::Present,
             was_damaged: false,
             resource: source.name().into(),
-            source,
+            source: Arc::new(source),
             destination,
             intake,
             settings,
             quarantine,
             status,
+            reporter,
         }
     }
 
@@ -125,7 +159,7 @@ where
         loop {
             let Over { error, is_heard } = self.round().await;
             if is_heard {
-                self.tell(&error);
+                self.report(&error);
             }
             self.wait(error).await;
         }
@@ -136,6 +170,8 @@ where
         if self.presence == Presence::InDoubt {
             self.look_for_kind().await;
         }
+        // If the history changed, the list has to carry that. Any other result does not matter for a list.
+        let _ = self.check_history_after_outage().await;
         let stream = match self.stream_or_list().await {
             Ok(stream) => stream,
             Err(over) => return over,
@@ -163,7 +199,12 @@ where
         let version = self.resume.watch();
         self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
-        self.destination.replace(Relist { version, objects: Vec::new(), quarantined: Vec::new() });
+        self.destination.replace(Relist {
+            version,
+            objects: Vec::new(),
+            quarantined: Vec::new(),
+            history_changed: false,
+        });
     }
 
     /// A list has come: it becomes the new state.
@@ -185,32 +226,36 @@ where
         {
             return Err(SourceError::Damaged { source: Arc::clone(damage) });
         }
-        let went_back = || SourceError::WentBack { from: self.resume.watch(), to: version.clone() };
+        let mut listed = listed;
         match self.resume.judge(asked, &version) {
             Listed::Unversioned => return Err(SourceError::NoVersion),
             Listed::Doubted => {
-                let error = went_back();
+                let error = SourceError::OlderVersion { from: self.resume.newest(), to: version };
                 self.suspend_reuse();
                 self.resume.unavailable();
                 return Err(error);
             }
-            Listed::Rewound => {
-                warn!(kind = %self.resource, rv = %version, "the server went back to an older version");
-                self.reuse = Reuse::Never;
-                // What was taken from the cache may have another content now, although the version is the same.
+            Listed::HistoryChanged if !self.has_history_changed => {
+                let error = self.begin_new_history();
+                // Objects that were taken from the cache may differ, although uid and version are the same.
                 if self.intake.reused() > 0 {
-                    let error = went_back();
-                    self.resume.unavailable();
                     return Err(error);
                 }
-                self.status.note(|status| status.rewinds += 1);
+                listed.for_each_mut(|object| self.intake.move_to_new_history(object));
             }
-            Listed::Accepted if self.reuse == Reuse::Suspended => self.reuse = Reuse::Allowed,
-            Listed::Accepted => {}
+            Listed::HistoryChanged | Listed::Accepted => {}
         }
+        self.is_reuse_suspended = false;
+        let history_changed = std::mem::take(&mut self.has_history_changed);
+        if history_changed {
+            let reached = self.resume.newest();
+            warn!(kind = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
+            self.status.note(|status| status.history_changes += 1);
+        }
+        self.anchors = listed.anchors(&version);
         self.resume.listed(asked, &version, is_paged);
         debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
-        let (relist, quarantined) = listed.into_relist(version.clone());
+        let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
             self.tell_of_quarantined(&object);
         }
@@ -219,13 +264,17 @@ where
         self.was_damaged = false;
         let now = Instant::now();
         self.delays.succeeded(now);
+        self.server_answered();
+        self.outage = Outage::none(now);
         self.status.update(|status| {
             status.version = Some(version);
             status.last_event = Some(now);
+            status.confirmed = Some(now);
             status.lists += 1;
-            // Whoever was refused a watch is not well before one opens: a list does not show that.
-            let is_refused = status.last_error.as_ref().is_some_and(|error| error.attempt == Attempt::OpenWatch);
-            status.failing_since = status.failing_since.filter(|_| is_refused);
+            // If watches are refused, a list that succeeds does not end the failure.
+            if !status.is_watch_failing {
+                status.failing_since = None;
+            }
             status.is_gone = false;
         });
         Ok(())
@@ -233,19 +282,26 @@ where
 
     /// Whether objects may be taken from the cache.
     pub(super) fn may_reuse(&self) -> bool {
-        self.reuse == Reuse::Allowed
+        !self.is_reuse_suspended
     }
 
-    /// The server has gone back.
-    pub(super) fn end_reuse(&mut self) {
-        self.reuse = Reuse::Never;
-    }
-
-    /// The server may have gone back.
+    /// The server's history may have changed.
     pub(super) fn suspend_reuse(&mut self) {
-        if self.reuse == Reuse::Allowed {
-            self.reuse = Reuse::Suspended;
-        }
+        self.is_reuse_suspended = true;
+    }
+
+    /// The server answered a request, whatever the answer.
+    fn server_answered(&mut self) {
+        let now = Instant::now();
+        self.settings.health.note_reachable(now);
+        self.startup.answered(now);
+        self.prober = None;
+        self.lone_failures = 0;
+    }
+
+    /// Whether the server may still be starting after an outage.
+    pub(super) fn is_server_starting(&self) -> bool {
+        self.startup.is_under_way(Instant::now())
     }
 
     /// If the version that was asked for is not to be had, the newest state is asked for next.
@@ -262,9 +318,13 @@ where
     pub(super) fn watching(&mut self) {
         self.watchdog.opened();
         self.delays.succeeded(Instant::now());
+        self.server_answered();
+        self.outage = Outage::none(Instant::now());
         self.status.update(|status| {
             status.activity = Activity::Watching;
             status.watches += 1;
+            status.unanswered_since = None;
+            status.is_watch_failing = false;
             status.failing_since = None;
         });
     }
@@ -284,9 +344,24 @@ where
                 (Presence::InDoubt | Presence::Gone, _) | (Presence::Present, false) => {}
             }
         }
-        let error = Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source });
+        let server_may_be_starting = self.is_server_starting();
+        let error =
+            Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source, server_may_be_starting });
         debug!(kind = %self.resource, error = %Chain(&*error), "failed");
+        if attempt != Attempt::Watch {
+            self.outage.attempt_failed(meaning);
+            match error.is_unreachable() {
+                true => self.startup.unreachable(Instant::now()),
+                false => self.server_answered(),
+            }
+        }
+        let is_watch = match attempt {
+            Attempt::OpenWatch => true,
+            Attempt::StreamList => error.source.is_forbidden(),
+            Attempt::List | Attempt::Watch | Attempt::CheckHistory => false,
+        };
         self.status.update(|status| {
+            status.is_watch_failing |= is_watch;
             status.last_error = Some(Arc::clone(&error));
             status.failing_since.get_or_insert_with(Instant::now);
         });
@@ -296,24 +371,89 @@ where
     /// Waits before the next attempt.
     pub(super) async fn wait(&mut self, because: Arc<ListWatchError>) {
         let now = Instant::now();
-        let delay = self.delays.failed(now, because.source.retry_after());
+        if because.is_unreachable() {
+            return self.wait_until_reachable(now, because).await;
+        }
+        let delay = self.delay_after(now, &because);
         debug!(kind = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
         let until = now + delay;
         self.status.set(Activity::BackingOff { until, because });
         sleep_until(until).await;
     }
 
-    /// Tells the user, or the log.
-    pub(super) fn tell(&self, failure: &ListWatchError) {
-        if let Some(hear) = &self.settings.on_error {
-            self.call("on_error", || hear(failure));
+    fn delay_after(&mut self, now: Instant, because: &ListWatchError) -> Duration {
+        let second = Duration::from_secs(1);
+        match because.source.meaning() {
+            // Once, until a watch has made progress.
+            Meaning::HistoryChanged if !std::mem::replace(&mut self.has_relisted_at_once, true) => Duration::ZERO,
+            Meaning::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
+                self.delays.between(Duration::ZERO, second)
+            }
+            Meaning::Expired
+            | Meaning::HistoryChanged
+            | Meaning::TooLarge
+            | Meaning::OlderVersion
+            | Meaning::Overloaded
+            | Meaning::Refused
+            | Meaning::Lost
+            | Meaning::Garbled
+            | Meaning::Trouble
+            | Meaning::NotFound
+            | Meaning::Unsupported
+            | Meaning::Other => {
+                let retry_after = because.source.retry_after();
+                let delay = self.delays.failed(now, retry_after);
+                let is_lost = because.source.meaning() == Meaning::Lost && self.is_server_starting();
+                match because.may_be_startup_error() || is_lost {
+                    true => delay.min(self.delays.soon().max(retry_after.unwrap_or_default())),
+                    false => delay,
+                }
+            }
+        }
+    }
+
+    /// Waits for the next attempt: as the prober, or until the prober succeeds.
+    async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
+        let outage = self.settings.health.note_unreachable(now);
+        let other = self.delays.failed(now, None);
+        // If the server answers other reflectors, something else is wrong, and this one is not in a hurry for long.
+        let since = self.startup.unreachable_since().unwrap_or(now);
+        self.lone_failures += u32::from(self.settings.health.has_answered_since(since));
+        let probe = match self.lone_failures < QUICK_LONE_FAILURES {
+            true => self.delays.until_probe(outage, other),
+            false => other,
+        };
+        let spread = self.delays.between(Duration::ZERO, RECONNECT_SPREAD);
+        let until = now + if self.prober.is_some() { probe } else { other };
+        debug!(kind = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
+        self.status.set(Activity::BackingOff { until, because });
+        self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
+    }
+
+    /// A watch has delivered something, or was open for a while.
+    pub(super) fn made_progress(&mut self) {
+        self.delays.restart();
+        self.has_relisted_at_once = false;
+    }
+
+    /// Reports a failure to the user, or to the log. Failures that are part of an outage are reported once, when it has lasted
+    /// [a while](super::report); before the first list, at once.
+    pub(super) fn report(&self, failure: &ListWatchError) {
+        let since = self.status.failing_since();
+        // The server did not say so; the list that follows is reported if it fails.
+        if failure.attempt == Attempt::CheckHistory && failure.source.meaning() == Meaning::Expired {
             return;
         }
-        // A version that has expired is everyday life.
-        match failure.source.meaning() == Meaning::Expired {
-            true => debug!(kind = %self.resource, error = %Chain(failure), "beginning anew"),
-            false => warn!(kind = %self.resource, error = %Chain(failure), "failed; trying again"),
+        let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
+        let is_list = match failure.attempt {
+            Attempt::List | Attempt::StreamList => true,
+            Attempt::OpenWatch | Attempt::Watch | Attempt::CheckHistory => false,
+        };
+        let is_reported = self.reporter.has_reported(since) && failure.source.meaning() != Meaning::HistoryChanged;
+        if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {
+            return;
         }
+        self.reporter.report(failure, since);
     }
 
     pub(super) fn tell_of_quarantined(&self, object: &Quarantined) {
@@ -325,17 +465,20 @@ where
         warn!(kind = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "cannot be read; set aside");
     }
 
-    /// Runs what the user gave us; if it panics, that is its own trouble.
+    /// Runs a callback of the user's; a panic is logged and goes no further.
     pub(super) fn call<R>(&self, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
-        let called = panics::catch(callback);
-        called
-            .inspect_err(|panic| error!(kind = %self.resource, callback = name, error = panic, "a callback panicked"))
-            .ok()
+        call(&self.resource, name, callback)
     }
 
     pub(super) fn resource(&self) -> &str {
         &self.resource
     }
+}
+
+/// Runs a callback of the user's; a panic is logged and goes no further.
+pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
+    let called = panics::catch(callback);
+    called.inspect_err(|panic| error!(kind, callback = name, error = panic, "a callback panicked")).ok()
 }
 
 /// The cached object of a key, if it may be used again.

@@ -21,6 +21,11 @@ pub struct ReflectorStatus {
     pub version: Option<ResourceVersion>,
     /// When something came from the source last: a list, an event, a bookmark.
     pub last_event: Option<Instant>,
+    /// When the source last showed that the watch works: by a list, an event, a bookmark, or by answering, when it was asked because the
+    /// watch was silent, with the version that the watch has reached. Otherwise equal to `last_event`.
+    pub confirmed: Option<Instant>,
+    /// Since when the source, asked because the watch was silent, has not answered.
+    pub unanswered_since: Option<Instant>,
     /// What failed last, if anything ever did.
     pub last_error: Option<Arc<ListWatchError>>,
     /// Since when it has been failing; `None` if all is well.
@@ -33,8 +38,12 @@ pub struct ReflectorStatus {
     pub watches: u64,
     /// How many events came, bookmarks among them.
     pub events: u64,
-    /// How often the server itself went back to an older version.
-    pub rewinds: u64,
+    /// How often the server's history changed, as it does when a backup is restored.
+    pub history_changes: u64,
+    /// How many outages ended without a check of the server's history, because the server refused it.
+    pub unchecked_outages: u64,
+    /// Whether watches fail, so that a list that succeeds does not end the failure.
+    pub(super) is_watch_failing: bool,
 }
 
 /// What a reflector does.
@@ -54,6 +63,8 @@ pub enum Activity {
         /// How many objects have come so far.
         objects: usize,
     },
+    /// It asks, after an outage, whether the server still has the history that was followed.
+    CheckingHistory,
     /// It asks for a watch.
     Opening,
     /// It waits for changes.
@@ -74,7 +85,12 @@ impl Activity {
     pub(crate) fn objects_so_far(&self) -> usize {
         match self {
             Self::Listing { objects } | Self::Streaming { objects } => *objects,
-            Self::Idle | Self::Opening | Self::Watching | Self::BackingOff { .. } | Self::Stopped => 0,
+            Self::Idle
+            | Self::CheckingHistory
+            | Self::Opening
+            | Self::Watching
+            | Self::BackingOff { .. }
+            | Self::Stopped => 0,
         }
     }
 }
@@ -103,6 +119,11 @@ impl ReflectorHandle {
     pub async fn changed(&mut self) -> ReflectorStatus {
         // An error says that there is nobody to change it any more.
         let _ = self.status.changed().await;
+        self.status.borrow_and_update().clone()
+    }
+
+    /// The status now; [`changed`](Self::changed) waits for changes after it.
+    pub(super) fn seen(&mut self) -> ReflectorStatus {
         self.status.borrow_and_update().clone()
     }
 
@@ -142,12 +163,16 @@ impl StatusBoard {
         self.update(|status| status.activity = activity);
     }
 
-    /// Changes the status without waking anybody: for changes that are too frequent.
+    /// Changes the status without waking waiting tasks, for changes that are too frequent.
     pub(super) fn note(&self, change: impl FnOnce(&mut ReflectorStatus)) {
         self.change(change, false);
     }
 
-    /// Changes the status and wakes whoever waits for a change.
+    pub(super) fn failing_since(&self) -> Option<Instant> {
+        self.status.borrow().failing_since
+    }
+
+    /// Changes the status and wakes waiting tasks.
     pub(super) fn update(&self, change: impl FnOnce(&mut ReflectorStatus)) {
         self.change(change, true);
     }

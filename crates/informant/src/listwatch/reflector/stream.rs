@@ -60,7 +60,11 @@ where
         loop {
             let asked = self.resume.stream();
             self.status.set(Activity::Streaming { objects: 0 });
-            let unfinished = match self.stream_once(&asked).await {
+            let health = self.settings.health.clone();
+            let permit = health.list_permit(self.is_server_starting()).await;
+            let streamed = self.stream_once(&asked).await;
+            drop(permit);
+            let unfinished = match streamed {
                 Ok((mut reader, listed, version)) => {
                     let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
                     if is_verified && !self.verify(&listed, &version).await {
@@ -87,7 +91,7 @@ where
             match next {
                 AfterStreaming::AskNewest => self.may_repeat = false,
                 AfterStreaming::Later => {
-                    self.tell(&error);
+                    self.report(&error);
                     self.wait(error).await;
                 }
                 AfterStreaming::List => return None,
@@ -220,7 +224,7 @@ where
         if missing + surplus > 0 {
             let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
             let error = self.failed(Attempt::StreamList, error);
-            self.tell(&error);
+            self.report(&error);
         }
         missing + surplus == 0
     }

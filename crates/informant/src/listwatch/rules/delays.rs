@@ -10,8 +10,12 @@ use tokio::time::Instant;
 /// How delays grow: each is twice the one before, up to a cap, and made longer by chance so that not everybody comes back
 /// at once.
 ///
-/// The default is client-go's: 0.8 s, 1.6 s, 3.2 s … 30 s, each up to twice as long. After two minutes without trouble it
-/// begins anew.
+/// The default is client-go's: 0.8 s, 1.6 s, 3.2 s … 30 s, each up to twice as long. Delays begin anew after a watch that
+/// delivered something or was open for 10 s, and after two minutes without a failure.
+///
+/// Some attempts are made sooner. While the server cannot be reached, one reflector of each client tries every 0.8 to 2 s, and
+/// more rarely in outages of more than two minutes. For 30 s after that, answers that a starting server gives (403, 429, 5xx) are
+/// tried again within 2 s. After an expired version (410), the first list follows within a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -27,10 +31,14 @@ pub(crate) struct Delays {
     next: ExponentialBackoff,
     /// Since when nothing has failed.
     healthy_since: Option<Instant>,
+    random: fastrand::Rng,
 }
 
 /// How long all must go well until the delays begin anew.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
+
+/// In outages of up to this length, the prober tries every 0.5 to 2 s, but never sooner than the first delay.
+const SHORT_OUTAGE: Duration = Duration::from_secs(120);
 
 /// Doubling nothing gives nothing, and who does not wait spins.
 const SHORTEST_DELAY: Duration = Duration::from_millis(1);
@@ -80,7 +88,32 @@ impl Backoff {
 
 impl Delays {
     pub(crate) fn new(backoff: Backoff) -> Self {
-        Self { backoff, next: backoff.delays(), healthy_since: None }
+        let random = backoff.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self { backoff, next: backoff.delays(), healthy_since: None, random }
+    }
+
+    /// A watch delivered something: the next failure begins with the shortest delay.
+    pub(crate) fn restart(&mut self) {
+        self.next = self.backoff.delays();
+    }
+
+    /// A random time between two; the middle if chance is switched off.
+    pub(crate) fn between(&mut self, shortest: Duration, longest: Duration) -> Duration {
+        let part = if self.backoff.is_random { self.random.f64() } else { 0.5 };
+        shortest + longest.saturating_sub(shortest).mul_f64(part)
+    }
+
+    /// How long the prober waits on a server that could not be reached for this long: 0.5 to 2 s, and longer in outages of more
+    /// than two minutes. Never longer than `delay`, and not shorter than the first delay.
+    pub(crate) fn until_probe(&mut self, outage: Duration, delay: Duration) -> Duration {
+        let factor = (outage.as_secs_f64() / SHORT_OUTAGE.as_secs_f64()).max(1.0);
+        let probe = self.soon().mul_f64(factor);
+        probe.max(self.backoff.first).min(delay)
+    }
+
+    /// 0.5 to 2 s.
+    pub(crate) fn soon(&mut self) -> Duration {
+        self.between(Duration::from_millis(500), Duration::from_secs(2))
     }
 
     /// Something went well: a list was complete, a watch began.
@@ -137,6 +170,37 @@ mod tests {
         let total: Duration = (0..5).map(|_| delays.failed(now, None)).sum();
 
         assert_eq!((total.as_secs_f64() * 1e4).round(), 2500.0);
+    }
+
+    #[test]
+    fn the_prober_tries_at_least_every_two_seconds_and_more_rarely_in_long_outages() {
+        let second = Duration::from_secs(1);
+        for seed in 0..200 {
+            let mut delays = Delays::new(Backoff::default().seed(seed));
+            for (outage, shortest, longest) in [(0, 0.8, 2.0), (120, 0.8, 2.0), (1200, 5.0, 20.0), (86_400, 30.0, 30.0)]
+            {
+                let probe = delays.until_probe(outage * second, 30 * second).as_secs_f64();
+                assert!((shortest..=longest).contains(&probe), "{probe} after {outage} s, seed {seed}");
+            }
+            assert_eq!(delays.until_probe(second, TENTH), TENTH, "never later than the others");
+        }
+        let mut patient = Delays::new(Backoff::new(10 * second, 60 * second).exactly());
+        assert_eq!(patient.until_probe(second, 40 * second), 10 * second, "not sooner than the first delay");
+    }
+
+    /// HC-25 and RE-03 as we want them.
+    #[test]
+    fn delays_begin_anew_after_a_watch_that_delivered_something() {
+        let now = Instant::now();
+        let mut delays = Delays::new(Backoff::default().exactly());
+        for _ in 0..60 {
+            delays.failed(now, None);
+        }
+        assert_eq!(seconds(delays.failed(now, None)), 30.0);
+
+        delays.restart();
+
+        assert_eq!(seconds(delays.failed(now, None)), 0.8);
     }
 
     /// HC-25 and RE-03 as we want them.

@@ -113,7 +113,8 @@ pub(crate) fn after_watch(
         Ending::Unopened(
             Meaning::Expired
             | Meaning::TooLarge
-            | Meaning::WentBack
+            | Meaning::OlderVersion
+            | Meaning::HistoryChanged
             | Meaning::Garbled
             | Meaning::NotFound
             | Meaning::Unsupported
@@ -122,11 +123,26 @@ pub(crate) fn after_watch(
         | Ending::Failed(
             Meaning::Expired
             | Meaning::TooLarge
-            | Meaning::WentBack
+            | Meaning::OlderVersion
+            | Meaning::HistoryChanged
             | Meaning::NotFound
             | Meaning::Unsupported
             | Meaning::Other,
         ) => AfterWatch::Relist,
+    }
+}
+
+/// After a check of the server's history that did not allow to resume the watch, and how many attempts failed in a row.
+pub(crate) fn after_check(ending: Ending, failures: u32) -> AfterWatch {
+    match ending {
+        Ending::Unopened(Meaning::HistoryChanged | Meaning::Expired) | Ending::Cleanly => AfterWatch::Relist,
+        // A starting server refuses; a list would be refused as well.
+        Ending::Unopened(Meaning::NotFound | Meaning::Other) => AfterWatch::ReopenLater,
+        // The server cannot be asked now; perhaps lists still work.
+        Ending::Unopened(_) | Ending::Failed(_) => match failures < FAILURES_BEFORE_LIST {
+            true => AfterWatch::ReopenLater,
+            false => AfterWatch::Relist,
+        },
     }
 }
 
@@ -139,11 +155,13 @@ pub(crate) fn after_streaming(ending: Ending, was_of_use: bool, failures: u32, m
         Ending::Cleanly => later_if(was_of_use && has_hope),
         Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
         | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterStreaming::Later,
-        Ending::Unopened(Meaning::Expired | Meaning::TooLarge | Meaning::WentBack)
-        | Ending::Failed(Meaning::Expired | Meaning::TooLarge | Meaning::WentBack) => match may_repeat {
-            true => AfterStreaming::AskNewest,
-            false => later_if(has_hope),
-        },
+        Ending::Unopened(Meaning::Expired | Meaning::TooLarge | Meaning::OlderVersion | Meaning::HistoryChanged)
+        | Ending::Failed(Meaning::Expired | Meaning::TooLarge | Meaning::OlderVersion | Meaning::HistoryChanged) => {
+            match may_repeat {
+                true => AfterStreaming::AskNewest,
+                false => later_if(has_hope),
+            }
+        }
         Ending::Unopened(Meaning::Lost) | Ending::Failed(Meaning::Lost) => later_if(has_hope),
         Ending::Unopened(Meaning::Trouble | Meaning::NotFound | Meaning::Garbled | Meaning::Other)
         | Ending::Failed(Meaning::Garbled) => AfterStreaming::List,
@@ -183,7 +201,8 @@ mod tests {
             (Meaning::Garbled, AfterWatch::Relist, AfterWatch::ReopenLater),
             (Meaning::Expired, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::TooLarge, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::WentBack, AfterWatch::Relist, AfterWatch::Relist),
+            (Meaning::OlderVersion, AfterWatch::Relist, AfterWatch::Relist),
+            (Meaning::HistoryChanged, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::NotFound, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::Unsupported, AfterWatch::Relist, AfterWatch::Relist),
             (Meaning::Other, AfterWatch::Relist, AfterWatch::Relist),
@@ -213,6 +232,19 @@ mod tests {
             let after = after_watch(Ending::Unopened(meaning), USELESS, 1000, || false);
             assert_eq!(after, AfterWatch::ReopenLater, "{meaning:?}");
         }
+    }
+
+    #[test]
+    fn a_check_that_keeps_failing_leads_to_a_list() {
+        let after = |meaning, failures| after_check(Ending::Unopened(meaning), failures);
+        assert_eq!(after(Meaning::HistoryChanged, 0), AfterWatch::Relist);
+        assert_eq!(after(Meaning::Expired, 0), AfterWatch::Relist);
+        assert_eq!(
+            (after(Meaning::Trouble, 4), after(Meaning::Trouble, 5)),
+            (AfterWatch::ReopenLater, AfterWatch::Relist)
+        );
+        assert_eq!(after(Meaning::Refused, 0), AfterWatch::ReopenLater, "a refused connection does not count");
+        assert_eq!(after(Meaning::Other, 9), AfterWatch::ReopenLater, "403 of a starting server");
     }
 
     /// RE-35, RE-36, RE-37
@@ -267,7 +299,8 @@ mod tests {
             (Meaning::Overloaded, AfterStreaming::Later, AfterStreaming::Later),
             (Meaning::Expired, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
             (Meaning::TooLarge, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
-            (Meaning::WentBack, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (Meaning::OlderVersion, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (Meaning::HistoryChanged, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
             (Meaning::Lost, AfterStreaming::Later, AfterStreaming::Later),
             (Meaning::Garbled, AfterStreaming::List, AfterStreaming::List),
             (Meaning::Trouble, AfterStreaming::List, AfterStreaming::ListFromNowOn),

@@ -3,8 +3,10 @@
 use kube::core::Status;
 use kube::core::response::reason;
 
+use crate::listwatch::Attempt;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::SourceError;
+use crate::listwatch::error::causes;
 use crate::listwatch::frames::CutError;
 
 /// What a failure means.
@@ -15,7 +17,9 @@ pub(crate) enum Meaning {
     /// The version is one that the server has not reached yet.
     TooLarge,
     /// The version is older than one before it.
-    WentBack,
+    OlderVersion,
+    /// The server has another history than the one that was followed.
+    HistoryChanged,
     /// The server has too much to do.
     Overloaded,
     /// Nobody listens, or can be reached.
@@ -45,7 +49,8 @@ impl Meaning {
             Self::Overloaded | Self::Refused | Self::Lost | Self::Trouble => true,
             Self::Expired
             | Self::TooLarge
-            | Self::WentBack
+            | Self::OlderVersion
+            | Self::HistoryChanged
             | Self::Garbled
             | Self::NotFound
             | Self::Unsupported
@@ -59,9 +64,11 @@ impl ListWatchError {
     /// trouble, or a connection broke. Not so if it says no, or nobody is there.
     pub fn may_pass(&self) -> bool {
         match &self.source {
+            SourceError::Status { .. } if self.may_be_startup_error() => true,
             SourceError::Status { .. } => match self.source.meaning() {
                 Meaning::Expired | Meaning::TooLarge | Meaning::Overloaded | Meaning::Trouble => true,
-                Meaning::WentBack
+                Meaning::OlderVersion
+                | Meaning::HistoryChanged
                 | Meaning::Refused
                 | Meaning::Lost
                 | Meaning::Garbled
@@ -80,7 +87,9 @@ impl ListWatchError {
             | SourceError::Ended
             | SourceError::Endless { .. }
             | SourceError::EndedEarly
-            | SourceError::WentBack { .. }
+            | SourceError::OlderVersion { .. }
+            | SourceError::HistoryUnproven { .. }
+            | SourceError::HistoryChanged { .. }
             | SourceError::Inconsistent { .. } => true,
             SourceError::Refused { .. }
             | SourceError::Unreachable { .. }
@@ -94,27 +103,100 @@ impl ListWatchError {
         }
     }
 
+    /// Whether the request did not get to the server, or the server did not answer it at all.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        let is_request = match self.attempt {
+            Attempt::List | Attempt::StreamList | Attempt::OpenWatch | Attempt::CheckHistory => true,
+            Attempt::Watch => false,
+        };
+        match &self.source {
+            SourceError::Refused { .. } | SourceError::Unreachable { .. } => true,
+            SourceError::Connection { .. } | SourceError::Silent { .. } => is_request && !self.is_of_credentials(),
+            SourceError::Status { .. }
+            | SourceError::Redirected { .. }
+            | SourceError::ContentType { .. }
+            | SourceError::Compressed { .. }
+            | SourceError::Body(_)
+            | SourceError::WrongList { .. }
+            | SourceError::NoVersion
+            | SourceError::Damaged { .. }
+            | SourceError::UnreadableError
+            | SourceError::ShortWatch { .. }
+            | SourceError::Ended
+            | SourceError::Endless { .. }
+            | SourceError::EndedEarly
+            | SourceError::OlderVersion { .. }
+            | SourceError::HistoryUnproven { .. }
+            | SourceError::HistoryChanged { .. }
+            | SourceError::Inconsistent { .. }
+            | SourceError::Other { .. } => false,
+        }
+    }
+
+    /// Returns true for 403, 429 and 5xx of a server that has answered again for less than 30 s: a starting server answers so.
+    pub(crate) fn may_be_startup_error(&self) -> bool {
+        let may_be = match self.source.meaning() {
+            Meaning::Overloaded | Meaning::Trouble => true,
+            Meaning::Other => self.source.is_forbidden(),
+            Meaning::Expired
+            | Meaning::TooLarge
+            | Meaning::OlderVersion
+            | Meaning::HistoryChanged
+            | Meaning::Refused
+            | Meaning::Lost
+            | Meaning::Garbled
+            | Meaning::NotFound
+            | Meaning::Unsupported => false,
+        };
+        self.server_may_be_starting && may_be
+    }
+
     /// Whether the client could not get its credentials.
     fn is_of_credentials(&self) -> bool {
         let SourceError::Connection { source } = &self.source else { return false };
         matches!(source.downcast_ref(), Some(kube::Error::Auth(_)))
     }
 
-    /// What somebody can do about it, if that is likely to be known.
+    /// What can be done about it, if that is likely to be known.
     pub fn advice(&self) -> Option<&'static str> {
         match (self.source.meaning(), self.source.code()) {
+            _ if self.may_be_startup_error() => {
+                Some("the server could not be reached a moment ago and may still be starting; wait for it")
+            }
             (_, Some(401)) => Some("are the client's credentials valid?"),
             (_, None) if self.is_of_credentials() => Some("are the client's credentials valid?"),
-            (_, Some(403)) => Some("grant the client's user `list` and `watch` on it"),
+            (_, Some(403)) => Some(match self.attempt {
+                Attempt::List | Attempt::CheckHistory => "grant the client's user `list` and `watch` on it",
+                Attempt::StreamList | Attempt::OpenWatch | Attempt::Watch => "grant the client's user `watch` on it",
+            }),
             (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
             (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
-            (Meaning::Refused, _) => Some("is the server running, and are its address and certificate right?"),
+            (Meaning::Refused, _) => Some(self.advice_on_connection()),
             _ => None,
+        }
+    }
+
+    /// What can be done about a connection that could not be made. Only the text of the cause tells certificates from the rest.
+    fn advice_on_connection(&self) -> &'static str {
+        let text: String = causes(&self.source).map(|cause| cause.to_string().to_lowercase()).collect();
+        let is_unknown_authority =
+            ["unknownissuer", "unknown issuer", "self-signed", "self signed", "unable to get local issuer"];
+        match () {
+            () if is_unknown_authority.iter().any(|phrase| text.contains(phrase)) => {
+                "the client does not know the authority that signed the server's certificate; give it the cluster's CA certificate"
+            }
+            () if text.contains("certificate") => "is the server's certificate valid, and made for this address?",
+            () => "is the server running, and is its address right?",
         }
     }
 }
 
 impl SourceError {
+    /// Whether the server does not allow the request.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
     /// What it means.
     pub(crate) fn meaning(&self) -> Meaning {
         match self {
@@ -128,7 +210,9 @@ impl SourceError {
             | Self::NoVersion
             | Self::Damaged { .. } => Meaning::Garbled,
             Self::Endless { .. } => Meaning::Unsupported,
-            Self::WentBack { .. } => Meaning::WentBack,
+            Self::OlderVersion { .. } => Meaning::OlderVersion,
+            Self::HistoryChanged { .. } => Meaning::HistoryChanged,
+            Self::HistoryUnproven { .. } => Meaning::Expired,
             Self::Redirected { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
@@ -180,7 +264,6 @@ mod tests {
     use kube::core::response::StatusDetails;
 
     use super::*;
-    use crate::listwatch::Attempt;
 
     fn status(code: u16, reason: &str, message: &str) -> Status {
         Status::failure(message, reason).with_code(code)
@@ -200,7 +283,7 @@ mod tests {
     }
 
     fn failure(source: SourceError) -> ListWatchError {
-        ListWatchError { attempt: Attempt::List, resource: "pods".into(), source }
+        ListWatchError { attempt: Attempt::List, resource: "pods".into(), source, server_may_be_starting: false }
     }
 
     #[test]

@@ -8,8 +8,12 @@ use crate::listwatch::ListRequest;
 /// What was seen so far, and what follows from it for the next request.
 #[derive(Debug, Default)]
 pub(crate) struct Resume {
-    /// The newest version that was seen.
+    /// The version of the last event or list: the next watch begins there.
     observed: Option<ResourceVersion>,
+    /// The newest version that the server has shown in its present history, if it is newer than `observed`.
+    shown: Option<ResourceVersion>,
+    /// The version that was reached before the watch was resumed at an earlier event, until the watch gets there.
+    reached: Option<ResourceVersion>,
     /// The server could not serve it: until a list succeeds, ask for the newest state instead.
     is_unavailable: bool,
     page_size: Option<u32>,
@@ -23,8 +27,8 @@ pub(crate) struct Resume {
 pub(crate) enum Listed {
     /// It is the new state.
     Accepted,
-    /// It is the newest state although it is older than what was seen before: the server itself went back.
-    Rewound,
+    /// It is the newest state although it is older than what was seen before: the server's history changed.
+    HistoryChanged,
     /// It is older than what was seen before, perhaps because whoever answered lags behind: ask for the newest state.
     Doubted,
     /// It has no version, although what was seen before had one: it is no list to believe.
@@ -97,9 +101,14 @@ impl Resume {
         if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
             return Listed::Unversioned;
         }
+        match self.is_older_than_shown(version) {
+            true if asked.is_empty() => return Listed::HistoryChanged,
+            true => return Listed::Doubted,
+            false => {}
+        }
         match self.moved(version) {
             Moved::Forward | Moved::Nowhere => Listed::Accepted,
-            Moved::Back if asked.is_empty() => Listed::Rewound,
+            Moved::Back if asked.is_empty() => Listed::HistoryChanged,
             Moved::Back => Listed::Doubted,
         }
     }
@@ -108,7 +117,42 @@ impl Resume {
     pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
         self.is_unavailable = false;
         self.observed = Some(version.clone());
+        (self.shown, self.reached) = (None, None);
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
+    }
+
+    /// Notes the version of the server's newest state. `Moved::Back` means that its history changed, since it has shown newer
+    /// versions before.
+    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> Moved {
+        let moved = if self.is_older_than_shown(version) { Moved::Back } else { self.moved(version) };
+        if moved == Moved::Forward {
+            self.shown = Some(version.clone());
+        }
+        moved
+    }
+
+    /// The version up to which everything has been delivered.
+    pub(crate) fn reached(&self) -> ResourceVersion {
+        self.reached.clone().unwrap_or_else(|| self.watch())
+    }
+
+    /// The newest version that the server has shown.
+    pub(crate) fn newest(&self) -> ResourceVersion {
+        self.shown.clone().unwrap_or_else(|| self.watch())
+    }
+
+    /// The next watch begins at this version, which is that of an event that the server is known to have.
+    pub(crate) fn resume_from(&mut self, version: &ResourceVersion) {
+        let reached = self.reached();
+        if reached != *version {
+            self.reached = Some(reached.clone());
+            self.shown.get_or_insert(reached);
+        }
+        self.observed = Some(version.clone());
+    }
+
+    fn is_older_than_shown(&self, version: &ResourceVersion) -> bool {
+        self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Ok(Ordering::Less))
     }
 
     /// An event has this version; it counts unless it is older.
@@ -116,6 +160,7 @@ impl Resume {
         let moved = self.moved(version);
         if moved == Moved::Forward {
             self.observed = Some(version.clone());
+            self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
         }
         moved
     }
@@ -190,7 +235,7 @@ mod tests {
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
 
-        assert_eq!(resume.judge(&version(""), &version("61")), Listed::Rewound);
+        assert_eq!(resume.judge(&version(""), &version("61")), Listed::HistoryChanged);
         resume.listed(&version(""), &version("61"), false);
         assert_eq!(resume.list().to_string(), "L(61, no limit)");
     }
@@ -204,6 +249,32 @@ mod tests {
         resume.listed(&version("0"), &version(""), false);
         assert_eq!(resume.judge(&version(""), &version("")), Listed::Accepted);
         assert!(!resume.is_versioned() && observed("10").is_versioned());
+    }
+
+    #[test]
+    fn a_newest_state_that_is_older_than_one_before_shows_that_the_history_changed() {
+        let mut resume = observed("100");
+        let table = [("100", Moved::Nowhere), ("120", Moved::Forward), ("119", Moved::Back)];
+        for (newest, moved) in table {
+            assert_eq!(resume.note_newest_version(&version(newest)), moved, "{newest}");
+        }
+        assert_eq!(resume.judge(&version(""), &version("119")), Listed::HistoryChanged);
+        assert_eq!(resume.judge(&version("100"), &version("119")), Listed::Doubted, "a replica may lag behind");
+        assert_eq!(resume.watch().as_str(), "100", "the events up to 120 have not come");
+    }
+
+    #[test]
+    fn a_watch_can_begin_at_an_earlier_event_and_the_newest_version_is_remembered() {
+        let mut resume = observed("100");
+        resume.resume_from(&version("90"));
+        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", Moved::Back));
+        assert_eq!(resume.observe(&version("95")), Moved::Forward);
+        assert_eq!((resume.watch().as_str(), resume.reached().as_str()), ("95", "100"));
+        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (Moved::Forward, "101"));
+        assert_eq!(resume.note_newest_version(&version("102")), Moved::Forward);
+
+        resume.listed(&version(""), &version("97"), false);
+        assert_eq!(resume.note_newest_version(&version("98")), Moved::Forward, "a list resets the newest version");
     }
 
     /// RE-27 as we want it.

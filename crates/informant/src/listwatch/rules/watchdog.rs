@@ -32,6 +32,11 @@ impl Watchdog {
         }
     }
 
+    /// The longest pause between two bookmarks of one watch, once there were two.
+    pub(crate) fn longest_pause(&self) -> Option<Duration> {
+        self.longest
+    }
+
     /// How long nothing may come from a watch that was asked to last `timeout`.
     pub(crate) fn patience(&self, timeout: Duration) -> Duration {
         let longest_life = timeout + OVERTIME;

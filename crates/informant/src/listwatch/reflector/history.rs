@@ -1,0 +1,352 @@
+//! Finds out, after an outage, whether the server still has the history that the reflector followed.
+//!
+//! - **In:** the anchors: the newest events that came before the outage.
+//! - **Out:** whether and where the watch can be resumed.
+//! - **Knows nothing of:** how lists and watches are read.
+//!
+//! A server whose storage was restored from a backup has another history from the backup's version on. It accepts a watch at a
+//! version of the old history, and sends nothing of what happened before that version. So, after an outage, the reflector asks for
+//! the newest event that it received. If the server has it, both histories are the same up to it; the watch is resumed there,
+//! not at a later bookmark, so that each event after it is delivered, of whichever history.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::super::Destination;
+use super::super::ListWatch;
+use super::super::Lookup;
+use super::super::LookupRequest;
+use super::super::SourceError;
+use super::super::error::Chain;
+use super::super::rules::anchors::Anchor;
+use super::super::rules::meaning::Meaning;
+use super::super::rules::resume::Moved;
+use super::rounds::Rounds;
+use super::status::Activity;
+use crate::Identity;
+use crate::Key;
+use crate::ResourceVersion;
+
+/// Where to go on after an outage.
+enum HistoryCheck {
+    /// The server has the anchor; resume the watch at this version.
+    ResumeFrom(ResourceVersion),
+    /// The server has another history; list everything.
+    Changed,
+    /// There is no anchor, or the server cannot prove that it has it; list everything.
+    Unproven,
+    /// The source does not support lookups, or refuses them; resume where the watch ended.
+    Unknown,
+}
+
+/// Whether the server has an anchor.
+#[derive(PartialEq, Eq)]
+enum Proof {
+    Proven,
+    Disproven,
+    Unproven,
+}
+
+/// The answer to a lookup.
+struct ObservedState {
+    version: ResourceVersion,
+    /// The object that was asked for, and a hash of its JSON.
+    object: Option<(Identity, u64)>,
+}
+
+impl ObservedState {
+    fn has_identity(&self, identity: &Identity) -> bool {
+        self.object.as_ref().is_some_and(|(object, _)| object == identity)
+    }
+}
+
+impl Proof {
+    /// Whether an object that was found is that of the anchor.
+    fn from_match(anchor: &Anchor, found: &ObservedState) -> Self {
+        let object = found.object.as_ref();
+        match (anchor.has_identity(object), anchor.has_content(object)) {
+            (true, true) => Self::Proven,
+            // The server was upgraded and has new default fields, or it wrote this object at this version a second time.
+            (true, false) => Self::Unproven,
+            (false, _) => Self::Disproven,
+        }
+    }
+}
+
+/// Decides whether an outage happened since the last contact with the server: a restore takes longer than a reconnect.
+#[derive(Debug)]
+pub(super) struct Outage {
+    /// When the last byte arrived.
+    last_contact: Instant,
+    /// Whether an attempt to reach it has failed since.
+    has_failed: bool,
+}
+
+/// A gap of this length counts as an outage, also if the first attempt to open another watch succeeds.
+const LONGEST_GAP: Duration = Duration::from_secs(10);
+
+/// When a server counts as starting: for a while after its first answer that follows a failure to reach it.
+#[derive(Debug, Default)]
+pub(super) struct Startup {
+    unreachable_since: Option<Instant>,
+    first_answer: Option<Instant>,
+}
+
+/// For so long after an outage a server counts as starting: it may refuse what it will allow in a moment.
+const STARTING: Duration = Duration::from_secs(30);
+
+impl Startup {
+    /// A request did not reach the server.
+    pub(super) fn unreachable(&mut self, now: Instant) {
+        self.unreachable_since.get_or_insert(now);
+    }
+
+    /// The server answered.
+    pub(super) fn answered(&mut self, now: Instant) {
+        if self.unreachable_since.take().is_some() {
+            self.first_answer = Some(now);
+        }
+    }
+
+    /// Since when no request has reached the server.
+    pub(super) fn unreachable_since(&self) -> Option<Instant> {
+        self.unreachable_since
+    }
+
+    pub(super) fn is_under_way(&self, now: Instant) -> bool {
+        self.unreachable_since.is_some() || self.first_answer.is_some_and(|first| now - first < STARTING)
+    }
+}
+
+impl Outage {
+    pub(super) fn none(now: Instant) -> Self {
+        Self { last_contact: now, has_failed: false }
+    }
+
+    /// A watch ended; the last byte came at this time.
+    pub(super) fn watch_ended(&mut self, last_byte: Instant) {
+        self.last_contact = last_byte;
+    }
+
+    /// An attempt failed.
+    pub(super) fn attempt_failed(&mut self, meaning: Meaning) {
+        self.has_failed |= match meaning {
+            Meaning::Refused | Meaning::Lost | Meaning::Trouble => true,
+            Meaning::Expired
+            | Meaning::TooLarge
+            | Meaning::OlderVersion
+            | Meaning::HistoryChanged
+            | Meaning::Overloaded
+            | Meaning::Garbled
+            | Meaning::NotFound
+            | Meaning::Unsupported
+            | Meaning::Other => false,
+        };
+    }
+
+    fn has_happened(&self, now: Instant) -> bool {
+        self.has_failed || now - self.last_contact > LONGEST_GAP
+    }
+}
+
+impl<O, L, D> Rounds<O, L, D>
+where
+    O: Send + Sync + 'static,
+    L: ListWatch<O>,
+    D: Destination<O>,
+{
+    /// Before a watch is opened: after an outage, checks whether it can be resumed.
+    ///
+    /// # Errors
+    ///
+    /// If everything must be listed again, or the server cannot be asked now.
+    pub(super) async fn check_history_after_outage(&mut self) -> Result<(), SourceError> {
+        // A list that is due for this reason needs no other.
+        if self.has_history_changed {
+            return Ok(());
+        }
+        self.check_other_reflectors()?;
+        if !self.resume.is_versioned() || !self.outage.has_happened(Instant::now()) {
+            return Ok(());
+        }
+        let check = self.check_history().await?;
+        self.outage = Outage::none(Instant::now());
+        match check {
+            HistoryCheck::ResumeFrom(version) => {
+                debug!(kind = self.resource(), rv = %version, "the server has the same history; resuming the watch");
+                self.resume.resume_from(&version);
+                Ok(())
+            }
+            HistoryCheck::Unknown => Ok(()),
+            HistoryCheck::Unproven => Err(SourceError::HistoryUnproven { reached: self.resume.reached() }),
+            HistoryCheck::Changed => Err(self.begin_new_history()),
+        }
+    }
+
+    /// Looks whether another reflector of the same client has found a history change.
+    ///
+    /// # Errors
+    ///
+    /// If there is one that this reflector has not taken account of.
+    pub(super) fn check_other_reflectors(&mut self) -> Result<(), SourceError> {
+        let changes = *self.history_changes.borrow_and_update();
+        match changes == self.history_changes_seen || !self.resume.has_observed() {
+            true => {
+                self.history_changes_seen = changes;
+                Ok(())
+            }
+            false => Err(self.begin_new_history()),
+        }
+    }
+
+    /// Notes a history change: cached objects and versions are not comparable with those of the server any more. Returns the error
+    /// that ends the watch.
+    pub(super) fn begin_new_history(&mut self) -> SourceError {
+        self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
+        self.intake.begin_history();
+        self.has_history_changed = true;
+        self.resume.unavailable();
+        SourceError::HistoryChanged { reached: self.resume.newest() }
+    }
+
+    async fn check_history(&mut self) -> Result<HistoryCheck, SourceError> {
+        self.status.set(Activity::CheckingHistory);
+        let health = self.settings.health.clone();
+        let _permit = health.check_permit().await;
+        match self.compare_history().await {
+            Ok(check) => Ok(check),
+            Err(error) => match error.meaning() {
+                Meaning::Expired => Ok(HistoryCheck::Unproven),
+                // A server that is starting may refuse what it will allow in a moment.
+                Meaning::NotFound | Meaning::Other if self.is_server_starting() => Err(error),
+                Meaning::NotFound | Meaning::Unsupported | Meaning::Other => {
+                    debug!(kind = self.resource(), error = %Chain(&error), "the history cannot be checked; resuming the watch");
+                    self.status.note(|status| status.unchecked_outages += 1);
+                    Ok(HistoryCheck::Unknown)
+                }
+                Meaning::TooLarge
+                | Meaning::OlderVersion
+                | Meaning::HistoryChanged
+                | Meaning::Overloaded
+                | Meaning::Refused
+                | Meaning::Lost
+                | Meaning::Garbled
+                | Meaning::Trouble => Err(error),
+            },
+        }
+    }
+
+    /// Three lookups, or four if the newest event was a delete.
+    async fn compare_history(&mut self) -> Result<HistoryCheck, SourceError> {
+        let (newest, second) = (self.anchors.newest().cloned(), self.anchors.second().cloned());
+        let asked_first = match &newest {
+            Some(newest) if newest.is_deleted => second.as_ref(),
+            newest => newest.as_ref(),
+        };
+        let key = asked_first.map(|anchor| &anchor.identity.key);
+        let Some(now) = self.look_up(key, ResourceVersion::default()).await? else { return Ok(HistoryCheck::Unknown) };
+        if self.resume.note_newest_version(&now.version) == Moved::Back {
+            return Ok(HistoryCheck::Changed);
+        }
+        let Some(newest) = newest.filter(|_| self.anchors.are_complete()) else { return Ok(HistoryCheck::Unproven) };
+        let proof = match newest.is_deleted {
+            true => self.prove_delete(&newest, second.as_ref(), &now).await?,
+            false => self.prove_write(&newest, second.as_ref(), &now).await?,
+        };
+        Ok(match proof {
+            Proof::Proven => HistoryCheck::ResumeFrom(newest.identity.version),
+            Proof::Disproven => HistoryCheck::Changed,
+            Proof::Unproven => HistoryCheck::Unproven,
+        })
+    }
+
+    /// Whether the server has the newest event, which was a write, and the second one. `now` is the object's state now.
+    async fn prove_write(
+        &mut self,
+        newest: &Anchor,
+        second: Option<&Anchor>,
+        now: &ObservedState,
+    ) -> Result<Proof, SourceError> {
+        let is_unchanged = now.has_identity(&newest.identity);
+        let proof = match is_unchanged {
+            true => Proof::from_match(newest, now),
+            false => self.prove_at_version(newest).await?,
+        };
+        let is_older =
+            |second: &&Anchor| second.identity.version.compare(&newest.identity.version) == Ok(Ordering::Less);
+        let Some(second) = second.filter(is_older).filter(|_| proof == Proof::Proven) else { return Ok(proof) };
+        // If one lookup was enough for the newest event, there is one to spare.
+        if is_unchanged
+            && let Some(now) = self.look_up(Some(&second.identity.key), ResourceVersion::default()).await?
+            && now.has_identity(&second.identity)
+        {
+            return Ok(Proof::from_match(second, &now));
+        }
+        Ok(match self.prove_at_version(second).await? {
+            Proof::Disproven => Proof::Disproven,
+            // A compacted second anchor does not disprove the newest event.
+            Proof::Proven | Proof::Unproven => Proof::Proven,
+        })
+    }
+
+    /// Whether the server has the newest event, which was a delete: the object was there just before, and then it was not. `now` is
+    /// the present state of the second anchor's object, if there is one.
+    async fn prove_delete(
+        &mut self,
+        newest: &Anchor,
+        second: Option<&Anchor>,
+        now: &ObservedState,
+    ) -> Result<Proof, SourceError> {
+        let proof = match second {
+            Some(second) if now.has_identity(&second.identity) => Proof::from_match(second, now),
+            Some(second) => self.prove_at_version(second).await?,
+            None => Proof::Proven,
+        };
+        if proof == Proof::Disproven {
+            return Ok(proof);
+        }
+        let Identity { key, uid, version } = &newest.identity;
+        let Some(before) = version.predecessor() else { return Ok(Proof::Unproven) };
+        for (version, was_there) in [(&before, true), (version, false)] {
+            match self.state_at(key, version).await? {
+                Some(found) if found.object.as_ref().is_some_and(|(object, _)| object.uid == *uid) == was_there => {}
+                Some(_) => return Ok(Proof::Disproven),
+                None => return Ok(Proof::Unproven),
+            }
+        }
+        Ok(Proof::Proven)
+    }
+
+    /// Whether the server has a write, which it is asked for at its version.
+    async fn prove_at_version(&mut self, anchor: &Anchor) -> Result<Proof, SourceError> {
+        let found = self.state_at(&anchor.identity.key, &anchor.identity.version).await?;
+        Ok(found.map_or(Proof::Unproven, |found| Proof::from_match(anchor, &found)))
+    }
+
+    /// The object at exactly this version; `None` if the server has compacted that version.
+    async fn state_at(&mut self, key: &Key, version: &ResourceVersion) -> Result<Option<ObservedState>, SourceError> {
+        match self.look_up(Some(key), version.clone()).await {
+            Err(error) if error.meaning() == Meaning::Expired => Ok(None),
+            found => found,
+        }
+    }
+
+    async fn look_up(
+        &mut self,
+        key: Option<&Key>,
+        version: ResourceVersion,
+    ) -> Result<Option<ObservedState>, SourceError> {
+        let patience = self.settings.patience;
+        let request = LookupRequest { key: key.cloned(), version };
+        let found = timeout(patience, self.source.look_up(request)).await;
+        let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: patience })?? else {
+            return Ok(None);
+        };
+        let object = object.and_then(|object| self.intake.identify(&object));
+        Ok(Some(ObservedState { version, object: object.filter(|(object, _)| Some(&object.key) == key) }))
+    }
+}

@@ -1,0 +1,86 @@
+//! Reports failures to the user's callback, or to the log: each outage once.
+//!
+//! - **In:** the status of the reflector; failures that are reported at once.
+//! - **Out:** calls of `on_error`, or warnings; a line when an outage is over.
+//! - **Knows nothing of:** requests, and what is done about a failure.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio::time::timeout_at;
+use tracing::debug;
+use tracing::info;
+use tracing::warn;
+
+use super::super::ListWatchError;
+use super::super::error::Chain;
+use super::super::rules::meaning::Meaning;
+use super::Hear;
+use super::rounds::call;
+use super::status::ReflectorHandle;
+
+/// Reports failures of one reflector.
+pub(super) struct Reporter {
+    resource: Arc<str>,
+    on_error: Option<Hear<ListWatchError>>,
+    /// When the failure began that was reported last.
+    reported: Mutex<Option<Instant>>,
+}
+
+/// A failure that lasts this long is reported; shorter ones are part of every restart of a server.
+const REPORTED_AFTER: Duration = Duration::from_secs(3);
+
+impl Reporter {
+    pub(super) fn new(resource: Arc<str>, on_error: Option<Hear<ListWatchError>>) -> Self {
+        Self { resource, on_error, reported: Mutex::default() }
+    }
+
+    /// Reports a failure at once; it is part of an outage that began at this time.
+    pub(super) fn report(&self, failure: &ListWatchError, since: Option<Instant>) {
+        *self.reported.lock() = since;
+        let kind = &*self.resource;
+        if let Some(hear) = &self.on_error {
+            call(kind, "on_error", || hear(failure));
+            return;
+        }
+        match failure.source.meaning() == Meaning::Expired {
+            true => debug!(kind, error = %Chain(failure), "the version is too old; listing everything again"),
+            false => warn!(kind, error = %Chain(failure), "failed; trying again"),
+        }
+    }
+
+    /// Whether the outage that began at this time was reported.
+    pub(super) fn has_reported(&self, since: Option<Instant>) -> bool {
+        since.is_some() && *self.reported.lock() == since
+    }
+
+    /// Reports each outage, once it has lasted three seconds, and its end.
+    pub(super) async fn watch_outages(&self, mut handle: ReflectorHandle) -> Infallible {
+        let kind = &*self.resource;
+        loop {
+            let begin = handle.seen();
+            let Some(since) = begin.failing_since else {
+                handle.changed().await;
+                continue;
+            };
+            let is_over = |handle: &ReflectorHandle| handle.look(|status| status.failing_since != Some(since));
+            while !is_over(&handle) && timeout_at(since + REPORTED_AFTER, handle.changed()).await.is_ok() {}
+            if is_over(&handle) {
+                continue;
+            }
+            let failing = handle.status();
+            if let Some(error) = failing.last_error.filter(|_| !self.has_reported(Some(since))) {
+                self.report(&error, Some(since));
+            }
+            while !is_over(&handle) {
+                handle.changed().await;
+            }
+            let after = handle.status();
+            let outcome = if after.lists > begin.lists { "listed again" } else { "resumed" };
+            info!(kind, duration_s = since.elapsed().as_secs(), outcome, "the source works again");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Which events tell two histories of a server apart.
+//!
+//! - **In:** the identity of each event and of the newest items of each list.
+//! - **Out:** the two events that the server is asked about after an outage.
+//! - **Knows nothing of:** how the server is asked, and when.
+
+use std::cmp::Ordering;
+
+use crate::Identity;
+use crate::ResourceVersion;
+use crate::object::is_same_content;
+
+/// One event, by which the server's history can be recognised: this object got this version.
+#[derive(Debug, Clone)]
+pub(crate) struct Anchor {
+    pub(crate) identity: Identity,
+    /// Whether the event was the object's deletion; then the version is that of the deletion.
+    pub(crate) is_deleted: bool,
+    /// A hash of the object's JSON; 0 if it is not known.
+    digest: u64,
+}
+
+/// The newest events of a watch, or the newest items of a list.
+///
+/// If the server still has the newest event, it has all events before it too. The second one guards against chance: a restored
+/// server may write the same object at the same version again.
+#[derive(Debug, Default)]
+pub(crate) struct Anchors {
+    newest: Option<Anchor>,
+    /// The newest write of another object.
+    second: Option<Anchor>,
+    /// The version of the list that they are items of; `None` once an event has come.
+    listed_at: Option<ResourceVersion>,
+}
+
+impl Anchors {
+    pub(crate) fn newest(&self) -> Option<&Anchor> {
+        self.newest.as_ref()
+    }
+
+    pub(crate) fn second(&self) -> Option<&Anchor> {
+        self.second.as_ref()
+    }
+
+    /// Of a list of this version.
+    pub(crate) fn of_list(version: ResourceVersion) -> Self {
+        Self { listed_at: Some(version), ..Self::default() }
+    }
+
+    /// Whether a server that has the newest anchor has everything that was seen. A list shows no deletes, so those between its
+    /// newest item and its version cannot be proven.
+    pub(crate) fn are_complete(&self) -> bool {
+        match (&self.newest, &self.listed_at) {
+            (Some(newest), Some(listed_at)) => newest.identity.version == *listed_at,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+
+    /// Remembers an event of the watch, which is newer than all before it.
+    pub(crate) fn observe(&mut self, identity: Identity, digest: u64, is_deleted: bool) {
+        if identity.uid.is_empty() || identity.version.is_empty() {
+            return;
+        }
+        self.second.take_if(|second| second.identity.key == identity.key);
+        let is_other = |before: &Anchor| !before.is_deleted && before.identity.key != identity.key;
+        if let Some(before) = self.newest.take_if(|before| is_other(before)) {
+            self.second = Some(before);
+        }
+        self.newest = Some(Anchor { identity, is_deleted, digest });
+        self.listed_at = None;
+    }
+
+    /// Considers an item of a list; the two newest ones stay. Items whose versions are not numbers are passed over.
+    pub(crate) fn consider(&mut self, identity: &Identity, digest: u64) {
+        if identity.uid.is_empty() || identity.version.compare(&identity.version).is_err() {
+            return;
+        }
+        let is_newer = |than: &Option<Anchor>| {
+            than.as_ref().is_none_or(|than| identity.version.compare(&than.identity.version) == Ok(Ordering::Greater))
+        };
+        let anchor = || Anchor { identity: identity.clone(), is_deleted: false, digest };
+        let is_same_object =
+            |anchor: &Option<Anchor>| anchor.as_ref().is_some_and(|one| one.identity.key == identity.key);
+        if is_newer(&self.newest) && is_same_object(&self.newest) {
+            self.newest = Some(anchor());
+        } else if is_newer(&self.newest) {
+            self.second = self.newest.replace(anchor());
+        } else if is_newer(&self.second) {
+            self.second = Some(anchor());
+        }
+    }
+}
+
+impl Anchor {
+    /// Whether this state of an object can be that of the event: the same uid and version.
+    pub(crate) fn has_identity(&self, found: Option<&(Identity, u64)>) -> bool {
+        found.is_some_and(|(identity, _)| *identity == self.identity)
+    }
+
+    /// Whether the content is the same, too, if both are known as JSON.
+    pub(crate) fn has_content(&self, found: Option<&(Identity, u64)>) -> bool {
+        found.is_some_and(|(_, digest)| is_same_content(*digest, self.digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use crate::Uid;
+
+    fn identity(name: &str, version: &str) -> Identity {
+        Identity { key: Key::cluster(name), uid: Uid::new(name), version: version.into() }
+    }
+
+    fn observe(anchors: &mut Anchors, name: &str, version: &str, is_deleted: bool) {
+        anchors.observe(identity(name, version), 0, is_deleted);
+    }
+
+    fn shown(anchors: &Anchors) -> (Option<String>, Option<String>) {
+        let show = |anchor: &Anchor| {
+            let sign = if anchor.is_deleted { "-" } else { "" };
+            format!("{sign}{}@{}", anchor.identity.key, anchor.identity.version)
+        };
+        (anchors.newest().map(show), anchors.second().map(show))
+    }
+
+    fn expected(newest: &str, second: &str) -> (Option<String>, Option<String>) {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        (some(newest), some(second))
+    }
+
+    #[test]
+    fn the_anchors_are_the_newest_event_and_the_newest_write_of_another_object() {
+        let mut anchors = Anchors::default();
+        let table = [
+            ("a", "1", false, "a@1", ""),
+            ("a", "2", false, "a@2", ""),
+            ("b", "3", false, "b@3", "a@2"),
+            ("b", "4", false, "b@4", "a@2"),
+            ("c", "5", true, "-c@5", "b@4"),
+            ("d", "6", false, "d@6", "b@4"),
+            ("b", "7", false, "b@7", "d@6"),
+            ("d", "8", false, "d@8", "b@7"),
+            ("b", "9", true, "-b@9", "d@8"),
+        ];
+        for (name, version, is_deleted, newest, second) in table {
+            observe(&mut anchors, name, version, is_deleted);
+            assert_eq!(shown(&anchors), expected(newest, second), "{name}@{version}");
+        }
+    }
+
+    #[test]
+    fn after_a_list_the_anchors_are_its_two_newest_items() {
+        let mut anchors = Anchors::default();
+        for (name, version) in [("a", "9"), ("b", "100"), ("c", "20"), ("b", "101"), ("d", "v7"), ("e", "")] {
+            anchors.consider(&identity(name, version), 0);
+        }
+        assert_eq!(shown(&anchors), expected("b@101", "c@20"));
+    }
+
+    #[test]
+    fn an_anchor_is_recognised_by_uid_version_and_content() {
+        let mut anchors = Anchors::default();
+        anchors.observe(identity("a", "1"), 7, false);
+        let anchor = anchors.newest().unwrap();
+        let table = [
+            ("a", "1", 7, (true, true)),
+            ("a", "1", 0, (true, true)),
+            ("a", "1", 8, (true, false)),
+            ("a", "2", 7, (false, true)),
+            ("b", "1", 7, (false, true)),
+        ];
+        for (name, version, digest, expected) in table {
+            let found = Some((identity(name, version), digest));
+            let matches = (anchor.has_identity(found.as_ref()), anchor.has_content(found.as_ref()));
+            assert_eq!(matches, expected, "{name}@{version} {digest}");
+        }
+        assert!(!anchor.has_identity(None));
+    }
+
+    #[test]
+    fn the_newest_item_of_a_list_proves_the_list_only_if_it_has_its_version() {
+        let mut anchors = Anchors::of_list("20".into());
+        assert!(!anchors.are_complete(), "an empty list");
+        anchors.consider(&identity("a", "9"), 0);
+        assert!(!anchors.are_complete(), "something may have been deleted at 15");
+        anchors.consider(&identity("b", "20"), 0);
+        assert!(anchors.are_complete());
+
+        let mut anchors = Anchors::of_list("20".into());
+        observe(&mut anchors, "c", "25", true);
+        assert!(anchors.are_complete(), "an event is newer than the list");
+    }
+
+    #[test]
+    fn an_object_without_uid_or_version_is_no_anchor() {
+        let mut anchors = Anchors::default();
+        anchors.observe(Identity { uid: Uid::default(), ..identity("a", "1") }, 0, false);
+        observe(&mut anchors, "a", "", false);
+        anchors.consider(&Identity::of_key(Key::cluster("a")), 0);
+        assert_eq!(shown(&anchors), (None, None));
+    }
+}

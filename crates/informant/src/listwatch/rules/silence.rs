@@ -1,0 +1,232 @@
+//! What to do about a watch that delivers nothing although it is open.
+//!
+//! - **In:** the times at which bytes came, and the server's answers to "which version do you have?".
+//! - **Out:** when to ask, when the cache counts as stale, and when to open another watch.
+//! - **Knows nothing of:** how the server is asked.
+//!
+//! | state | input | next state | step |
+//! | --- | --- | --- | --- |
+//! | any but off | bytes | quiet | |
+//! | quiet | the bookmark interval and 5 s have passed | asked | ask |
+//! | asked | the watch has delivered that version | quiet | confirm |
+//! | asked | a newer version | behind | |
+//! | behind | the bookmark interval has passed | | reopen |
+//! | asked | no answer | unanswered | report as stale |
+//! | unanswered | 5 s have passed | asked again | ask |
+//! | asked again | any version | | reopen |
+//! | asked again | no answer | unanswered | report as stale |
+//! | asked, asked again | the source cannot tell | off | |
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How a silent watch is examined.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    state: State,
+    /// The longest pause between two bookmarks of a healthy watch.
+    interval: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No bytes yet; normal until this time.
+    Quiet {
+        until: Instant,
+    },
+    Asked {
+        at: Instant,
+        is_again: bool,
+    },
+    /// The server has a newer version, which the watch must deliver until then.
+    Behind {
+        until: Instant,
+    },
+    /// The server did not answer.
+    Unanswered {
+        ask_at: Instant,
+    },
+    Off,
+}
+
+/// What the server answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionAnswer {
+    /// The version that the watch has delivered.
+    Same,
+    /// A newer version.
+    Newer,
+    /// Nothing, in time.
+    Nothing,
+    /// The source does not support the question, or refuses it.
+    Unsupported,
+}
+
+/// What the reflector has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SilenceStep {
+    Nothing,
+    /// Ask the server for its version.
+    Ask,
+    /// The cache was current at this time.
+    Confirm(Instant),
+    /// Report that the server does not answer.
+    ReportStale,
+    /// Open another watch.
+    Reopen,
+}
+
+/// The bookmark interval of kube-apiserver, until a longer one was seen.
+const USUAL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How much later than usual a bookmark may come; also the pause between two questions that get no answer.
+const TOLERANCE: Duration = Duration::from_secs(5);
+
+impl Silence {
+    /// A watch that was opened now. `interval` is the longest known pause between two bookmarks.
+    pub(crate) fn new(now: Instant, interval: Option<Duration>) -> Self {
+        let interval = interval.unwrap_or_default().max(USUAL_INTERVAL);
+        Self { state: State::Quiet { until: now + interval + TOLERANCE }, interval }
+    }
+
+    /// Starts the interval again after received bytes.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        if self.state != State::Off {
+            self.state = State::Quiet { until: now + self.interval + TOLERANCE };
+        }
+    }
+
+    /// When [`wake`](Self::wake) has to be called if nothing happens before.
+    pub(crate) fn wakes_at(&self) -> Option<Instant> {
+        match self.state {
+            State::Quiet { until } | State::Behind { until } => Some(until),
+            State::Unanswered { ask_at } => Some(ask_at),
+            State::Asked { .. } | State::Off => None,
+        }
+    }
+
+    /// Time has passed.
+    pub(crate) fn wake(&mut self, now: Instant) -> SilenceStep {
+        match self.state {
+            State::Quiet { until } if until <= now => {
+                self.state = State::Asked { at: now, is_again: false };
+                SilenceStep::Ask
+            }
+            State::Unanswered { ask_at } if ask_at <= now => {
+                self.state = State::Asked { at: now, is_again: true };
+                SilenceStep::Ask
+            }
+            State::Behind { until } if until <= now => SilenceStep::Reopen,
+            State::Quiet { .. }
+            | State::Unanswered { .. }
+            | State::Behind { .. }
+            | State::Asked { .. }
+            | State::Off => SilenceStep::Nothing,
+        }
+    }
+
+    /// The server answered, or did not in time.
+    pub(crate) fn answer(&mut self, now: Instant, answer: VersionAnswer) -> SilenceStep {
+        let State::Asked { at, is_again } = self.state else { return SilenceStep::Nothing };
+        match answer {
+            VersionAnswer::Nothing => {
+                self.state = State::Unanswered { ask_at: now + TOLERANCE };
+                SilenceStep::ReportStale
+            }
+            VersionAnswer::Unsupported => {
+                self.state = State::Off;
+                SilenceStep::Nothing
+            }
+            VersionAnswer::Same | VersionAnswer::Newer if is_again => SilenceStep::Reopen,
+            VersionAnswer::Same => {
+                self.state = State::Quiet { until: now + self.interval + TOLERANCE };
+                SilenceStep::Confirm(at)
+            }
+            VersionAnswer::Newer => {
+                self.state = State::Behind { until: now + self.interval };
+                SilenceStep::Nothing
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(begun: Instant, seconds: u64) -> Instant {
+        begun + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_quiet_watch_is_confirmed_by_the_server_about_once_a_minute() {
+        let begun = Instant::now();
+        let mut silence = Silence::new(begun, None);
+        assert_eq!(
+            (silence.wake(after(begun, 64)), silence.wakes_at()),
+            (SilenceStep::Nothing, Some(after(begun, 65)))
+        );
+        assert_eq!((silence.wake(after(begun, 65)), silence.wakes_at()), (SilenceStep::Ask, None));
+
+        assert_eq!(silence.answer(after(begun, 66), VersionAnswer::Same), SilenceStep::Confirm(after(begun, 65)));
+
+        assert_eq!(silence.wakes_at(), Some(after(begun, 131)));
+    }
+
+    #[test]
+    fn a_watch_that_does_not_deliver_a_newer_version_within_the_bookmark_interval_is_reopened() {
+        let begun = Instant::now();
+        let mut silence = Silence::new(begun, Some(Duration::from_secs(100)));
+        assert_eq!(silence.wake(after(begun, 105)), SilenceStep::Ask);
+        assert_eq!(silence.answer(after(begun, 106), VersionAnswer::Newer), SilenceStep::Nothing);
+        assert_eq!(silence.wake(after(begun, 205)), SilenceStep::Nothing);
+        assert_eq!(silence.wake(after(begun, 206)), SilenceStep::Reopen);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_reported_asked_again_and_watched_anew_when_it_does() {
+        let begun = Instant::now();
+        let mut silence = Silence::new(begun, None);
+        silence.wake(after(begun, 65));
+        assert_eq!(silence.answer(after(begun, 70), VersionAnswer::Nothing), SilenceStep::ReportStale);
+        assert_eq!(
+            (silence.wake(after(begun, 74)), silence.wake(after(begun, 75))),
+            (SilenceStep::Nothing, SilenceStep::Ask)
+        );
+        assert_eq!(silence.answer(after(begun, 80), VersionAnswer::Nothing), SilenceStep::ReportStale);
+        assert_eq!(silence.wake(after(begun, 85)), SilenceStep::Ask);
+        assert_eq!(silence.answer(after(begun, 86), VersionAnswer::Same), SilenceStep::Reopen);
+    }
+
+    #[test]
+    fn bytes_end_the_examination_whatever_its_state() {
+        let begun = Instant::now();
+        for answers in [vec![], vec![VersionAnswer::Nothing], vec![VersionAnswer::Newer], vec![VersionAnswer::Same]] {
+            let mut silence = Silence::new(begun, None);
+            silence.wake(after(begun, 65));
+            for answer in answers {
+                silence.answer(after(begun, 66), answer);
+            }
+
+            silence.reset(after(begun, 67));
+
+            assert_eq!(silence.wakes_at(), Some(after(begun, 132)));
+            assert_eq!(
+                silence.answer(after(begun, 68), VersionAnswer::Nothing),
+                SilenceStep::Nothing,
+                "the answer came too late"
+            );
+        }
+    }
+
+    #[test]
+    fn a_source_that_cannot_tell_is_not_asked_again() {
+        let begun = Instant::now();
+        let mut silence = Silence::new(begun, None);
+        silence.wake(after(begun, 65));
+        assert_eq!(silence.answer(after(begun, 66), VersionAnswer::Unsupported), SilenceStep::Nothing);
+        silence.reset(after(begun, 67));
+        assert_eq!(silence.wakes_at(), None);
+    }
+}
