@@ -198,7 +198,7 @@ impl ApiServer {
     }
 
     /// Breaks the connections of all open watches, streaming lists among them. Objects, versions and history stay. With
-    /// [`Fault::Refuse`](crate::Fault::Refuse) for all requests, this is an outage.
+    /// [`Fault::Refuse`] for all requests, this is an outage.
     pub fn break_watches(&self) {
         self.shared.write(|world| world.storage.break_watches());
     }

@@ -34,7 +34,7 @@ pub(crate) struct Storage {
     history: usize,
     collections: HashMap<CollectionId, Collection>,
     next_collection: u32,
-    /// Rises when the server goes back in time; watches of an earlier age end.
+    /// Raised by a restore and by `break_watches`; watches that were opened at a lower number end.
     age: u32,
 }
 

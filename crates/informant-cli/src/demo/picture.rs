@@ -52,6 +52,7 @@ impl InformerFigures {
         let doing = match &status.source.activity {
             Activity::Idle => "not started".to_owned(),
             Activity::Listing { objects } | Activity::Streaming { objects } => format!("listing ({objects})"),
+            Activity::CheckingHistory => "checking the history".to_owned(),
             Activity::Opening => "opening a watch".to_owned(),
             Activity::Watching => "watching".to_owned(),
             Activity::BackingOff { because, .. } => format!("waiting: {}", because.source),

@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::io;
 use std::io::Write;
+use std::sync::Arc;
+
+use informant::listwatch::ListWatchError;
 
 use super::harmless;
 use super::terminal;
@@ -15,16 +18,22 @@ pub fn say(text: &str) {
     let _ = stderr.write_all(format!("{over}informant: {}\n", harmless(text)).as_bytes());
 }
 
-/// An error and what stands behind it; but for what was said already, as errors of others often do.
-pub fn in_one_line(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| (*error).source()).take(16);
-    let mut said = String::new();
-    for cause in causes.map(ToString::to_string) {
-        if said.is_empty() {
-            said = cause;
-        } else if !said.ends_with(&cause) {
-            said = format!("{said}: {cause}");
+/// An error and its causes, without repetitions, and then what can be done about it.
+pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    let mut advice = None;
+    for error in std::iter::successors(Some(error), |error| (*error).source()).take(16) {
+        let shared = error.downcast_ref::<Arc<ListWatchError>>().map(|error| &**error);
+        advice = advice.or(error.downcast_ref::<ListWatchError>().or(shared).and_then(ListWatchError::advice));
+        let cause = error.to_string();
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
         }
     }
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
+    if let Some(advice) = advice {
+        line = format!("{line} ({advice})");
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
