@@ -3,7 +3,10 @@
 mod dynamic;
 mod failures;
 mod forms;
+mod history;
 mod lifecycle;
+mod outages;
+mod resuming;
 mod scopes;
 mod settings;
 mod sharing;

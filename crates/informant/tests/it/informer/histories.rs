@@ -412,9 +412,8 @@ struct World<O: Texted> {
     is_quiet: bool,
 }
 
-/// The weight of each kind of restored backup. 0 switches them off: an informer does not yet find out that the history of a server
-/// changed. Set it to 1 when it does.
-const RESTORES: u32 = 0;
+/// The weight of each kind of restored backup.
+const RESTORES: u32 = 1;
 
 /// What can go wrong in a life. A new fault needs a variant, its weight and an arm in [`World::strike`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -485,13 +484,18 @@ fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) -> Ve
             let _ = server.delete("configmaps", &format!("shop/{name}"));
             continue;
         }
-        let text = format!("text {}", random.u32(..));
-        let stored = server.put("configmaps", config_map(&name, &text)).unwrap();
-        let version = stored["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        states.lock().unwrap().entry((format!("shop/{name}"), version.clone())).or_default().insert(text);
-        written.push((format!("shop/{name}"), version));
+        written.push(put(server, states, &name, random));
     }
     written
+}
+
+/// Writes an object, and remembers what it became; returns its key and version.
+fn put(server: &ApiServer, states: &States, name: &str, random: &mut fastrand::Rng) -> (String, String) {
+    let text = format!("text {}", random.u32(..));
+    let stored = server.put("configmaps", config_map(name, &text)).unwrap();
+    let version = stored["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    states.lock().unwrap().entry((format!("shop/{name}"), version.clone())).or_default().insert(text);
+    (format!("shop/{name}"), version)
 }
 
 impl<O: Texted> World<O> {
@@ -559,8 +563,10 @@ impl<O: Texted> World<O> {
         let refusal = self.begin_outage();
         self.server.restore(&self.backup);
         self.restores.fetch_add(1, atomic::Ordering::Relaxed);
+        // No deletes: if the restored server deleted the same object at the same version again, it could not be told from the old one.
         while passed.is_some_and(|passed| self.server.version() <= passed) {
-            self.change(random);
+            let name = format!("c{}", random.u32(0..8));
+            put(&self.server, &self.states, &name, random);
         }
         seconds(11.0 + random.f64() * 60.0).await;
         self.server.remove_fault(refusal);

@@ -146,7 +146,7 @@ async fn versions_that_cannot_be_compared_are_an_error() {
 
 /// Decision 13: an etcd that was restored.
 #[tokio::test(start_paused = true)]
-async fn a_rewind_fails_those_who_wait_and_is_told_as_it_is() {
+async fn a_history_change_fails_waits_and_updates_every_object() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
@@ -166,10 +166,10 @@ async fn a_rewind_fails_those_who_wait_and_is_told_as_it_is() {
 
         let error = informer.caught_up_to(&"150".into(), LONG).await.unwrap_err();
 
-        assert!(matches!(error, WaitError::Rewound { .. }), "{error}");
+        assert!(matches!(error, WaitError::HistoryChanged { .. }), "{error}");
         assert!(error.to_string().ends_with("its cache is at version 50"), "{error}");
         assert_eq!(informer.lister().version(), Some("50".into()));
-        assert_eq!(informer.status().source.rewinds, 1);
+        assert_eq!(informer.status().source.history_changes, 1);
         informer.caught_up_to(&"150".into(), LONG).await.unwrap();
         probe.until("U(a 40→200)").await;
         let heard = probe.take();
@@ -226,9 +226,9 @@ async fn a_time_limit_says_what_failed_and_where_the_cache_stands() {
     leaks.stop(&informer).await;
 }
 
-/// Decisions 11 and 13: after a rewind was applied, versions say again what they said.
+/// Decisions 11 and 13: after a history change was applied, versions say again what they said.
 #[tokio::test(start_paused = true)]
-async fn after_a_rewind_an_unchanged_relist_is_no_news_again() {
+async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
@@ -248,7 +248,7 @@ async fn after_a_rewind_an_unchanged_relist_is_no_news_again() {
         informer.add_handler(probe.clone()).unwrap();
         informer.start();
         informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
-        assert_eq!(informer.status().source.rewinds, 1);
+        assert_eq!(informer.status().source.history_changes, 1);
         settle().await;
         assert_eq!(probe.take(), ["A(a@5, initial)", "synced", "U(a 5→5)"], "perhaps it has another content");
 
@@ -313,9 +313,9 @@ async fn a_wait_ends_when_the_cache_will_not_move_any_more() {
     leaks.check();
 }
 
-/// Decision 13: also if the rewind stands behind a long backlog.
+/// Decision 13: also if the relist stands behind a long backlog.
 #[test]
-fn a_rewind_replaces_what_has_the_same_version_with_either_queue() {
+fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
     for in_order in [false, true] {
         let object = |name: &str, version: u64, content: u32| {
             let version = version.to_string().as_str().into();
@@ -342,9 +342,32 @@ fn a_rewind_replaces_what_has_the_same_version_with_either_queue() {
         one_thread().block_on(async {
             informer.start();
             until(|| informer.lister().version() == Some("6".into())).await;
-            assert_eq!(informer.status().source.rewinds, 1);
+            assert_eq!(informer.status().source.history_changes, 1);
             assert_eq!(**informer.lister().get(&Key::cluster("a")).unwrap(), 2, "in order: {in_order}");
             informer.stop().await.unwrap();
         });
+    }
+}
+
+/// A watch that begins without a version delivers what exists in any order.
+#[tokio::test(start_paused = true)]
+async fn versions_of_objects_that_come_in_no_order_do_not_count_as_reached() {
+    for (queue, version) in QUEUES.into_iter().flat_map(|queue| [(queue, "0"), (queue, "")]) {
+        let leaks = Leaks::watch();
+        let source = ScriptedSource::new();
+        source.on_list(list(version, &[]));
+        let events = ScriptedWatch::new().added(ready("a", 100)).wait(SECOND * 10).added(ready("b", 50));
+        source.on_watch(events.wait(SECOND * 10).modified(ready("a", 120)).stays_open());
+        let informer = informer_with(&source, queue);
+        informer.start();
+        informer.synced().await.unwrap();
+        informer.wait_for(&Key::cluster("a"), &"100".into(), SECOND).await.unwrap();
+
+        let error = informer.caught_up_to(&"60".into(), SECOND).await.unwrap_err();
+        assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
+        let found = informer.wait_for(&Key::cluster("b"), &"50".into(), LONG).await.unwrap();
+        assert!(found.is_some(), "b is not gone, it has not come yet");
+        informer.caught_up_to(&"120".into(), LONG).await.unwrap();
+        leaks.stop(&informer).await;
     }
 }

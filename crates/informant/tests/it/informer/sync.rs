@@ -55,7 +55,7 @@ async fn waiting_with_a_time_limit_says_what_failed() {
 
     assert_eq!(
         show_error(&error),
-        "informer things is not synced after 10s (grant the client's user `list` and `watch` on it): listing objects failed: the server says: so it is (Forbidden, 403)"
+        "informer things is not synced after 10s: listing objects failed: the server says: so it is (Forbidden, 403)"
     );
     leaks.stop(&informer).await;
     let error = informer.synced().await.unwrap_err();

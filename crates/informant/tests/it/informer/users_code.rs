@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
+use futures_util::stream;
 use informant::Cached;
 use informant::Event;
 use informant::Handler;
@@ -15,6 +18,7 @@ use informant::Registration;
 use informant::SharedInformer;
 use informant::informer::InformerState;
 use informant::informer::StopError;
+use informant::listwatch::ListPiece;
 use informant::listwatch::ListRequest;
 use informant::listwatch::ListStream;
 use informant::listwatch::ListWatch;
@@ -22,8 +26,11 @@ use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
+use informant::listwatch::SourceEvent;
+use informant::listwatch::WatchPiece;
 use informant::listwatch::WatchRequest;
 use informant::listwatch::WatchStream;
+use informant::store::Lister;
 
 use super::support::Bomb;
 use super::support::LONG;
@@ -364,4 +371,46 @@ fn what_comes_while_an_index_function_runs_the_runtime_comes_again() {
         assert_eq!(super::support::cached(&informer), ["a@1", "b@11", "c@12"]);
         runtime.block_on(informer.stop()).unwrap();
     });
+}
+
+/// A source that always has another event ready, and sees how far the cache is behind what was read.
+struct Flood {
+    lister: Arc<OnceLock<Lister<()>>>,
+    farthest: Arc<AtomicUsize>,
+}
+
+const FLOOD: usize = 20_000;
+
+impl ListWatch<()> for Flood {
+    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
+        Ok(ListPiece::page("1", [ready("a", 1)]))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
+        let (lister, farthest) = (Arc::clone(&self.lister), Arc::clone(&self.farthest));
+        let events = (2..FLOOD).map(move |version| {
+            let cached = lister.get().and_then(|lister| lister.version()?.as_str().parse().ok()).unwrap_or(1);
+            farthest.fetch_max(version - cached, Ordering::SeqCst);
+            Ok(WatchPiece::Event(SourceEvent::Modified(ready("a", version as u64).into())))
+        });
+        Ok(stream::iter(events).chain(stream::pending()).boxed())
+    }
+}
+
+/// Reflector and process loop share a task: neither may keep the other from running.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_always_ready_is_never_far_ahead_of_the_cache() {
+    for is_in_order in [false, true] {
+        let leaks = Leaks::watch();
+        let (lister, farthest) = (Arc::<OnceLock<_>>::default(), Arc::<AtomicUsize>::default());
+        let source = Flood { lister: Arc::clone(&lister), farthest: Arc::clone(&farthest) };
+        let builder = SharedInformer::of_ready_objects(source);
+        let informer = if is_in_order { builder.in_order() } else { builder }.build();
+        lister.set(informer.lister()).unwrap();
+        informer.start();
+        informer.caught_up_to(&(FLOOD - 1).to_string().as_str().into(), Duration::from_secs(60)).await.unwrap();
+
+        assert!(farthest.load(Ordering::SeqCst) <= 128, "{farthest:?}");
+        leaks.stop(&informer).await;
+    }
 }

@@ -98,7 +98,7 @@ async fn figures_are_recorded_under_their_documented_names() {
     assert_eq!(of_informer("cache_version"), 20.0);
     assert_eq!(of_informer("queue_depth"), 0.0);
     assert_eq!(
-        (of_informer("lists_total"), of_informer("watches_total"), of_informer("rewinds_total")),
+        (of_informer("lists_total"), of_informer("watches_total"), of_informer("history_changes_total")),
         (2.0, 2.0, 0.0)
     );
     assert_eq!((of_informer("failing"), of_informer("quarantined_objects")), (0.0, 0.0));

@@ -143,7 +143,7 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
         running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
 
         assert!(running.last_error().contains(expected), "{fault:?}: {}", running.last_error());
-        let lists = server.requests_for("configmaps").iter().filter(|request| request.starts_with('L')).count();
+        let lists = super::support::full_lists(&server, "configmaps");
         assert_eq!(lists == 1, resumes, "{fault:?}: {:?}", server.requests_for("configmaps"));
         running.stop().await;
     }
@@ -220,8 +220,7 @@ async fn a_server_without_bookmarks_will_do() {
 
     server.put("configmaps", config_map("b", "1")).unwrap();
     running.until("Added shop/b@11").await;
-    let lists = server.requests_for("configmaps").iter().filter(|request| request.starts_with('L')).count();
-    assert_eq!(lists, 1);
+    assert_eq!(super::support::full_lists(&server, "configmaps"), 1);
     running.stop().await;
 }
 

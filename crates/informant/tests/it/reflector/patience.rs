@@ -150,7 +150,7 @@ async fn a_round_repeats_a_request_at_once_only_once_for_whatever_reason() {
     let page = "L(\"\", 500)";
     let next = "L(\"\", 500, C1)";
     assert_eq!(source.requests()[2..], ["L(100, no limit)", page, next, page, next, "W(102)"]);
-    assert_eq!(pauses(&source)[2..], [0.0, 0.0, 1.6, 0.0, 0.0]);
+    assert_eq!(pauses(&source)[2..], [0.0, 0.0, 0.8, 0.0, 0.0]);
     running.stop().await;
 }
 

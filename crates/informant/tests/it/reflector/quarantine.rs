@@ -131,13 +131,14 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     settle().await;
     assert_eq!(heard.lock().unwrap().len(), 2);
 
-    // While nobody watches: b is gone, c is bad.
-    server.inject(On::any().of("configmaps").times(3), Fault::status(403));
-    running.handle.clone().changed().await;
-    server.inject(On::any().of("configmaps").times(1), Fault::Refuse);
-    relist(&server).await;
+    // While nobody watches, b is deleted and c becomes bad; the server does not remember how.
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.break_watches();
+    server.requested(|request| request.faults.contains(&Fault::Refuse)).await;
     server.delete("configmaps", "shop/b").unwrap();
     server.put("configmaps", bad("c")).unwrap();
+    server.compact();
+    server.remove_fault(outage);
     running.recorder.until(|lines, _| lines.last().is_some_and(|line| line.contains("without"))).await;
 
     assert_eq!(running.told().last().unwrap(), "Replaced@17 [] without shop/a shop/c");
@@ -145,11 +146,6 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     assert_eq!(names(&running), ["shop/a", "shop/c"]);
     assert_eq!(heard.lock().unwrap().len(), 3, "of a we have heard before");
     running.stop().await;
-}
-
-/// Breaks the watch, and lets the next attempts fail for a while.
-async fn relist(server: &ApiServer) {
-    server.requested(|request| request.faults.contains(&Fault::status(403))).await;
 }
 
 /// HC-35 as we want it: RE-64, RE-65. Each object is transformed once, by whatever way it comes.

@@ -300,6 +300,9 @@ impl Figures {
     fn count(&mut self, server: &ApiServer) {
         for request in server.requests() {
             self.faults += request.faults.len();
+            if super::support::is_lookup(&request) {
+                continue;
+            }
             match request.to_string().split('(').next() {
                 Some("L") => self.lists += 1,
                 Some("WL") => self.streamed_lists += 1,

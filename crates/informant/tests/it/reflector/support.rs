@@ -21,6 +21,8 @@ use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
 use informant_apiserver::ApiServer;
+use informant_apiserver::Requested;
+use informant_apiserver::Verb;
 use kube::core::Status;
 use serde_json::Value;
 use serde_json::json;
@@ -51,6 +53,17 @@ pub(crate) struct Running<O> {
     pub(crate) errors: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
     stop: oneshot::Sender<()>,
+}
+
+/// How many times everything was listed; lookups of one object, and of the version alone, do not count.
+pub(crate) fn full_lists(server: &ApiServer, kind: &str) -> usize {
+    let of_kind = server.requests().into_iter().filter(|request| request.resource == kind);
+    of_kind.filter(|request| request.verb == Verb::List && !is_lookup(request)).count()
+}
+
+/// Whether it asks for one object, or for the version alone.
+pub(crate) fn is_lookup(request: &Requested) -> bool {
+    request.verb == Verb::List && (request.limit == 1 || request.field_selector.contains("metadata.name="))
 }
 
 /// Runs a reflector of ready objects.

@@ -63,13 +63,13 @@ async fn a_list_older_than_what_was_seen_is_asked_for_once_more_as_the_newest_st
     assert_eq!(source.requests(), ["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "W(120)"]);
     assert_eq!(pauses(&source), [0.0, 0.8, 0.0, 0.0]);
     assert_eq!(running.told(), ["Replaced@100 [a@90]", "Replaced@120 [a@110]"]);
-    assert_eq!(running.handle.status().rewinds, 0);
+    assert_eq!(running.handle.status().history_changes, 0);
     running.stop().await;
 }
 
-/// Of the decision on rewinds: an etcd restore looks like this.
+/// An etcd restore looks like this.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_went_back_is_believed_and_nothing_of_the_cache_is_used_again() {
+async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_object_is_reused() {
     let object = |content: u32| {
         let identity = Identity { key: Key::cluster("a"), uid: "u1".into(), version: "50".into() };
         Cached::new(identity, content)
@@ -86,7 +86,7 @@ async fn a_server_that_went_back_is_believed_and_nothing_of_the_cache_is_used_ag
     seconds(3.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "W(61)"]);
-    assert_eq!(running.handle.status().rewinds, 1);
+    assert_eq!(running.handle.status().history_changes, 1);
     assert_eq!(running.handle.status().version, Some("61".into()));
     let content = running.recorder.object("a").unwrap();
     assert_eq!(**content, 3, "the same uid and version, but another content");
@@ -105,7 +105,7 @@ async fn a_streamed_list_that_is_older_is_asked_for_once_more_too() {
 
     assert_eq!(source.requests(), ["WL(\"\")", "WL(100)", "WL(\"\")"]);
     assert_eq!(running.told(), ["Replaced@100 []", "Replaced@61 [b@6]"]);
-    assert_eq!(running.handle.status().rewinds, 1);
+    assert_eq!(running.handle.status().history_changes, 1);
     running.stop().await;
 }
 
@@ -163,7 +163,7 @@ fn versioned(content: u32) -> Cached<u32> {
 
 /// Of a list whose version turns out to be older, what was taken from the cache on the way may not be kept.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_turns_out_to_be_of_a_server_that_went_back_is_read_once_more_without_the_cache() {
+async fn a_list_that_reveals_a_history_change_is_read_once_more_without_the_cache() {
     for streams in [true, false] {
         let source = ScriptedSource::<u32>::new();
         let mut expected = vec!["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "L(\"\", 500)", "W(62)"];
@@ -188,7 +188,7 @@ async fn a_list_that_turns_out_to_be_of_a_server_that_went_back_is_read_once_mor
 
         assert_eq!(source.requests(), expected);
         assert_eq!(**running.recorder.object("a").unwrap(), 3);
-        assert_eq!(running.handle.status().rewinds, 1);
+        assert_eq!(running.handle.status().history_changes, 1);
         running.stop().await;
     }
 }

@@ -1,0 +1,349 @@
+//! Outages: how soon caches are right again, what is reported, and what a server is asked meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant::SharedInformer;
+use informant::SharedInformerFactory;
+use informant::informer::Problem;
+use informant::listwatch::ListWatchError;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use informant_apiserver::Verb;
+use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::support::Leaks;
+use super::support::Logs;
+use super::support::SECOND;
+use super::support::client;
+use super::support::config;
+use super::support::shut_down;
+use crate::reflector::support::full_lists;
+use crate::reflector::support::seconds;
+
+const NAMESPACES: usize = 10;
+
+/// Ten informers of one client, synced.
+struct Client {
+    server: ApiServer,
+    factory: SharedInformerFactory,
+    informers: Vec<SharedInformer<ConfigMap>>,
+    /// When `on_error` was called, and with what.
+    errors: Arc<Mutex<Vec<(Instant, String)>>>,
+    leaks: Leaks,
+}
+
+impl Client {
+    async fn new() -> Self {
+        let server = ApiServer::new();
+        let namespaces: Vec<_> = (0..NAMESPACES).map(|number| format!("n{number}")).collect();
+        for namespace in &namespaces {
+            server.put("configmaps", config(&format!("{namespace}/a"))).unwrap();
+        }
+        let errors = Arc::<Mutex<Vec<_>>>::default();
+        let heard = Arc::clone(&errors);
+        let hear = move |error: &ListWatchError| heard.lock().push((Instant::now(), error.source.to_string()));
+        let factory = SharedInformerFactory::builder(client(&server)).on_error(hear).build();
+        let leaks = Leaks::watch();
+        let request = |namespace| factory.request::<ConfigMap>().in_namespace(namespace).informer().unwrap();
+        let informers = namespaces.into_iter().map(request).collect();
+        factory.start();
+        factory.synced().await.unwrap();
+        server.watched("configmaps", NAMESPACES).await;
+        // An event for each, so that watches can be resumed.
+        for number in 0..NAMESPACES {
+            let mut changed = config(&format!("n{number}/a"));
+            changed["data"]["text"] = "changed".into();
+            server.put("configmaps", changed).unwrap();
+        }
+        seconds(0.1).await;
+        Self { server, factory, informers, errors, leaks }
+    }
+
+    /// All connections break, and no new one is accepted for this long; then objects are changed.
+    async fn outage(&self, length: Duration) {
+        let outage = self.server.inject(On::any(), Fault::Refuse);
+        self.server.break_watches();
+        tokio::time::sleep(length).await;
+        self.server.remove_fault(outage);
+        for number in 0..NAMESPACES {
+            self.server.put("configmaps", config(&format!("n{number}/{}", self.server.version()))).unwrap();
+        }
+    }
+
+    /// How long it takes until all caches equal the server.
+    async fn caught_up(&self) -> Duration {
+        let begun = Instant::now();
+        let objects = || -> usize { self.informers.iter().map(|informer| informer.lister().len()).sum() };
+        while objects() != self.server.count("configmaps").unwrap() {
+            assert!(begun.elapsed() < 1000 * SECOND, "never");
+            seconds(0.01).await;
+        }
+        begun.elapsed()
+    }
+
+    async fn shut_down(self) {
+        shut_down(&self.factory, &self.leaks).await;
+        drop(self);
+        // The client's own task ends.
+        seconds(0.1).await;
+    }
+}
+
+/// P10, RE-03 and HC-25 as we want them.
+#[tokio::test(start_paused = true)]
+async fn all_caches_are_right_within_five_seconds_after_each_of_several_outages() {
+    let client = Client::new().await;
+    for length in [5, 10, 7, 60, 3, 60] {
+        client.outage(Duration::from_secs(length)).await;
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 5 * SECOND, "{took:?} after {length} s");
+        seconds(20.0).await;
+    }
+    assert_eq!(
+        full_lists(&client.server, "configmaps"),
+        0,
+        "the first lists were streamed, and nothing was listed again"
+    );
+    client.shut_down().await;
+}
+
+/// P10: ten informers cost no more than one.
+#[tokio::test(start_paused = true)]
+async fn while_the_server_cannot_be_reached_one_informer_of_a_client_tries() {
+    let client = Client::new().await;
+    client.server.clear_requests();
+
+    client.outage(60 * SECOND).await;
+
+    let refused = client.server.requests().len();
+    assert!(
+        (30 + NAMESPACES..120 + 4 * NAMESPACES).contains(&refused),
+        "{refused}: one every 0.5 to 2 s, and a few of each"
+    );
+    client.shut_down().await;
+}
+
+/// What a starting kube-apiserver answers before it has loaded its permissions.
+#[tokio::test(start_paused = true)]
+async fn answers_of_a_starting_server_are_tried_again_within_two_seconds() {
+    for fault in [Fault::status(403), Fault::status(500), Fault::status(429)] {
+        let client = Client::new().await;
+        let starting = client.server.inject(On::any(), fault.clone());
+        client.outage(5 * SECOND).await;
+        seconds(10.0).await;
+        client.server.remove_fault(starting);
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 5 * SECOND, "{took:?}: {fault:?}");
+        client.shut_down().await;
+    }
+}
+
+/// P10: a server that was not away is left alone as before.
+#[tokio::test(start_paused = true)]
+async fn without_an_outage_an_overloaded_server_is_asked_with_growing_delays() {
+    let client = Client::new().await;
+    client.server.clear_requests();
+    client.server.inject(On::any(), Fault::status(429));
+    client.server.break_watches();
+
+    seconds(60.0).await;
+
+    let asked = client.server.requests().len();
+    assert!(asked <= 8 * NAMESPACES, "{asked}");
+    client.server.heal();
+    client.shut_down().await;
+}
+
+/// RE-06 and HC-27 as we want them.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_reported_once_by_each_informer_after_three_seconds_and_its_end_is_logged() {
+    let logs = Logs::capture();
+    let client = Client::new().await;
+    logs.take();
+    let begun = Instant::now();
+
+    client.outage(60 * SECOND).await;
+    client.caught_up().await;
+    seconds(5.0).await;
+
+    let errors = client.errors.lock().clone();
+    assert_eq!(errors.len(), NAMESPACES, "{errors:?}");
+    for (at, error) in errors {
+        assert_eq!(((at - begun).as_secs(), error.as_str()), (3, "the connection was refused"));
+    }
+    let lines = logs.take();
+    let ends: Vec<_> = lines.lines().filter(|line| line.contains("the source works again")).collect();
+    assert_eq!(ends.len(), NAMESPACES, "{lines}");
+    assert!(ends.iter().all(|line| line.contains("INFO") && line.contains("outcome=\"resumed\"")), "{lines}");
+    client.shut_down().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_callback_an_outage_is_one_warning_that_names_the_cause() {
+    let logs = Logs::capture();
+    let server = ApiServer::new();
+    let factory = SharedInformerFactory::new(client(&server));
+    let leaks = Leaks::watch();
+    factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    logs.take();
+
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.break_watches();
+    seconds(120.0).await;
+    server.remove_fault(outage);
+    seconds(10.0).await;
+
+    let lines = logs.take();
+    let warnings: Vec<_> = lines.lines().filter(|line| line.contains("WARN")).collect();
+    assert_eq!(warnings.len(), 1, "{lines}");
+    assert!(warnings[0].contains("the connection was refused"), "{lines}");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    shut_down(&factory, &leaks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_two_seconds_is_not_reported() {
+    let logs = Logs::capture();
+    let client = Client::new().await;
+    logs.take();
+
+    // The last informer follows within two seconds after the first.
+    let outage = client.server.inject(On::any(), Fault::Refuse);
+    client.server.break_watches();
+    seconds(0.5).await;
+    client.server.remove_fault(outage);
+    seconds(10.0).await;
+
+    assert!(client.errors.lock().is_empty(), "{:?}", client.errors.lock());
+    assert_eq!(logs.take(), "");
+    client.shut_down().await;
+}
+
+/// A server that is stopped, or a connection that a firewall has forgotten: nothing comes, and nothing fails.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched_anew_when_it_answers() {
+    let client = Client::new().await;
+    seconds(10.0).await;
+    client.server.inject(On::watch(), Fault::freeze_after_events(0));
+    client.server.break_watches();
+    seconds(5.0).await;
+    assert!(client.factory.problems().is_empty());
+    client.server.heal();
+    client.server.inject(On::list(), Fault::Hang);
+    seconds(60.0).await;
+    assert!(client.factory.problems().is_empty());
+    seconds(15.0).await;
+
+    let problems = client.factory.problems();
+    assert_eq!(problems.len(), NAMESPACES);
+    let Problem::Silent { confirmed_age, .. } = &problems[0] else { panic!("{problems:?}") };
+    assert!(*confirmed_age >= 60 * SECOND, "{confirmed_age:?}");
+    let text = problems[0].to_string();
+    assert!(text.contains("its watch is silent, and the server does not answer"), "{text}");
+
+    client.server.heal();
+    client.server.put("configmaps", config("n0/b")).unwrap();
+    seconds(15.0).await;
+    assert!(client.factory.problems().is_empty(), "{:?}", client.factory.problems());
+    assert_eq!(client.informers[0].lister().len(), 2);
+    client.shut_down().await;
+}
+
+/// The server answers, but the watch delivers nothing.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_does_not_deliver_what_the_server_has_is_opened_anew() {
+    let client = Client::new().await;
+    client.server.inject(On::watch().times(NAMESPACES), Fault::freeze_after_events(0));
+    client.server.break_watches();
+    seconds(5.0).await;
+    client.server.put("configmaps", config("n0/b")).unwrap();
+
+    seconds(100.0).await;
+    assert_eq!(client.informers[0].lister().len(), 1, "not yet");
+    seconds(50.0).await;
+
+    assert_eq!(client.informers[0].lister().len(), 2);
+    client.shut_down().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_shows_when_the_cache_was_last_confirmed_to_be_current() {
+    let client = Client::new().await;
+    // The one whose object was written last: it has the server's version.
+    let newest = client.informers.last().unwrap().clone();
+    client.server.inject(On::watch(), Fault::NoBookmarks);
+    client.server.break_watches();
+    seconds(50.0).await;
+    let status = newest.status();
+    assert_eq!(status.confirmed_age().unwrap().as_secs(), 50);
+
+    seconds(20.0).await;
+    let status = newest.status();
+    assert!(status.confirmed_age().unwrap() < 10 * SECOND, "the server was asked: {:?}", status.confirmed_age());
+    assert!(status.last_event_age().unwrap() >= 65 * SECOND, "nothing has come");
+    drop(newest);
+    client.shut_down().await;
+}
+
+/// A healthy server is not asked: bookmarks say enough.
+#[tokio::test(start_paused = true)]
+async fn a_healthy_server_with_bookmarks_is_never_asked_for_its_version() {
+    let client = Client::new().await;
+    client.server.clear_requests();
+
+    seconds(3600.0).await;
+
+    assert!(client.server.requests().iter().all(|request| request.verb == Verb::Watch));
+    client.shut_down().await;
+}
+
+/// Lists work, watches do not: that is one failure from the first refusal on.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_may_not_watch_has_been_failing_since_the_first_refusal_and_is_advised_to_be_granted_watch() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    server.inject(On::watch(), Fault::status(403));
+    server.inject(On::watch_list(), Fault::status(403));
+    let factory = SharedInformerFactory::builder(client(&server)).on_error(|_| {}).build();
+    let leaks = Leaks::watch();
+    factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+
+    for minute in 1..5 {
+        seconds(60.0).await;
+        let problems = factory.problems();
+        let [Problem::Failing { duration, .. }] = &problems[..] else { panic!("{problems:?}") };
+        assert!(duration.as_secs() >= 60 * minute, "{duration:?}");
+        let text = problems[0].to_string();
+        assert!(text.contains("(grant the client's user `watch` on it)"), "{text}");
+    }
+    shut_down(&factory, &leaks).await;
+}
+
+/// Nothing was revoked: the server has only just started.
+#[tokio::test(start_paused = true)]
+async fn just_after_an_outage_a_refusal_is_not_blamed_on_permissions() {
+    let client = Client::new().await;
+    client.server.inject(On::any(), Fault::status(403));
+    client.outage(5 * SECOND).await;
+    seconds(3.0).await;
+
+    let text = client.factory.problems()[0].to_string();
+
+    assert!(text.contains("may still be starting") && !text.contains("grant"), "{text}");
+    client.server.heal();
+    client.caught_up().await;
+    client.shut_down().await;
+}

@@ -1,0 +1,438 @@
+//! How informers resume after an outage: what handlers receive, which requests are sent, and what may go wrong meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use informant::SharedInformer;
+use informant::SharedInformerFactory;
+use informant::listwatch::Item;
+use informant::listwatch::KubeSource;
+use informant::listwatch::ListRequest;
+use informant::listwatch::ListStream;
+use informant::listwatch::ListWatch;
+use informant::listwatch::Lookup;
+use informant::listwatch::LookupRequest;
+use informant::listwatch::SourceError;
+use informant::listwatch::WatchRequest;
+use informant::listwatch::WatchStream;
+use informant_apiserver::ApiServer;
+use informant_apiserver::Fault;
+use informant_apiserver::On;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Secret;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::support::Probe;
+use super::support::client;
+use super::support::config;
+use super::support::keys;
+use crate::reflector::support::seconds;
+
+/// All connections break, and no new one is accepted for this long.
+async fn outage(server: &ApiServer, length: f64) {
+    // A watch that lasted is opened again at once, which then fails.
+    seconds(2.0).await;
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.break_watches();
+    seconds(length).await;
+    server.remove_fault(outage);
+}
+
+fn ghost(number: u32) -> serde_json::Value {
+    json!({"metadata": {"namespace": "shop", "name": "ghost"}, "data": {"text": number.to_string()}})
+}
+
+/// Changes the answer to a lookup.
+type Change = Box<dyn Fn(Lookup<ConfigMap>) -> Result<Lookup<ConfigMap>, SourceError> + Send + Sync>;
+
+/// Kubernetes, with answers to lookups that a test changes.
+struct Wrapped {
+    inner: KubeSource,
+    change: Change,
+}
+
+impl Wrapped {
+    fn new(
+        server: &ApiServer,
+        change: impl Fn(Lookup<ConfigMap>) -> Result<Lookup<ConfigMap>, SourceError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { inner: KubeSource::of_kind::<ConfigMap>(client(server)), change: Box::new(change) }
+    }
+}
+
+impl ListWatch<ConfigMap> for Wrapped {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<ConfigMap>, SourceError> {
+        self.inner.list(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<ConfigMap>, SourceError> {
+        self.inner.watch(request).await
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<Lookup<ConfigMap>>, SourceError> {
+        let found = self.inner.look_up(request).await?;
+        found.map(|found| (self.change)(found)).transpose()
+    }
+}
+
+/// P1: a watch that breaks just after it was opened is opened again after a delay; a restore meanwhile is noticed.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_reflector_waits_to_open_a_broken_watch_again_is_noticed() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let informer = SharedInformer::<ConfigMap>::builder(KubeSource::of_kind::<ConfigMap>(client(&server)))
+        .reflector(|reflector| reflector.backoff(super::support::exact()))
+        .build();
+    informer.start();
+    informer.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    seconds(2.0).await;
+    let backup = server.backup();
+    server.put("configmaps", config("shop/lost")).unwrap();
+    seconds(1.0).await;
+    outage(&server, 3.0).await;
+    // The connection breaks a second time just after it came back, and now the storage is restored.
+    while server.open_watches("configmaps") == 0 {
+        seconds(0.01).await;
+    }
+    let rule = server.inject(On::any(), Fault::Refuse);
+    server.restore(&backup);
+    server.break_watches();
+    server.put("secrets", config("shop/x")).unwrap();
+    server.put("secrets", config("shop/y")).unwrap();
+    seconds(5.0).await;
+    server.remove_fault(rule);
+    seconds(300.0).await;
+
+    assert_eq!(keys(&informer), ["shop/a"]);
+    informer.stop().await.unwrap();
+}
+
+/// P2: after an ordinary outage, objects that were gone before the list do not come back.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_before_the_list() {
+    for in_order in [false, true] {
+        let server = ApiServer::new();
+        server.put("configmaps", config("shop/a")).unwrap();
+        for number in 0..100 {
+            server.put("configmaps", ghost(number)).unwrap();
+        }
+        server.delete("configmaps", "shop/ghost").unwrap();
+        let mut builder = SharedInformer::<ConfigMap>::builder(KubeSource::of_kind::<ConfigMap>(client(&server)));
+        if in_order {
+            builder = builder.in_order();
+        }
+        let informer = builder.build();
+        let probe = Arc::new(Probe::new());
+        let _handle = informer.add_handler(Arc::clone(&probe));
+        informer.start();
+        informer.synced().await.unwrap();
+        server.watched("configmaps", 1).await;
+        let listed = server.version().to_string();
+        informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
+        probe.take();
+
+        outage(&server, 1.0).await;
+        seconds(10.0).await;
+
+        assert_eq!(probe.take(), Vec::<String>::new(), "in order: {in_order}");
+        informer.stop().await.unwrap();
+    }
+}
+
+/// P2: the same for an object that the cache had, and lost by the list.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_an_object_that_a_relist_removed_does_not_come_back() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    server.put("configmaps", config("shop/ghost")).unwrap();
+    server.put("configmaps", config("shop/b")).unwrap();
+    let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
+    let probe = Arc::new(Probe::new());
+    let _handle = informer.add_handler(Arc::clone(&probe));
+    informer.start();
+    informer.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    // The watch is refused as expired once, so everything is listed again.
+    server.inject(On::watch().of("configmaps").once(), Fault::status(410));
+    server.break_watches();
+    for number in 0..100 {
+        server.put("configmaps", ghost(number)).unwrap();
+    }
+    server.delete("configmaps", "shop/ghost").unwrap();
+    seconds(5.0).await;
+    assert_eq!(keys(&informer), ["shop/a", "shop/b"]);
+    probe.take();
+
+    outage(&server, 1.0).await;
+    seconds(10.0).await;
+
+    assert_eq!(probe.take(), Vec::<String>::new());
+    informer.stop().await.unwrap();
+}
+
+/// The version of a cache goes back only if the history changes.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_the_cache_had_reached_stays_reached_after_an_ordinary_outage() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    server.put("configmaps", ghost(1)).unwrap();
+    server.delete("configmaps", "shop/ghost").unwrap();
+    server.put("secrets", config("shop/x")).unwrap();
+    let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
+    informer.start();
+    informer.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    let listed = server.version().to_string();
+    informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
+
+    outage(&server, 1.0).await;
+    seconds(10.0).await;
+
+    assert!(informer.status().source.watches > 1, "it is watching again");
+    informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
+    informer.stop().await.unwrap();
+}
+
+/// P10: a check that always fails does not keep an informer from coming back: lists and watches work.
+#[tokio::test(start_paused = true)]
+async fn if_lookups_fail_for_good_the_informer_comes_back_by_a_list() {
+    for code in [500, 504] {
+        let server = ApiServer::new();
+        server.put("configmaps", config("shop/a")).unwrap();
+        let fails = Arc::new(AtomicBool::new(false));
+        let source = Wrapped::new(&server, {
+            let fails = Arc::clone(&fails);
+            move |found| match fails.load(Ordering::Relaxed) {
+                true => Err(kube::core::Status::failure("no", "InternalError").with_code(code).into()),
+                false => Ok(found),
+            }
+        });
+        let informer = SharedInformer::<ConfigMap>::new(source);
+        informer.start();
+        informer.synced().await.unwrap();
+        server.watched("configmaps", 1).await;
+
+        fails.store(true, Ordering::Relaxed);
+        outage(&server, 1.0).await;
+        server.put("configmaps", config("shop/b")).unwrap();
+        seconds(600.0).await;
+
+        assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
+        informer.stop().await.unwrap();
+    }
+}
+
+/// P8, P10: one kind that cannot be reached does not keep the others from coming back.
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_connections_break_does_not_keep_another_from_resuming() {
+    for code in [400, 403, 404] {
+        let server = ApiServer::new();
+        server.put("configmaps", config("shop/a")).unwrap();
+        let factory = SharedInformerFactory::new(client(&server));
+        let informer = factory.informer::<ConfigMap>();
+        let _secrets = factory.informer::<Secret>();
+        factory.start();
+        factory.synced().await.unwrap();
+        server.watched("configmaps", 1).await;
+
+        server.inject(On::any().of("secrets"), Fault::Drop);
+        server.inject(On::list().of("configmaps"), Fault::status(code));
+        outage(&server, 1.0).await;
+        server.put("configmaps", config("shop/b")).unwrap();
+        seconds(1200.0).await;
+
+        assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
+        factory.shutdown().await.unwrap();
+    }
+}
+
+/// P10: the delays of a kind that fails grow, whatever other kinds do.
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_others_work() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let factory = SharedInformerFactory::new(client(&server));
+    let _informer = factory.informer::<ConfigMap>();
+    let _secrets = factory.informer::<Secret>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+
+    server.inject(On::any().of("secrets"), Fault::Drop);
+    server.break_watches();
+    seconds(600.0).await;
+    server.clear_requests();
+    // Watches of a hundred informers end about so often.
+    for _ in 0..120 {
+        server.put("configmaps", config("shop/a")).unwrap();
+        seconds(5.0).await;
+        server.inject(On::watch().of("configmaps").once(), Fault::cut_after_events(1));
+        server.break_watches();
+    }
+    let requests = server.requests().iter().filter(|request| request.resource == "secrets").count();
+    assert!(requests <= 60, "{requests} in ten minutes");
+    factory.shutdown().await.unwrap();
+}
+
+/// P10, RE-03: a connection that breaks again just after the server came back does not make the informer wait for long.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within_five_seconds() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let factory = SharedInformerFactory::new(client(&server));
+    let informer = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    outage(&server, 20.0).await;
+    while server.open_watches("configmaps") == 0 {
+        seconds(0.01).await;
+    }
+
+    server.break_watches();
+    server.put("configmaps", config("shop/b")).unwrap();
+    let begun = tokio::time::Instant::now();
+    while informer.lister().len() < 2 {
+        seconds(0.1).await;
+    }
+
+    assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+    factory.shutdown().await.unwrap();
+}
+
+/// A server of a newer release may fill in a default on reading: the cached content is outdated, but nothing was restored.
+#[tokio::test(start_paused = true)]
+async fn an_upgraded_server_that_fills_in_a_new_default_is_listed_again_and_not_taken_for_a_restored_one() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let is_upgraded = Arc::new(AtomicBool::new(false));
+    let source = Wrapped::new(&server, {
+        let is_upgraded = Arc::clone(&is_upgraded);
+        move |mut found| {
+            if is_upgraded.load(Ordering::Relaxed)
+                && let Some(Item::Json(json)) = &mut found.object
+            {
+                let mut object: serde_json::Value = serde_json::from_slice(json).unwrap();
+                object["immutable"] = json!(false);
+                *json = Bytes::from(serde_json::to_vec(&object).unwrap());
+            }
+            Ok(found)
+        }
+    });
+    let informer = SharedInformer::<ConfigMap>::new(source);
+    informer.start();
+    informer.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+
+    is_upgraded.store(true, Ordering::Relaxed);
+    outage(&server, 1.0).await;
+    seconds(10.0).await;
+
+    assert_eq!(informer.status().source.history_changes, 0);
+    informer.stop().await.unwrap();
+}
+
+/// P10: a server that cannot look up one object by name (400) is watched again within seconds.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_know_lookups_is_watched_again_within_five_seconds() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let factory = SharedInformerFactory::new(client(&server));
+    let informer = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+
+    outage(&server, 3.0).await;
+    server.inject(On::list().of("configmaps"), Fault::status(400));
+    server.put("configmaps", config("shop/b")).unwrap();
+    let begun = tokio::time::Instant::now();
+    while informer.lister().len() < 2 {
+        seconds(0.1).await;
+    }
+
+    assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+    factory.shutdown().await.unwrap();
+}
+
+/// P1: a delete that was seen before a relist is not forgotten by it.
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_was_seen_before_a_relist_still_tells_histories_apart() {
+    let server = ApiServer::new();
+    for key in ["shop/a", "shop/b", "shop/c"] {
+        server.put("configmaps", config(key)).unwrap();
+    }
+    let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
+    informer.start();
+    informer.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    let backup = server.backup();
+    server.delete("configmaps", "shop/a").unwrap();
+    seconds(1.0).await;
+    assert_eq!(keys(&informer), ["shop/b", "shop/c"]);
+    server.inject(On::watch().of("configmaps").once(), Fault::status(410));
+    server.break_watches();
+    seconds(5.0).await;
+
+    let rule = server.inject(On::any(), Fault::Refuse);
+    server.restore(&backup);
+    server.put("secrets", config("shop/x")).unwrap();
+    server.put("secrets", config("shop/y")).unwrap();
+    server.put("secrets", config("shop/z")).unwrap();
+    seconds(2.0).await;
+    server.remove_fault(rule);
+    seconds(30.0).await;
+
+    assert_eq!(keys(&informer), ["shop/a", "shop/b", "shop/c"]);
+    informer.stop().await.unwrap();
+}
+
+/// An outage of less than three seconds is not reported, also if there is no object.
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_of_an_empty_kind_is_not_reported() {
+    let server = ApiServer::new();
+    let errors = Arc::<Mutex<Vec<String>>>::default();
+    let heard = Arc::clone(&errors);
+    let hear = move |error: &informant::listwatch::ListWatchError| heard.lock().push(error.source.to_string());
+    let factory = SharedInformerFactory::builder(client(&server)).on_error(hear).build();
+    let _informer = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+
+    outage(&server, 1.0).await;
+    seconds(10.0).await;
+
+    assert_eq!(*errors.lock(), Vec::<String>::new());
+    factory.shutdown().await.unwrap();
+}
+
+/// Of a quiet server without bookmarks, a watch that was resumed is confirmed like any other.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_a_quiet_server_without_bookmarks_is_not_asked_for_another_watch_every_two_minutes() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    server.put("secrets", config("shop/x")).unwrap();
+    server.inject(On::watch(), Fault::NoBookmarks);
+    server.inject(On::watch_list(), Fault::WatchListRefused);
+    let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
+    informer.start();
+    informer.synced().await.unwrap();
+    server.watched("configmaps", 1).await;
+    server.clear_requests();
+    seconds(3600.0).await;
+    let before = server.requests().len();
+
+    outage(&server, 2.0).await;
+    server.clear_requests();
+    seconds(3600.0).await;
+
+    let after = server.requests().len();
+    assert!(after <= before + 20, "{after} requests in an hour; {before} in the hour before the outage");
+    informer.stop().await.unwrap();
+}
