@@ -57,8 +57,8 @@ pub use self::request::RequestError;
 /// Cheap to clone; all clones are handles of the same factory. The factory keeps its informers running, and so does every
 /// [`SharedInformer`] and [`View`](crate::View) that it returned: an informer stops by itself when the last clone of the factory and the
 /// last handle of the informer are dropped. Listers, registrations and streams do not keep it running. An informer that was not
-/// started when the factory is dropped can still be [started](SharedInformer::start) through its handle. To stop all informers whoever
-/// has handles, call `shutdown`.
+/// started when the factory is dropped can still be [started](SharedInformer::start) through its handle. To stop all informers,
+/// also those that have handles, call `shutdown`.
 ///
 /// ```
 /// use informant::{Cached, Handler, Lazy, SharedInformerFactory};

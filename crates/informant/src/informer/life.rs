@@ -27,7 +27,7 @@ use super::queues::SharedQueue;
 use super::turn::Ticks;
 use super::turn::Turns;
 use crate::listwatch::Activity;
-use crate::listwatch::Hear;
+use crate::listwatch::Callback;
 use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Reflector;
@@ -46,7 +46,7 @@ pub(super) trait Startable<O>: Send {
     /// Gives the one before.
     fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>>;
     /// Gives the one before.
-    fn set_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>>;
+    fn set_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>>;
     /// Starts handlers, and gives all other work, until it is stopped.
     fn start(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()>;
 }
@@ -67,7 +67,7 @@ where
         self.reflector.swap_transform(transform)
     }
 
-    fn set_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>> {
+    fn set_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
         self.reflector.swap_on_error(hear)
     }
 

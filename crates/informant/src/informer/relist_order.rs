@@ -79,7 +79,7 @@ mod tests {
         uids: BTreeSet<Uid>,
     }
 
-    /// A handler: folds all events, and checks that each of them fits what came before.
+    /// A handler: folds all events, and checks that each of them fits those before it.
     struct CheckedHandler {
         lister: Lister<()>,
         objects: BTreeMap<Key, Object>,

@@ -66,7 +66,7 @@ pub use kube_api::ScopeError;
 pub(crate) use kube_api::scope_text;
 pub use quarantine::Quarantined;
 pub use reflector::Activity;
-pub(crate) use reflector::Hear;
+pub(crate) use reflector::Callback;
 pub use reflector::Reflector;
 pub use reflector::ReflectorBuilder;
 pub use reflector::ReflectorHandle;

@@ -188,7 +188,7 @@ impl Entries {
         is_news
     }
 
-    /// Sets an object aside; says whether that is news, and returns the entry that it displaces.
+    /// Quarantines an object. Returns whether its entry is new or changed, and the replaced entry.
     fn put(&mut self, mut object: Quarantined) -> (bool, Option<Quarantined>) {
         let Some(key) = object.key.clone() else {
             self.keep_bytes(&mut object);

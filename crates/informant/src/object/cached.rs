@@ -85,7 +85,7 @@ impl<O> Cached<O> {
         Ok(Self::with_provenance(Identity::of(&object)?, Arc::new(Provenance::new(served_as::<O>())), object))
     }
 
-    /// The object, to be transformed before anybody else sees it.
+    /// The object, to be transformed before it is shared.
     pub(crate) fn object_mut(&mut self) -> &mut O {
         self.object.as_mut().expect("INV-C1")
     }

@@ -142,7 +142,7 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         drop(self);
     }
 
-    /// Answers that everything is processed, and returns the items: whoever holds a lock drops them after releasing it.
+    /// Acknowledges everything and returns the items, so that a caller that holds a lock can drop them after releasing it.
     pub(crate) fn acknowledge(mut self) -> Vec<Q::Taken> {
         self.enter(sealed::Answers::AllDone);
         self.take_items()

@@ -104,7 +104,7 @@ where
                     self.watching();
                     let read = self.read_changes(&mut reader, &mut progress, &mut resync_at).await;
                     // A clean end counts as contact with the server; after an error, the last byte does.
-                    self.outage.watch_ended(if read.is_ok() { Instant::now() } else { reader.heard });
+                    self.outage.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
                     if progress.has_moved || opened_at.elapsed() >= STEADY {
                         self.made_progress();
                     }
@@ -170,7 +170,7 @@ where
         progress: &mut Progress,
         resync_at: &mut Option<Instant>,
     ) -> Result<(), SourceError> {
-        let mut silence = Silence::new(reader.heard, self.watchdog.longest_pause());
+        let mut silence = Silence::new(reader.last_byte_at, self.watchdog.longest_pause());
         let mut question: Option<Question<O>> = None;
         let mut relist_at = None;
         loop {
@@ -185,10 +185,10 @@ where
             let full_since = Instant::now();
             self.destination.room().await;
             // While nothing is read, the watch is not silent.
-            reader.heard += full_since.elapsed();
+            reader.last_byte_at += full_since.elapsed();
 
             let patience = self.watchdog.patience(reader.timeout);
-            let deadline = reader.heard + patience;
+            let deadline = reader.last_byte_at + patience;
             let wakes_at = [Some(deadline), *resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
             let input = {
                 let read = pin!(reader.wait());
@@ -201,7 +201,7 @@ where
             };
             let step = match input {
                 Input::Read(Ok(true)) => {
-                    silence.reset(reader.heard);
+                    silence.reset(reader.last_byte_at);
                     question = None;
                     SilenceStep::Nothing
                 }
@@ -227,7 +227,7 @@ where
                 SilenceStep::ReportStale => self.status.update(|status| {
                     status.unanswered_since.get_or_insert_with(Instant::now);
                 }),
-                SilenceStep::Reopen => return Err(SourceError::Silent { after: reader.heard.elapsed() }),
+                SilenceStep::Reopen => return Err(SourceError::Silent { after: reader.last_byte_at.elapsed() }),
             }
             let now = Instant::now();
             if relist_at.is_some_and(|at| at <= now) {
@@ -238,7 +238,7 @@ where
                 self.resync();
                 *resync_at = self.next_resync();
             }
-            if reader.heard + patience <= now {
+            if reader.last_byte_at + patience <= now {
                 return Err(SourceError::Silent { after: patience });
             }
         }
@@ -276,7 +276,7 @@ where
         while let Some(incoming) = reader.next_here()? {
             // A watch delivers changes, so there is no point in looking for them in the cache.
             let happening = incoming.understand(&mut self.intake, &|_| None)?;
-            self.pass_on(happening, progress, reader.heard)?;
+            self.pass_on(happening, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
             if progress.unapplied >= EVENTS_BEFORE_YIELD {
                 return Ok(true);
@@ -439,8 +439,8 @@ where
         let version = self.resume.watch();
         self.status.note(|status| {
             status.version = Some(version);
-            status.last_event = Some(reader.heard);
-            status.confirmed = Some(reader.heard);
+            status.last_event = Some(reader.last_byte_at);
+            status.confirmed = Some(reader.last_byte_at);
             status.unanswered_since = None;
             status.events += events;
         });

@@ -88,12 +88,12 @@ struct Settings<O> {
     retries_server_errors_for: Duration,
     resync: Option<Resync>,
     health: ServerHealth,
-    on_error: Option<Hear<ListWatchError>>,
-    on_quarantine: Option<Hear<Quarantined>>,
+    on_error: Option<Callback<ListWatchError>>,
+    on_quarantine: Option<Callback<Quarantined>>,
 }
 
-/// Somebody who is told.
-pub(crate) type Hear<T> = Box<dyn Fn(&T) + Send + Sync>;
+/// A callback of the user.
+pub(crate) type Callback<T> = Box<dyn Fn(&T) + Send + Sync>;
 
 struct Resync {
     period: Duration,
@@ -357,7 +357,7 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     }
 
     /// Sets the error callback, and gives the one before: dropping it is users' code.
-    pub(crate) fn swap_on_error(&mut self, hear: Hear<ListWatchError>) -> Option<Hear<ListWatchError>> {
+    pub(crate) fn swap_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
         self.settings.on_error.replace(hear)
     }
 

@@ -34,7 +34,7 @@ pub(super) struct EventReader<O> {
     /// How long it was asked to last.
     pub(super) timeout: Duration,
     /// When something came last.
-    pub(super) heard: Instant,
+    pub(super) last_byte_at: Instant,
 }
 
 impl<O> Happening<O> {
@@ -75,7 +75,7 @@ pub(super) enum Happening<O> {
 
 impl<O> EventReader<O> {
     pub(super) fn new(stream: WatchStream<O>, timeout: Duration, limit: usize) -> Self {
-        Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, heard: Instant::now() }
+        Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, last_byte_at: Instant::now() }
     }
 
     /// The next event that has come already.
@@ -94,7 +94,7 @@ impl<O> EventReader<O> {
             std::mem::take(&mut self.lines).finish()?;
             return Ok(false);
         };
-        self.heard = Instant::now();
+        self.last_byte_at = Instant::now();
         match piece? {
             WatchPiece::Body(bytes) => self.lines.push(bytes),
             WatchPiece::Event(event) => self.ready = Some(event),

@@ -18,14 +18,14 @@ use tracing::warn;
 use super::super::ListWatchError;
 use super::super::error::Chain;
 use super::super::rules::meaning::Meaning;
-use super::Hear;
+use super::Callback;
 use super::rounds::call;
 use super::status::ReflectorHandle;
 
 /// Reports failures of one reflector.
 pub(super) struct Reporter {
     resource: Arc<str>,
-    on_error: Option<Hear<ListWatchError>>,
+    on_error: Option<Callback<ListWatchError>>,
     /// When the failure began that was reported last.
     reported: Mutex<Option<Instant>>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Reporter {
 const REPORTED_AFTER: Duration = Duration::from_secs(3);
 
 impl Reporter {
-    pub(super) fn new(resource: Arc<str>, on_error: Option<Hear<ListWatchError>>) -> Self {
+    pub(super) fn new(resource: Arc<str>, on_error: Option<Callback<ListWatchError>>) -> Self {
         Self { resource, on_error, reported: Mutex::default() }
     }
 
@@ -42,8 +42,8 @@ impl Reporter {
     pub(super) fn report(&self, failure: &ListWatchError, since: Option<Instant>) {
         *self.reported.lock() = since;
         let kind = &*self.resource;
-        if let Some(hear) = &self.on_error {
-            call(kind, "on_error", || hear(failure));
+        if let Some(callback) = &self.on_error {
+            call(kind, "on_error", || callback(failure));
             return;
         }
         match failure.source.meaning() == Meaning::Expired {

@@ -72,7 +72,7 @@ where
                         return None;
                     }
                     // While we did not listen, it was not silent.
-                    reader.heard = Instant::now();
+                    reader.last_byte_at = Instant::now();
                     match self.accept(&asked, listed, version, false) {
                         Ok(()) => return Some(reader),
                         Err(error) => {
@@ -173,7 +173,7 @@ where
 
             // New objects put it off, but not for ever: they may be truly new, and not part of the list.
             let deadline = (last_new + patience).min(begun + LONGEST_STREAM * patience);
-            let complaint = reader.heard.max(complained) + COMPLAINS_EVERY;
+            let complaint = reader.last_byte_at.max(complained) + COMPLAINS_EVERY;
             match timeout_at(deadline.min(complaint), reader.wait()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Ok(None),
@@ -184,7 +184,7 @@ where
                 }
                 Err(_) => {
                     complained = Instant::now();
-                    let quiet_s = reader.heard.elapsed().as_secs();
+                    let quiet_s = reader.last_byte_at.elapsed().as_secs();
                     let message = match *has_come {
                         false => "the streamed list has brought nothing yet",
                         true => "the streamed list has brought nothing more, and does not end",

@@ -1,4 +1,4 @@
-//! Which events tell two histories of a server apart.
+//! Which events identify the history of a server.
 //!
 //! - **In:** the identity of each event and of the newest items of each list.
 //! - **Out:** the two events that the server is asked about after an outage.

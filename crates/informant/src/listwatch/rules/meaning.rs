@@ -176,7 +176,7 @@ impl ListWatchError {
         }
     }
 
-    /// What can be done about a connection that could not be made. Only the text of the cause tells certificates from the rest.
+    /// Advice for a connection that could not be made. Certificate errors are recognised by the text of the cause.
     fn advice_on_connection(&self) -> &'static str {
         let text: String = causes(&self.source).map(|cause| cause.to_string().to_lowercase()).collect();
         let is_unknown_authority =

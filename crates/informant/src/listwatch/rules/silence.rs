@@ -15,7 +15,7 @@
 //! | unanswered | 5 s have passed | asked again | ask |
 //! | asked again | any version | | reopen |
 //! | asked again | no answer | unanswered | report as stale |
-//! | asked, asked again | the source cannot tell | off | |
+//! | asked, asked again | the source does not support the question | off | |
 
 use std::time::Duration;
 

@@ -125,7 +125,7 @@ impl<O> State<O> {
         self.push_with_version(delta, version);
     }
 
-    /// Queues a change of an object that exists, whose version says nothing of other objects.
+    /// Queues a change of an object that exists; its version does not count as reached.
     pub(super) fn push_unordered(&mut self, delta: Delta<O>) {
         self.initial_left.get_or_insert(0);
         self.push_with_version(delta, None);

@@ -98,7 +98,7 @@ impl<O> State<O> {
         self.push(Change::One(delta), version);
     }
 
-    /// Queues a change of one object whose version says nothing of other objects.
+    /// Queues a change of one object; its version does not count as reached.
     pub(super) fn push_unordered(&mut self, delta: Delta<O>) {
         self.initial_end.get_or_insert(0);
         self.push(Change::One(delta), None);

@@ -48,9 +48,9 @@ impl World {
             }
         }
         let errors = Arc::<Mutex<Vec<String>>>::default();
-        let heard = Arc::clone(&errors);
+        let recorded = Arc::clone(&errors);
         let mut builder = SharedInformerFactory::builder(client(&server))
-            .on_error(move |error| heard.lock().push(format!("{}: {}", error.resource, error.source)));
+            .on_error(move |error| recorded.lock().push(format!("{}: {}", error.resource, error.source)));
         if in_order {
             builder = builder
                 .configure::<ConfigMap>(InformerBuilder::in_order)
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// Nobody answers, and all connections break; the storage is restored meanwhile.
+    /// Refuses connections, breaks all watches and restores the storage.
     fn restore(&self, backup: &Backup) -> RuleId {
         let outage = self.server.inject(On::any(), Fault::Refuse);
         self.server.restore(backup);
@@ -152,7 +152,7 @@ fn put(server: &ApiServer, kind: &str, name: &str, text: &str) {
     server.put(kind, json!({"metadata": {"namespace": "shop", "name": name, "labels": labels}})).unwrap();
 }
 
-/// P1: the restored server has smaller versions than the cache, and says nothing.
+/// P1: the restored server has smaller versions than the cache, and sends nothing.
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_the_caches_of_a_quiet_server_are_right_within_seconds() {
     for in_order in [false, true] {

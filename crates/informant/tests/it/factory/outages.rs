@@ -44,9 +44,9 @@ impl Client {
             server.put("configmaps", config(&format!("{namespace}/a"))).unwrap();
         }
         let errors = Arc::<Mutex<Vec<_>>>::default();
-        let heard = Arc::clone(&errors);
-        let hear = move |error: &ListWatchError| heard.lock().push((Instant::now(), error.source.to_string()));
-        let factory = SharedInformerFactory::builder(client(&server)).on_error(hear).build();
+        let recorded = Arc::clone(&errors);
+        let callback = move |error: &ListWatchError| recorded.lock().push((Instant::now(), error.source.to_string()));
+        let factory = SharedInformerFactory::builder(client(&server)).on_error(callback).build();
         let leaks = Leaks::watch();
         let request = |namespace| factory.request::<ConfigMap>().in_namespace(namespace).informer().unwrap();
         let informers = namespaces.into_iter().map(request).collect();

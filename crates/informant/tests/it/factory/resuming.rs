@@ -397,9 +397,9 @@ async fn a_delete_that_was_seen_before_a_relist_still_tells_histories_apart() {
 async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let server = ApiServer::new();
     let errors = Arc::<Mutex<Vec<String>>>::default();
-    let heard = Arc::clone(&errors);
-    let hear = move |error: &informant::listwatch::ListWatchError| heard.lock().push(error.source.to_string());
-    let factory = SharedInformerFactory::builder(client(&server)).on_error(hear).build();
+    let recorded = Arc::clone(&errors);
+    let callback = move |error: &informant::listwatch::ListWatchError| recorded.lock().push(error.source.to_string());
+    let factory = SharedInformerFactory::builder(client(&server)).on_error(callback).build();
     let _informer = factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();

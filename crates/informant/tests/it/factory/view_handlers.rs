@@ -80,7 +80,7 @@ async fn resyncs_do_not_pile_up_for_a_slow_handler_or_stream_of_a_view() {
     let (open, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
     let stuck = Handler::<ConfigMap>::new().on_add(move |_, _| {
-        // An error says that the gate is open for good.
+        // An error means that the gate is open for good.
         let _ = gate.lock().unwrap().recv();
     });
     let stuck = view.subscribe().blocking_handler(stuck).unwrap();

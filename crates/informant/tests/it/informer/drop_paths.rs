@@ -263,7 +263,7 @@ fn each_panic_of_a_dropped_object_is_logged_once() {
     assert_eq!(logs.take().matches("my last word").count(), total.load(Ordering::SeqCst));
 }
 
-/// P8, P9: objects of a list that is not complete, and of changes that nobody took.
+/// P8, P9: objects of a list that is not complete, and of changes that were not taken.
 #[test]
 fn objects_that_are_dropped_with_a_stopped_informer_may_read_it_and_panic() {
     let _logs = Logs::capture();

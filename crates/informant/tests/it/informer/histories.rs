@@ -563,7 +563,7 @@ impl<O: Texted> World<O> {
         let refusal = self.begin_outage();
         self.server.restore(&self.backup);
         self.restores.fetch_add(1, atomic::Ordering::Relaxed);
-        // No deletes: if the restored server deleted the same object at the same version again, it could not be told from the old one.
+        // No deletes: if the restored server deleted the same object at the same version again, both histories would look the same.
         while passed.is_some_and(|passed| self.server.version() <= passed) {
             let name = format!("c{}", random.u32(0..8));
             put(&self.server, &self.states, &name, random);
@@ -574,7 +574,7 @@ impl<O: Texted> World<O> {
         let is_watch = |request: &Requested| {
             request.at >= now && request.faults.is_empty() && matches!(request.verb, Verb::Watch | Verb::WatchList)
         };
-        // An error says that it does not watch, which the check of the cache at the end of the life finds.
+        // If it does not watch, the check of the cache at the end of the life fails.
         let _ = tokio::time::timeout(Duration::from_secs(4000), self.server.requested(is_watch)).await;
     }
 }

@@ -131,7 +131,7 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     settle().await;
     assert_eq!(heard.lock().unwrap().len(), 2);
 
-    // While nobody watches, b is deleted and c becomes bad; the server does not remember how.
+    // While no watch is open, b is deleted and c becomes bad; the server compacts that.
     let outage = server.inject(On::any(), Fault::Refuse);
     server.break_watches();
     server.requested(|request| request.faults.contains(&Fault::Refuse)).await;
