@@ -369,7 +369,7 @@ async fn if_the_server_has_compacted_the_newest_event_everything_is_listed_and_n
     assert_eq!(world.cached(), world.served());
     assert_eq!(world.history_changes(), [0, 0, 0]);
     let errors = world.errors.lock().clone();
-    assert!(!errors.iter().any(|error| error.contains("history")), "{errors:?}");
+    assert!(!errors.iter().any(|error| error.contains("history has changed")), "{errors:?}");
     world.shut_down().await;
 }
 
