@@ -399,7 +399,10 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let errors = Arc::<Mutex<Vec<String>>>::default();
     let recorded = Arc::clone(&errors);
     let callback = move |error: &informant::listwatch::ListWatchError| recorded.lock().push(error.source.to_string());
-    let factory = SharedInformerFactory::builder(client(&server)).on_error(callback).build();
+    let factory = SharedInformerFactory::builder(client(&server))
+        .on_error(callback)
+        .configure::<ConfigMap>(|builder| builder.reflector(|reflector| reflector.backoff(super::support::exact())))
+        .build();
     let _informer = factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
