@@ -89,7 +89,7 @@ where
             let opened = match stream.take() {
                 Some(reader) => Ok(reader),
                 None => match self.check_history_after_outage().await {
-                    Ok(()) => self.open_watch().await,
+                    Ok(()) => self.open_checked_watch().await,
                     Err(error) => {
                         attempt = Attempt::CheckHistory;
                         Err(error)
@@ -151,6 +151,18 @@ where
                     let is_heard = attempt != Attempt::Watch || is_history_change(&error);
                     return Over { error, is_heard };
                 }
+            }
+        }
+    }
+
+    /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
+    async fn open_checked_watch(&mut self) -> Result<EventReader<O>, SourceError> {
+        loop {
+            let version = self.resume.watch();
+            let reader = self.open_watch().await?;
+            self.check_history_after_outage().await?;
+            if self.resume.watch() == version {
+                return Ok(reader);
             }
         }
     }

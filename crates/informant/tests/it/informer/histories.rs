@@ -561,6 +561,8 @@ impl<O: Texted> World<O> {
     async fn restore(&mut self, passed: Option<u64>, random: &mut fastrand::Rng) {
         self.server.heal();
         let refusal = self.begin_outage();
+        // Requests that the old server accepted before the outage end: the restored one cannot answer them.
+        seconds(60.0).await;
         self.server.restore(&self.backup);
         self.restores.fetch_add(1, atomic::Ordering::Relaxed);
         // No deletes: if the restored server deleted the same object at the same version again, both histories would look the same.
