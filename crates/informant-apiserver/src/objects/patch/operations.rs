@@ -1,10 +1,26 @@
-//! JSON patches (RFC 6902): one operation after the other, within bounds.
+//! JSON patches: one operation after the other, within bounds.
 //!
-//! What a few bytes of patch can make of an object is bounded here, since a copy can double it each time.
+//! Kubernetes accepts more than RFC 6902 allows; each operation is first rewritten in terms of the RFC:
+//!
+//! | operation | RFC 6902 | Kubernetes |
+//! | --- | --- | --- |
+//! | `test` of an absent key | an error | succeeds if the value is `null` |
+//! | `replace` of an absent key | an error | adds it |
+//! | `copy` from an absent key | an error | adds `null` |
+//! | an index below 0 | an error | counts from the end of the list: `-1` is the last item, or the place behind it for `add` |
+//! | `add`, `replace`, `test` without `value` | an error | the value is `null` |
+//!
+//! The size of the result is bounded, because each `copy` can double it.
 
+use json_patch::AddOperation;
 use json_patch::CopyOperation;
 use json_patch::MoveOperation;
 use json_patch::PatchOperation;
+use json_patch::RemoveOperation;
+use json_patch::ReplaceOperation;
+use json_patch::TestOperation;
+use json_patch::jsonptr::Pointer;
+use json_patch::jsonptr::PointerBuf;
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -18,9 +34,14 @@ const MOST: usize = 10_000;
 const MOST_COPIED: usize = 3 * 1024 * 1024;
 
 /// Reads what a client sent.
-pub(super) fn read(list: Vec<Value>) -> Result<json_patch::Patch, ApiError> {
+pub(super) fn read(mut list: Vec<Value>) -> Result<json_patch::Patch, ApiError> {
     if list.len() > MOST {
         return Err(ApiError::TooManyOperations { most: MOST, got: list.len() });
+    }
+    for operation in list.iter_mut().filter_map(Value::as_object_mut) {
+        if matches!(operation.get("op").and_then(Value::as_str), Some("add" | "replace" | "test")) {
+            operation.entry("value").or_insert(Value::Null);
+        }
     }
     // A list, but not of operations that anybody knows.
     serde_json::from_value(Value::from(list)).map_err(|_| ApiError::BadPatch)
@@ -30,6 +51,7 @@ pub(super) fn read(list: Vec<Value>) -> Result<json_patch::Patch, ApiError> {
 pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result<Value, ApiError> {
     let mut copied = 0;
     for operation in &operations.0 {
+        let Some(operation) = &in_terms_of_the_rfc(operation, &object) else { continue };
         let added = match operation {
             PatchOperation::Add(add) => Some(&add.value),
             PatchOperation::Replace(replace) => Some(&replace.value),
@@ -50,11 +72,113 @@ pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result
     Ok(object)
 }
 
+/// The operation that RFC 6902 has for what Kubernetes does; none if it succeeds without a change.
+fn in_terms_of_the_rfc(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
+    let counted = |path: &Pointer| with_counted_indexes(path, object, 0);
+    Some(match operation {
+        PatchOperation::Add(AddOperation { path, value }) => {
+            PatchOperation::Add(AddOperation { path: with_counted_indexes(path, object, 1), value: value.clone() })
+        }
+        PatchOperation::Remove(RemoveOperation { path }) => {
+            PatchOperation::Remove(RemoveOperation { path: counted(path) })
+        }
+        PatchOperation::Replace(ReplaceOperation { path, value }) => {
+            let (path, value) = (counted(path), value.clone());
+            match is_absent_key(&path, object) {
+                true => PatchOperation::Add(AddOperation { path, value }),
+                false => PatchOperation::Replace(ReplaceOperation { path, value }),
+            }
+        }
+        PatchOperation::Move(MoveOperation { from, path }) => {
+            PatchOperation::Move(MoveOperation { from: counted(from), path: with_counted_indexes(path, object, 1) })
+        }
+        PatchOperation::Copy(CopyOperation { from, path }) => {
+            let (from, path) = (counted(from), with_counted_indexes(path, object, 1));
+            match is_absent_key(&from, object) {
+                true => PatchOperation::Add(AddOperation { path, value: Value::Null }),
+                false => PatchOperation::Copy(CopyOperation { from, path }),
+            }
+        }
+        PatchOperation::Test(TestOperation { path, value }) => {
+            let path = counted(path);
+            if value.is_null() && is_absent_key(&path, object) {
+                return None;
+            }
+            PatchOperation::Test(TestOperation { path, value: value.clone() })
+        }
+    })
+}
+
+/// Whether the path leads to a map that does not have its last key.
+fn is_absent_key(path: &Pointer, object: &Value) -> bool {
+    let Some((map, key)) = path.split_back() else { return false };
+    let map = map.resolve(object).ok().and_then(Value::as_object);
+    map.is_some_and(|map| !map.contains_key(&*key.decoded()))
+}
+
+/// The path with every index below 0 replaced by the one that it stands for. The last part may name one of `places` places
+/// behind the end of a list. An index before the start of its list stays: no path has it.
+fn with_counted_indexes(path: &Pointer, object: &Value, places: usize) -> PointerBuf {
+    let mut counted = PointerBuf::new();
+    let mut tokens = path.tokens().peekable();
+    while let Some(token) = tokens.next() {
+        let list = counted.resolve(object).ok().and_then(Value::as_array);
+        let places = if tokens.peek().is_none() { places } else { 0 };
+        let from_end = token.encoded().strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
+        let index = list.zip(from_end).and_then(|(list, from_end)| (list.len() + places).checked_sub(from_end));
+        match index {
+            Some(index) => counted.push_back(index),
+            None => counted.push_back(token),
+        }
+    }
+    counted
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn operations_mean_what_they_mean_in_kubernetes() {
+        let object = json!({"map": {"a": "1"}, "list": [{"n": 1}, {"n": 2}]});
+        let result = |operation: Value| {
+            let operations = read(vec![operation]).map_err(|error| error.code())?;
+            apply(&operations, object.clone()).map_err(|error| error.code())
+        };
+        let with = |path: &str, value: Value| {
+            let mut changed = object.clone();
+            *changed.pointer_mut(path).unwrap() = value;
+            Ok(changed)
+        };
+
+        assert_eq!(result(json!({"op": "test", "path": "/map/b", "value": null})), Ok(object.clone()));
+        assert_eq!(result(json!({"op": "test", "path": "/map/b"})), Ok(object.clone()));
+        assert_eq!(result(json!({"op": "test", "path": "/map/a", "value": null})), Err(422));
+        assert_eq!(result(json!({"op": "test", "path": "/map/b", "value": "1"})), Err(422));
+        assert_eq!(result(json!({"op": "test", "path": "/none/b", "value": null})), Err(422));
+        assert_eq!(result(json!({"op": "test", "path": "/list/2", "value": null})), Err(422));
+        let replace = |path: &str| result(json!({"op": "replace", "path": path, "value": 7}));
+        assert_eq!(replace("/map/b"), with("/map", json!({"a": "1", "b": 7})));
+        assert_eq!(replace("/list/-1"), with("/list/1", json!(7)));
+        assert_eq!(replace("/list/-1/n"), with("/list/1/n", json!(7)));
+        assert_eq!(replace("/list/2"), Err(422));
+        assert_eq!(replace("/list/-3"), Err(422));
+        assert_eq!(replace("/none/b"), Err(422));
+        let add = |path: &str| result(json!({"op": "add", "path": path, "value": 7}));
+        assert_eq!(add("/list/-1"), with("/list", json!([{"n": 1}, {"n": 2}, 7])));
+        assert_eq!(add("/list/-3"), with("/list", json!([7, {"n": 1}, {"n": 2}])));
+        assert_eq!(add("/list/-4"), Err(422));
+        assert_eq!(result(json!({"op": "add", "path": "/map/b"})), with("/map", json!({"a": "1", "b": null})));
+        let remove = |path: &str| result(json!({"op": "remove", "path": path}));
+        assert_eq!(remove("/list/-2"), with("/list", json!([{"n": 2}])));
+        assert_eq!(remove("/map/b"), Err(422));
+        let copy = |from: &str| result(json!({"op": "copy", "from": from, "path": "/map/b"}));
+        assert_eq!(copy("/map/none"), with("/map", json!({"a": "1", "b": null})));
+        assert_eq!(copy("/list/-1"), with("/map", json!({"a": "1", "b": {"n": 2}})));
+        assert_eq!(result(json!({"op": "move", "from": "/map/none", "path": "/map/b"})), Err(422));
+    }
 
     fn patched(operations: Vec<Value>) -> Result<Value, u16> {
         let operations = read(operations).map_err(|error| error.code())?;

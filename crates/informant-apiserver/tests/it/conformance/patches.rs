@@ -5,6 +5,7 @@ use super::*;
 both_ways! {
     a_merge_patch_changes_what_it_names
     operations_are_done_in_order_or_not_at_all
+    operations_accept_more_than_the_rfc_allows
     a_patch_that_changes_nothing_is_no_change
     a_patch_is_told_to_watchers
     a_patch_may_name_the_version_that_it_is_for
@@ -47,6 +48,40 @@ async fn operations_are_done_in_order_or_not_at_all(api: Api) {
     let patched =
         api.patch(&path, OPERATIONS, &json!([add, test("5"), {"op": "remove", "path": "/data/colour"}])).await;
     assert_eq!((patched.code, &patched.body["data"]), (200, &json!({"size": "5"})));
+}
+
+async fn operations_accept_more_than_the_rfc_allows(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+    let run = async |operations: Value| api.patch(&path, OPERATIONS, &operations).await;
+
+    // This is what kube-runtime's `finalizer` sends.
+    let first = json!([
+        {"op": "test", "path": "/metadata/finalizers", "value": null},
+        {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/a"]},
+    ]);
+    assert_eq!(run(first.clone()).await.body["metadata"]["finalizers"], json!(["example.com/a"]));
+    assert_eq!(run(first).await.failure(), (422, "Invalid"));
+    let last = json!([
+        {"op": "test", "path": "/metadata/finalizers/-1", "value": "example.com/a"},
+        {"op": "add", "path": "/metadata/finalizers/-1", "value": "example.com/b"},
+        {"op": "remove", "path": "/metadata/finalizers/-2"},
+    ]);
+    assert_eq!(run(last).await.body["metadata"]["finalizers"], json!(["example.com/b"]));
+    let replaced = run(json!([{"op": "replace", "path": "/data/size", "value": "5"}])).await;
+    assert_eq!(replaced.body["data"], json!({"colour": "red", "size": "5"}));
+    assert_eq!(run(json!([{"op": "test", "path": "/data/none"}])).await.code, 200);
+    let copied = run(json!([{"op": "copy", "from": "/metadata/none", "path": "/metadata/annotations"}])).await;
+    assert_eq!((copied.code, copied.body["metadata"].get("annotations")), (200, None));
+    assert_eq!(run(json!([{"op": "add", "path": "/metadata/finalizers"}])).await.code, 200);
+    assert_eq!(api.get(&path).await.body["metadata"].get("finalizers"), None);
+    for refused in [
+        json!([{"op": "test", "path": "/none/deeper", "value": null}]),
+        json!([{"op": "remove", "path": "/data/none"}]),
+        json!([{"op": "replace", "path": "/none/deeper", "value": "1"}]),
+    ] {
+        assert_eq!(run(refused).await.failure(), (422, "Invalid"));
+    }
 }
 
 async fn a_patch_that_changes_nothing_is_no_change(api: Api) {
