@@ -45,7 +45,16 @@ pub enum ApiError {
         /// The object.
         name: String,
         /// Why not.
-        why: &'static str,
+        why: String,
+        /// The same for programs, where Kubernetes has that.
+        cause: Option<Cause>,
+    },
+
+    /// A disruption budget does not allow one more disruption.
+    #[error("Cannot evict pod as it would violate the pod's disruption budget.")]
+    DisruptionRefused {
+        /// The name of the budget.
+        budget: String,
     },
 
     /// The object is not in the state that the request relies on.
@@ -160,8 +169,9 @@ pub struct Cause {
 }
 
 impl Cause {
-    pub(crate) fn required(field: &'static str, why: &str) -> Self {
-        Self { reason: "FieldValueRequired", field: field.into(), message: format!("Required value: {why}") }
+    pub(crate) fn required(field: impl Into<Cow<'static, str>>, why: &str) -> Self {
+        let separator = if why.is_empty() { "" } else { ": " };
+        Self { reason: "FieldValueRequired", field: field.into(), message: format!("Required value{separator}{why}") }
     }
 
     pub(crate) fn invalid(field: impl Into<Cow<'static, str>>, value: &str, why: &str) -> Self {
@@ -171,6 +181,10 @@ impl Cause {
     pub(crate) fn unsupported(field: &'static str, value: &str, supported: &str) -> Self {
         let message = format!("Unsupported value: {value}: supported values: {supported}");
         Self { reason: "FieldValueNotSupported", field: field.into(), message }
+    }
+
+    fn as_json(&self) -> Value {
+        json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 
     pub(crate) fn forbidden(field: &'static str, why: &str) -> Self {
@@ -189,6 +203,10 @@ impl ApiError {
 
     pub(crate) fn conflict(kind: &Kind, name: &str, why: impl Into<String>) -> Self {
         Self::Conflict { kind: kind.clone().into(), name: name.into(), why: why.into() }
+    }
+
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: impl Into<String>) -> Self {
+        Self::Forbidden { kind: kind.clone().into(), name: name.into(), why: why.into(), cause: None }
     }
 
     pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
@@ -221,6 +239,7 @@ impl ApiError {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => 404,
             Self::Forbidden { .. } => 403,
+            Self::DisruptionRefused { .. } => 429,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
             Self::Invalid { .. } | Self::BadPatch => 422,
             Self::BadRequest(_) => 400,
@@ -240,6 +259,7 @@ impl ApiError {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => "NotFound",
             Self::Forbidden { .. } => "Forbidden",
+            Self::DisruptionRefused { .. } => "TooManyRequests",
             Self::AlreadyExists { .. } => "AlreadyExists",
             Self::Conflict { .. } => "Conflict",
             Self::Invalid { .. } | Self::BadPatch => "Invalid",
@@ -265,6 +285,7 @@ impl ApiError {
             | Self::NotFound { .. }
             | Self::AlreadyExists { .. }
             | Self::Forbidden { .. }
+            | Self::DisruptionRefused { .. }
             | Self::Conflict { .. }
             | Self::Invalid { .. }
             | Self::BadPatch
@@ -307,17 +328,24 @@ impl ApiError {
 
     fn details(&self) -> Option<Value> {
         match self {
-            Self::NotFound { kind, name }
-            | Self::AlreadyExists { kind, name }
-            | Self::Forbidden { kind, name, .. }
-            | Self::Conflict { kind, name, .. } => Some(named(name, &kind.group, &kind.plural)),
+            Self::NotFound { kind, name } | Self::AlreadyExists { kind, name } | Self::Conflict { kind, name, .. } => {
+                Some(named(name, &kind.group, &kind.plural))
+            }
+            Self::Forbidden { kind, name, cause, .. } => {
+                let mut details = named(name, &kind.group, &kind.plural);
+                if let Some(cause) = cause {
+                    details["causes"] = json!([cause.as_json()]);
+                }
+                Some(details)
+            }
             Self::Invalid { kind, name, causes } => {
                 let mut details = named(name, &kind.group, &kind.kind);
-                details["causes"] = causes
-                    .iter()
-                    .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
-                    .collect();
+                details["causes"] = causes.iter().map(Cause::as_json).collect();
                 Some(details)
+            }
+            Self::DisruptionRefused { budget } => {
+                let message = format!("The disruption budget {budget} allows no more disruptions");
+                Some(json!({"causes": [{"reason": "DisruptionBudget", "message": message}]}))
             }
             Self::VersionTooLarge { .. } => {
                 let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});

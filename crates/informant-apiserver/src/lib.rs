@@ -113,6 +113,8 @@
 //! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
 //! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.
 
+mod access;
+mod bootstrap;
 pub mod columns;
 mod error;
 mod faults;
@@ -141,7 +143,6 @@ pub use crate::faults::plan::RuleId;
 pub use crate::http::ResponseBody;
 pub use crate::http::listener::ListenError;
 pub use crate::http::listener::Listening;
-pub use crate::http::request::Subresource;
 pub use crate::http::request::Verb;
 pub use crate::http::service::ApiService;
 pub use crate::http::service::describe_metrics;
@@ -151,6 +152,7 @@ pub use crate::load::Mix;
 pub use crate::log::Requested;
 pub use crate::registry::kind::Kind;
 pub use crate::registry::kind::Scope;
+pub use crate::registry::subresource::Subresource;
 pub use crate::server::ApiServer;
 pub use crate::server::ApiServerBuilder;
 pub use crate::storage::Backup;

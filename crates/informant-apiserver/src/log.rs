@@ -14,8 +14,8 @@ use http::request::Parts;
 
 use crate::Fault;
 use crate::http::request::ApiRequest;
-use crate::http::request::Subresource;
 use crate::http::request::Verb;
+use crate::registry::subresource::Subresource;
 use crate::storage::token::Token;
 
 /// One request.

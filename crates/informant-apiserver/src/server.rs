@@ -11,6 +11,7 @@ use crate::Fault;
 use crate::On;
 use crate::Requested;
 use crate::RuleId;
+use crate::bootstrap;
 use crate::error::ApiError;
 use crate::http::listener;
 use crate::http::listener::ListenError;
@@ -32,6 +33,7 @@ use crate::storage::Collection;
 use crate::world::Deleted;
 use crate::world::Run;
 use crate::world::World;
+use crate::world::namespaces::NamespaceCheck;
 
 /// An API server in this process. Clones are handles to the same one.
 ///
@@ -48,6 +50,8 @@ pub struct ApiServerBuilder {
     seed: u64,
     history: usize,
     built_in: bool,
+    is_bootstrapped: bool,
+    namespace_check: NamespaceCheck,
     log: usize,
 }
 
@@ -64,6 +68,8 @@ impl ApiServer {
             seed: 0,
             history: 10_000,
             built_in: true,
+            is_bootstrapped: false,
+            namespace_check: NamespaceCheck::Existing,
             log: 100_000,
         }
     }
@@ -336,6 +342,25 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Starts with the objects that a new cluster has: the namespaces `default`, `kube-node-lease`, `kube-public` and `kube-system`, the
+    /// Service `kubernetes`, the ClusterRole and ClusterRoleBinding `cluster-admin`, and the two system priority classes. Default: no
+    /// objects, so that tests can count theirs.
+    #[must_use]
+    pub fn bootstrapped(mut self) -> Self {
+        self.is_bootstrapped = true;
+        self
+    }
+
+    /// Lets clients create objects in namespaces that do not exist. Default: such a create is answered with 404, as in Kubernetes.
+    ///
+    /// `default`, `kube-node-lease`, `kube-public` and `kube-system` always count as existing, and [`put`](ApiServer::put) can store
+    /// an object in any namespace.
+    #[must_use]
+    pub fn allow_missing_namespaces(mut self) -> Self {
+        self.namespace_check = NamespaceCheck::None;
+        self
+    }
+
     /// How many requests are remembered. Default: 100,000.
     #[must_use]
     pub fn remember_requests(mut self, requests: usize) -> Self {
@@ -345,12 +370,19 @@ impl ApiServerBuilder {
 
     /// The server.
     pub fn build(self) -> ApiServer {
-        let mut world = World::new(self.history, self.seed);
+        let mut world = World::new(self.history, self.seed, self.namespace_check);
         if self.built_in {
-            Registry::builtin_kinds().for_each(|kind| world.add_kind(kind));
+            Registry::builtin_kinds().for_each(|kind| world.add_version(kind));
         }
         let shared = Shared::new(world, self.settings, self.seed, self.log);
-        ApiServer { shared: Arc::new(shared) }
+        let server = ApiServer { shared: Arc::new(shared) };
+        if self.is_bootstrapped {
+            for (kind, object) in bootstrap::objects() {
+                // A server without built-in kinds has none of these objects.
+                let _ = server.store(kind, object);
+            }
+        }
+        server
     }
 }
 

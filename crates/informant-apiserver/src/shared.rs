@@ -149,9 +149,14 @@ impl Shared {
         self.started.elapsed()
     }
 
+    /// The time of day, on tokio's clock.
+    pub(crate) fn timestamp(&self) -> Timestamp {
+        self.started_at.checked_add(self.age()).unwrap_or(self.started_at)
+    }
+
     /// The time as it stands in objects: whole seconds.
     fn now(&self) -> String {
-        let now = self.started_at.checked_add(self.age()).unwrap_or(self.started_at);
+        let now = self.timestamp();
         let whole = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Trunc);
         now.round(whole).unwrap_or(now).to_string()
     }

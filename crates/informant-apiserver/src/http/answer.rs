@@ -68,8 +68,8 @@ impl Answer {
     }
 
     /// A few bytes that are no JSON.
-    pub(crate) fn of_type(content_type: &'static str, bytes: &'static [u8]) -> Self {
-        let mut answer = Self::document(200, Bytes::from_static(bytes));
+    pub(crate) fn of_type(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
+        let mut answer = Self::document(200, bytes.into());
         answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         answer
     }

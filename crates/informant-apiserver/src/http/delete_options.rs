@@ -17,6 +17,7 @@ use crate::world::Run;
 pub(crate) struct DeleteOptions {
     kind: Option<String>,
     propagation_policy: Option<String>,
+    orphan_dependents: Option<bool>,
     preconditions: Option<SentPreconditions>,
     dry_run: Option<Vec<String>>,
 }
@@ -44,6 +45,11 @@ impl DeleteOptions {
         {
             let supported = "\"Background\", \"Foreground\", \"Orphan\"";
             let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
+            return Err(ApiError::invalid_meta("DeleteOptions", cause));
+        }
+        if let (Some(policy), Some(_)) = (&options.propagation_policy, options.orphan_dependents) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", &format!("{policy:?}"), why);
             return Err(ApiError::invalid_meta("DeleteOptions", cause));
         }
         match &options.dry_run {

@@ -24,10 +24,10 @@ use crate::http::negotiate::AnswerTo;
 use crate::http::negotiate::Wanted;
 use crate::http::negotiate::form;
 use crate::http::negotiate::wanted;
+use crate::http::negotiate::wants_aggregated;
 use crate::http::request::ApiRequest;
 use crate::http::request::Document;
 use crate::http::request::Place;
-use crate::http::request::Subresource;
 use crate::http::request::Target;
 use crate::http::request::Verb;
 use crate::http::service::Connection;
@@ -41,13 +41,14 @@ use crate::objects::encoded::Encoded;
 use crate::objects::encoded::Form;
 use crate::objects::patch::Patch;
 use crate::objects::rules::Part;
-use crate::objects::scale;
 use crate::objects::validate::is_dns_label;
 use crate::registry::Served;
 use crate::registry::discovery;
+use crate::registry::discovery::Root;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 use crate::registry::openapi;
+use crate::registry::subresource::Subresource;
 use crate::select::Selector;
 use crate::shared::Shared;
 use crate::watch::WatchQuery;
@@ -64,6 +65,8 @@ pub(crate) struct Call<'a> {
     pub(crate) connection: Option<&'a Connection>,
     pub(crate) request: &'a ApiRequest,
     pub(crate) accept: &'a str,
+    /// The `Authorization` header.
+    pub(crate) authorization: &'a str,
     /// Of the body, without parameters.
     pub(crate) content_type: &'a str,
     pub(crate) body: Bytes,
@@ -81,8 +84,13 @@ impl Call<'_> {
     fn document(&self, document: &Document) -> Result<Answer, ApiError> {
         let registry = &self.shared.world.read().registry;
         let found = match document {
-            Document::Healthy => return Ok(Answer::of_type("text/plain; charset=utf-8", b"ok")),
+            Document::Healthy => return Ok(Answer::of_type("text/plain; charset=utf-8", "ok")),
             Document::Version => Some(discovery::version()),
+            Document::CoreVersions | Document::Groups if wants_aggregated(self.accept) => {
+                let root = if *document == Document::Groups { Root::Apis } else { Root::Api };
+                let document = discovery::aggregated(registry, root).to_string();
+                return Ok(Answer::of_type(discovery::AGGREGATED, document));
+            }
             Document::CoreVersions => Some(discovery::core_versions()),
             Document::Groups => Some(discovery::groups(registry)),
             Document::Group(group) => discovery::group(registry, group),
@@ -99,29 +107,43 @@ impl Call<'_> {
 
     fn objects(&self, place: &Place) -> Result<Answer, ApiError> {
         let served = self.served(place)?;
-        let is_scale = place.subresource == Some(Subresource::Scale);
+        if served.kind.is_review && self.request.verb != Verb::Create {
+            return Err(ApiError::MethodNotAllowed);
+        }
+        match place.subresource {
+            Some(Subresource::Scale) => self.scale(place, &served),
+            Some(Subresource::Eviction) => self.evict(place, &served),
+            Some(Subresource::Binding) => self.bind(place, &served),
+            Some(Subresource::Token) => self.issue_token(place, &served),
+            None
+            | Some(
+                Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers | Subresource::Finalize,
+            ) => self.part(place, &served),
+        }
+    }
+
+    /// A whole object, or a part of it that is read and written like a whole object.
+    fn part(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         match self.request.verb {
-            Verb::Get if is_scale => self.get_scale(place, &served),
-            Verb::Update if is_scale => self.update_scale(place, &served),
-            Verb::Patch if is_scale => self.patch_scale(place, &served),
-            Verb::Get => self.get(place, &served),
-            Verb::List => self.list(place, &served),
-            Verb::Watch | Verb::WatchList => self.watch(place, &served),
-            Verb::Create => self.create(place, &served),
-            Verb::Update => self.update(place, &served),
-            Verb::Patch => self.patch(place, &served),
-            Verb::Delete => self.delete(place, &served),
-            Verb::DeleteCollection => self.delete_collection(place, &served),
+            Verb::Create if served.kind.is_review => self.review(served),
+            Verb::Get => self.get(place, served),
+            Verb::List => self.list(place, served),
+            Verb::Watch | Verb::WatchList => self.watch(place, served),
+            Verb::Create => self.create(place, served),
+            Verb::Update => self.update(place, served),
+            Verb::Patch => self.patch(place, served),
+            Verb::Delete => self.delete(place, served),
+            Verb::DeleteCollection => self.delete_collection(place, served),
             Verb::Discover | Verb::Other => Err(ApiError::UnknownPath),
         }
     }
 
     /// The kind at this place, if the path suits its scope.
-    fn served(&self, place: &Place) -> Result<Served, ApiError> {
+    pub(super) fn served(&self, place: &Place) -> Result<Served, ApiError> {
         let world = self.shared.world.read();
         let served = world.registry.at(&place.group, &place.version, &place.plural).ok_or(ApiError::UnknownPath)?;
         let in_namespace = !place.namespace.is_empty();
-        // A namespaced kind can be listed and watched across namespaces, nothing else.
+        // Objects of a namespaced kind can be listed and watched across namespaces; every other request names a namespace.
         let across = matches!(self.request.verb, Verb::List | Verb::Watch | Verb::WatchList);
         // Keys are written with a slash, so names have none.
         if place.namespace.contains('/') || place.name.contains('/') {
@@ -131,11 +153,7 @@ impl Call<'_> {
             Scope::Cluster => !in_namespace,
             Scope::Namespaced => in_namespace || across,
         };
-        let has_part = match place.subresource {
-            None => true,
-            Some(Subresource::Status) => served.kind.has_status,
-            Some(Subresource::Scale) => served.kind.has_scale,
-        };
+        let has_part = place.subresource.is_none_or(|subresource| served.kind.has(subresource));
         match (suits, has_part) {
             (true, true) => Ok(served.clone()),
             (false, true) if !in_namespace && place.name.is_empty() => Err(ApiError::MethodNotAllowed),
@@ -153,7 +171,7 @@ impl Call<'_> {
     }
 
     /// The object at this place; an older state of it, if that was ordered and will do.
-    fn find(&self, place: &Place, served: &Served) -> Result<Arc<Encoded>, ApiError> {
+    pub(super) fn find(&self, place: &Place, served: &Served) -> Result<Arc<Encoded>, ApiError> {
         let asked = self.request.params.version()?;
         let world = self.shared.world.read();
         let current = world.storage.version();
@@ -240,7 +258,7 @@ impl Call<'_> {
     }
 
     /// The body, of a request whose body is JSON.
-    fn json(&self) -> Result<&[u8], ApiError> {
+    pub(super) fn json(&self) -> Result<&[u8], ApiError> {
         if ["", "application/json"].contains(&self.content_type) || self.body.is_empty() {
             return Ok(&self.body);
         }
@@ -285,30 +303,6 @@ impl Call<'_> {
         Ok(Answer::object(200, &patched, form))
     }
 
-    fn get_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let form = form(self.accept, AnswerTo::One)?;
-        Ok(answer_scale(&*self.find(place, served)?, form))
-    }
-
-    fn update_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let form = form(self.accept, AnswerTo::One)?;
-        let scale = scale::read(self.json()?)?;
-        let key = Key::new(&place.namespace, &place.name);
-        check_name(&scale, &key)?;
-        let run = self.run_write("UpdateOptions")?;
-        let scaled = self.shared.change(|world, now| world.update_scale(served, key, &scale, now, run))?;
-        Ok(answer_scale(&scaled, form))
-    }
-
-    fn patch_scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let form = form(self.accept, AnswerTo::One)?;
-        let patch = Patch::read(&scale::kind(), self.content_type, &self.body)?;
-        let key = Key::new(&place.namespace, &place.name);
-        let run = self.run_write("PatchOptions")?;
-        let scaled = self.shared.change(|world, now| world.patch_scale(served, key, &patch, now, run))?;
-        Ok(answer_scale(&scaled, form))
-    }
-
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let options = DeleteOptions::read(self.json()?)?;
@@ -341,7 +335,7 @@ impl Call<'_> {
     }
 
     /// Whether the request is carried out; the options are called after what it does.
-    fn run(&self, options: &str) -> Result<Run, ApiError> {
+    pub(super) fn run(&self, options: &str) -> Result<Run, ApiError> {
         match self.request.params.dry_run.as_deref() {
             None => Ok(Run::Real),
             Some("All") => Ok(Run::Dry),
@@ -353,7 +347,7 @@ impl Call<'_> {
     }
 
     /// The same of a request that has an object in it, which could be checked; there are no schemas to check it by.
-    fn run_write(&self, options: &str) -> Result<Run, ApiError> {
+    pub(super) fn run_write(&self, options: &str) -> Result<Run, ApiError> {
         let wanted = &self.request.params.field_validation;
         if !["", "Ignore", "Strict", "Warn"].contains(&wanted.as_str()) {
             let supported = r#""", "Ignore", "Strict", "Warn""#;
@@ -364,24 +358,16 @@ impl Call<'_> {
     }
 }
 
-fn answer_scale(object: &Encoded, form: Form) -> Answer {
-    let scale = scale::of(&object.decode());
-    Answer::json(
-        200,
-        &match form {
-            Form::Full => Value::Object(scale),
-            Form::Metadata => {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"]})
-            }
-        },
-    )
-}
-
 /// Which part of an object is written.
 fn part(place: &Place) -> Part {
     match place.subresource {
         Some(Subresource::Status) => Part::Status,
-        Some(Subresource::Scale) | None => Part::Main,
+        Some(Subresource::Approval) => Part::Field { of: "status", name: "conditions" },
+        Some(Subresource::EphemeralContainers) => Part::Field { of: "spec", name: "ephemeralContainers" },
+        Some(Subresource::Finalize) => Part::Field { of: "spec", name: "finalizers" },
+        Some(Subresource::Scale | Subresource::Eviction | Subresource::Binding | Subresource::Token) | None => {
+            Part::Main
+        }
     }
 }
 

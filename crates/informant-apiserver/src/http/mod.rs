@@ -12,6 +12,7 @@ mod negotiate;
 pub(crate) mod params;
 pub(crate) mod request;
 pub(crate) mod service;
+mod subresources;
 mod table;
 
 pub use answer::ResponseBody;

@@ -40,7 +40,16 @@ pub(crate) fn form(accept: &str, answer: AnswerTo) -> Result<Form, ApiError> {
     accept.split(',').find_map(form).ok_or(ApiError::NotAcceptable)
 }
 
-fn wanted_by(clause: &str, answer: AnswerTo) -> Option<Wanted> {
+/// Whether the client prefers an aggregated discovery document to a plain one.
+pub(crate) fn wants_aggregated(accept: &str) -> bool {
+    let mut types = accept.split(',').filter_map(json_type);
+    let known =
+        types.find(|names| matches!(names, ("", _, _) | ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")));
+    known.is_some_and(|(kind, _, _)| !kind.is_empty())
+}
+
+/// The kind, group and version in which a clause wants its JSON; empty if it does not care. None for other media types.
+fn json_type(clause: &str) -> Option<(&str, &str, &str)> {
     let mut parts = clause.split(';').map(str::trim);
     if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
         return None;
@@ -55,6 +64,11 @@ fn wanted_by(clause: &str, answer: AnswerTo) -> Option<Wanted> {
             _ => {}
         }
     }
+    Some((kind, group, version))
+}
+
+fn wanted_by(clause: &str, answer: AnswerTo) -> Option<Wanted> {
+    let (kind, group, version) = json_type(clause)?;
     let metadata = match answer {
         AnswerTo::One => "PartialObjectMetadata",
         AnswerTo::List => "PartialObjectMetadataList",
@@ -71,6 +85,17 @@ fn wanted_by(clause: &str, answer: AnswerTo) -> Option<Wanted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_aggregated_document_is_served_to_clients_that_name_it_before_plain_json() {
+        let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+        assert!(wants_aggregated(aggregated));
+        assert!(wants_aggregated(&format!("{},{aggregated},application/json", aggregated.replace("v2", "v2beta1"))));
+        assert!(!wants_aggregated(&format!("application/json,{aggregated}")));
+        assert!(!wants_aggregated(&aggregated.replace("v2", "v9")));
+        assert!(!wants_aggregated(""));
+    }
 
     #[test]
     fn the_first_form_that_can_be_given_is_taken() {

@@ -55,6 +55,15 @@ impl Params {
         Ok(params)
     }
 
+    /// Makes it a watch, of the object with this name alone if the name is not empty.
+    pub(crate) fn watch_only(&mut self, name: &str) {
+        self.watch = true;
+        if !name.is_empty() {
+            let separator = if self.field_selector.is_empty() { "" } else { "," };
+            self.field_selector = format!("metadata.name={name}{separator}{}", self.field_selector);
+        }
+    }
+
     /// How long a watch may last, if it says so.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))

@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 use crate::error::ApiError;
 use crate::http::params::Params;
 use crate::registry::kind::resource_name;
+use crate::registry::subresource::Subresource;
 
 /// What a request wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,30 +52,6 @@ impl Verb {
             Self::Discover => "discover",
             Self::Other => "other",
         }
-    }
-}
-
-/// A part of an object, or a view of it, that has a path of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Subresource {
-    /// What is, in contrast to what is wanted.
-    Status,
-    /// How many replicas are wanted, in the same words for all kinds.
-    Scale,
-}
-
-impl Subresource {
-    /// As it stands in a path.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::Scale => "scale",
-        }
-    }
-
-    fn read(name: &str) -> Option<Self> {
-        [Self::Status, Self::Scale].into_iter().find(|subresource| subresource.name() == name)
     }
 }
 
@@ -138,11 +115,18 @@ pub(crate) enum Document {
 
 impl ApiRequest {
     pub(crate) fn read(method: &Method, uri: &http::Uri) -> Result<Self, ApiError> {
-        let params = Params::read(uri.query().unwrap_or_default())?;
+        let mut params = Params::read(uri.query().unwrap_or_default())?;
         let decoded = uri.path().split('/').filter(|part| !part.is_empty());
         let parts = decoded.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect::<Vec<_>>();
-        let parts = parts.iter().map(String::as_str).collect::<Vec<_>>();
-        let target = Target::read(&parts).ok_or(ApiError::UnknownPath)?;
+        let mut parts = parts.iter().map(String::as_str).collect::<Vec<_>>();
+        let is_old_watch = remove_watch(&mut parts);
+        let mut target = Target::read(&parts).ok_or(ApiError::UnknownPath)?;
+        if let (Target::Objects(place), true) = (&mut target, is_old_watch) {
+            if *method != Method::GET {
+                return Err(ApiError::MethodNotAllowed);
+            }
+            params.watch_only(&std::mem::take(&mut place.name));
+        }
         let verb = match &target {
             Target::Document(_) if [Method::GET, Method::HEAD].contains(method) => Verb::Discover,
             Target::Document(_) => return Err(ApiError::MethodNotAllowed),
@@ -159,13 +143,28 @@ impl ApiRequest {
     }
 }
 
+/// Takes `watch` out of an old path such as `/api/v1/watch/pods`, which means `/api/v1/pods?watch=true`; returns whether it was
+/// one.
+fn remove_watch(parts: &mut Vec<&str>) -> bool {
+    let position = if parts.first() == Some(&"api") { 2 } else { 3 };
+    let is_old_watch = parts.len() > position + 1 && parts[position] == "watch";
+    if is_old_watch {
+        parts.remove(position);
+    }
+    is_old_watch
+}
+
 fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
     let whole = place.name.is_empty();
     // The body of an answer to HEAD is left out by HTTP itself.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
+    if place.subresource.is_some_and(|subresource| !subresource.allows(method)) {
+        return None;
+    }
     match *method {
         // A single object cannot be watched this way.
         Method::GET if !whole => Some(Verb::Get),
+        Method::POST if place.subresource.is_some() => Some(Verb::Create),
         Method::GET if params.watch && params.wants_initial_events() => Some(Verb::WatchList),
         Method::GET if params.watch => Some(Verb::Watch),
         Method::GET => Some(Verb::List),
@@ -173,7 +172,7 @@ fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
         Method::PUT if !whole => Some(Verb::Update),
         Method::PATCH if !whole => Some(Verb::Patch),
         Method::DELETE if whole => Some(Verb::DeleteCollection),
-        Method::DELETE if place.subresource.is_none() => Some(Verb::Delete),
+        Method::DELETE => Some(Verb::Delete),
         _ => None,
     }
 }
@@ -216,7 +215,7 @@ impl Place {
             // Namespaces are objects themselves.
             ["namespaces"] => place("", "namespaces", "", None),
             ["namespaces", name] => place("", "namespaces", name, None),
-            ["namespaces", name, "status"] => place("", "namespaces", name, Some(Subresource::Status)),
+            ["namespaces", name, last @ ("status" | "finalize")] => place("", "namespaces", name, part(last)?),
             ["namespaces", namespace, plural] => place(namespace, plural, "", None),
             ["namespaces", namespace, plural, name] => place(namespace, plural, name, None),
             ["namespaces", namespace, plural, name, last] => place(namespace, plural, name, part(last)?),
@@ -256,6 +255,10 @@ mod tests {
         assert_eq!(get("/api/v1/namespaces/shop"), is(Verb::Get, "namespaces||shop"));
         assert_eq!(get("/api/v1/namespaces/shop/status"), is(Verb::Get, "namespaces||shop/status"));
         assert_eq!(get("/api/v1/namespaces?watch=true"), is(Verb::Watch, "namespaces||"));
+        assert_eq!(get("/api/v1/watch/pods"), is(Verb::Watch, "pods||"));
+        assert_eq!(get("/api/v1/watch/namespaces/shop/pods/web"), is(Verb::Watch, "pods|shop|"));
+        assert_eq!(get("/apis/apps/v1/watch/namespaces/shop/deployments"), is(Verb::Watch, "deployments.apps|shop|"));
+        assert_eq!(get("/api/v1/watch/namespaces/shop"), is(Verb::Watch, "namespaces||"));
         assert_eq!(get("/apis/apps/v1/deployments?watch=0"), is(Verb::List, "deployments.apps||"));
         assert_eq!(
             get("/apis/apps/v1/deployments?watch=1&sendInitialEvents=true"),
@@ -276,5 +279,7 @@ mod tests {
         assert_eq!(read(&Method::PUT, "/api/v1/namespaces/a/pods"), Err(405));
         assert_eq!(read(&Method::PATCH, "/api/v1/namespaces/a/pods"), Err(405));
         assert_eq!(read(&Method::DELETE, "/api/v1/namespaces/a/pods/b/status"), Err(405));
+        assert_eq!(read(&Method::GET, "/api/v1/namespaces/a/pods/b/eviction"), Err(405));
+        assert_eq!(read(&Method::POST, "/api/v1/watch/pods"), Err(405));
     }
 }

@@ -155,7 +155,8 @@ impl ApiService {
         let body = read_body(body).await?;
         let connection = self.connection.as_ref();
         let content_type = text(headers, &header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
-        Call { shared: &self.shared, connection, request, accept, content_type, body, orders }.answer()
+        let authorization = text(headers, &header::AUTHORIZATION);
+        Call { shared: &self.shared, connection, request, accept, authorization, content_type, body, orders }.answer()
     }
 }
 

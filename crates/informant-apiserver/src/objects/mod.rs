@@ -4,12 +4,15 @@
 //! - **Out:** the state to store, or the error that Kubernetes would give.
 //! - **Knows nothing of:** versions of the whole server, other objects, HTTP.
 
+pub(crate) mod defaults;
 pub(crate) mod encoded;
+mod fields;
 mod key;
 pub(crate) mod patch;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod validate;
+pub(crate) mod views;
 
 use std::collections::BTreeMap;
 
@@ -43,6 +46,7 @@ impl Object {
                 }
             }
         }
+        fields::check(kind, &value).map_err(ApiError::BadRequest)?;
         let mut object = Self::check(kind, value)?;
         validate::types(&object.metadata)?;
         validate::normalize(&mut object.metadata);
@@ -100,6 +104,17 @@ impl Object {
 
     pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) {
         self.metadata.insert(field.into(), value.into());
+    }
+
+    /// A field outside of the metadata that is a map; empty if there is none.
+    pub(crate) fn field(&self, name: &str) -> Value {
+        let value = self.rest.get(name).and_then(|json| serde_json::from_slice(json).ok());
+        value.filter(Value::is_object).unwrap_or_else(|| Value::Object(Map::new()))
+    }
+
+    /// Replaces a field outside of the metadata.
+    pub(crate) fn set_field(&mut self, name: &str, value: &Value) {
+        self.rest.insert(name.into(), Bytes::from(value.to_string()));
     }
 
     pub(crate) fn finalizers(&self) -> Vec<&str> {

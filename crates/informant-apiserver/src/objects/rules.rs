@@ -10,10 +10,13 @@ use crate::error::ApiError;
 use crate::error::Cause;
 use crate::objects::Key;
 use crate::objects::Object;
+use crate::objects::defaults;
 use crate::objects::validate;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
+use crate::registry::subresource::Subresource;
+use crate::world::Run;
 
 /// Which part of an object an update is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,13 @@ pub(crate) enum Part {
     Main,
     /// The status alone.
     Status,
+    /// One field of the spec or the status alone.
+    Field {
+        /// `spec` or `status`.
+        of: &'static str,
+        /// The field.
+        name: &'static str,
+    },
 }
 
 /// What a new object gets from the server.
@@ -78,6 +88,7 @@ pub(crate) fn create(
     mut object: Object,
     birth: Birth<'_>,
     trust: Trust,
+    run: Run,
 ) -> Result<(Key, Object), ApiError> {
     if object.text("name").is_empty() {
         let base = object.text("generateName");
@@ -98,11 +109,15 @@ pub(crate) fn create(
         &mut object,
         "the namespace of the provided object does not match the namespace sent on the request",
     )?;
-    if !matches!(object.text("resourceVersion"), "" | "0") {
+    if trust == Trust::Client {
+        validate::pod(kind, &object)?;
+    }
+    // Only what is really stored has a version, so the storage refuses one; a dry run does not get that far.
+    if run == Run::Real && !matches!(object.text("resourceVersion"), "" | "0") {
         return Err(ApiError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
 
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         object.metadata.remove(field);
     }
     object.set("uid", birth.uid);
@@ -110,9 +125,10 @@ pub(crate) fn create(
     if kind.has_generation {
         object.set("generation", 1);
     }
-    if kind.has_status && trust == Trust::Client {
+    if kind.has(Subresource::Status) && trust == Trust::Client {
         object.rest.remove("status");
     }
+    defaults::fill_in(kind, &mut object);
     Ok((Key::new(namespace, &name), object))
 }
 
@@ -131,17 +147,32 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
     let next = match part {
         Part::Main => {
             let mut next = with_kept_metadata(old, new);
-            if kind.has_status {
-                copy_status(old, &mut next);
+            // The finalizers of a namespace are changed through their subresource alone.
+            if kind.is_namespace() {
+                copy_field("spec", old, &mut next);
             }
+            if kind.has(Subresource::Status) {
+                copy_field("status", old, &mut next);
+            }
+            defaults::settle(kind, &mut next);
             next
         }
         Part::Status => {
             let mut next = old.clone();
-            copy_status(&new, &mut next);
+            copy_field("status", &new, &mut next);
             if kind.origin == Origin::BuiltIn {
                 next.metadata = with_kept_metadata(old, new).metadata;
             }
+            next
+        }
+        Part::Field { of, name } => {
+            let mut next = old.clone();
+            let (mut part, mut sent) = (old.field(of), new.field(of));
+            match sent.get_mut(name).map(Value::take) {
+                Some(value) => part[name] = value,
+                None => drop(part.as_object_mut().and_then(|part| part.remove(name))),
+            }
+            next.set_field(of, &part);
             next
         }
     };
@@ -153,7 +184,9 @@ pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Resu
     new.metadata.remove("resourceVersion");
     new.metadata.remove("uid");
     settle_namespace(kind, key.namespace(), &mut new, "the namespace of the object does not match")?;
-    settle(kind, old, with_kept_metadata(old, new))
+    let mut next = with_kept_metadata(old, new);
+    defaults::fill_in(kind, &mut next);
+    settle(kind, old, next)
 }
 
 /// What becomes of the stored object if a client deletes it.
@@ -177,7 +210,7 @@ pub(crate) fn delete(
             return Err(ApiError::conflict(kind, key.name(), why));
         }
     }
-    if old.finalizers().is_empty() {
+    if old.finalizers().is_empty() && !has_spec_finalizers(kind, old) {
         return Ok(Deletion::Gone(old.clone()));
     }
     if old.is_being_deleted() {
@@ -185,9 +218,20 @@ pub(crate) fn delete(
     }
     let mut marked = old.clone();
     marked.set("deletionTimestamp", now);
-    marked.set("deletionGracePeriodSeconds", 0);
+    if kind.is_namespace() {
+        let mut status = marked.field("status");
+        status["phase"] = "Terminating".into();
+        marked.set_field("status", &status);
+    } else {
+        marked.set("deletionGracePeriodSeconds", 0);
+    }
     raise_generation(&mut marked);
     Ok(Deletion::Marked(marked))
+}
+
+/// Whether a namespace waits for its objects, or for what else its spec names.
+pub(crate) fn has_spec_finalizers(kind: &Kind, object: &Object) -> bool {
+    kind.is_namespace() && object.field("spec")["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 /// The client's object must be of the same life as the stored one, and of the version it says.
@@ -256,7 +300,7 @@ fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiErr
             );
             return Err(ApiError::invalid(kind, old.text("name"), Cause::forbidden("metadata.finalizers", &why)));
         }
-        if next.finalizers().is_empty() {
+        if next.finalizers().is_empty() && !has_spec_finalizers(kind, &next) {
             return Ok(Updated::Gone(next));
         }
     }
@@ -265,7 +309,7 @@ fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiErr
     if fields.is_empty() && next.metadata == old.metadata {
         return Ok(Updated::Same);
     }
-    if fields.iter().any(|field| !(kind.has_status && *field == "status")) {
+    if fields.iter().any(|field| !(kind.has(Subresource::Status) && *field == "status")) {
         raise_generation(&mut next);
     }
     Ok(Updated::Changed(next))
@@ -294,11 +338,11 @@ fn is_same_moment(left: &Value, right: &Value) -> bool {
     left == right || time(left).is_some_and(|left| Some(left) == time(right))
 }
 
-/// The status of `to` becomes that of `from`, also if that is none.
-fn copy_status(from: &Object, to: &mut Object) {
-    match from.rest.get("status") {
-        Some(status) => to.rest.insert("status".into(), status.clone()),
-        None => to.rest.remove("status"),
+/// A field of `to` becomes that of `from`, also if `from` has none.
+fn copy_field(name: &str, from: &Object, to: &mut Object) {
+    match from.rest.get(name) {
+        Some(value) => to.rest.insert(name.into(), value.clone()),
+        None => to.rest.remove(name),
     };
 }
 

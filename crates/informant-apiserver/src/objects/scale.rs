@@ -21,7 +21,7 @@ pub(crate) fn kind() -> Kind {
 
 /// The scale of an object.
 pub(crate) fn of(object: &Object) -> Map<String, Value> {
-    let (spec, status) = (field(object, "spec"), field(object, "status"));
+    let (spec, status) = (object.field("spec"), object.field("status"));
     let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
     let metadata = kept.iter().filter_map(|name| Some(((*name).to_owned(), object.metadata.get(*name)?.clone())));
     let mut scale = Map::new();
@@ -47,7 +47,7 @@ fn wanted(scale: &Object) -> Result<i32, ApiError> {
     if let Some(name) = ["spec", "status"].into_iter().find(|name| !scale.rest.get(*name).is_none_or(is_map)) {
         return Err(ApiError::BadRequest(format!("the {name} of a scale is not a JSON object")));
     }
-    let wanted = &field(scale, "spec")["replicas"];
+    let wanted = &scale.field("spec")["replicas"];
     let replicas = if wanted.is_null() { Some(0) } else { wanted.as_i64() };
     replicas
         .and_then(|replicas| i32::try_from(replicas).ok())
@@ -61,9 +61,9 @@ pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
         let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
         return Err(ApiError::invalid(&kind(), object.text("name"), cause));
     }
-    let mut spec = field(object, "spec");
+    let mut spec = object.field("spec");
     spec["replicas"] = replicas.into();
-    object.rest.insert("spec".into(), Bytes::from(spec.to_string()));
+    object.set_field("spec", &spec);
     // What the client relies on; the rules of updates check it.
     for precondition in ["namespace", "uid", "resourceVersion"] {
         if !scale.text(precondition).is_empty() {
@@ -71,12 +71,6 @@ pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
         }
     }
     Ok(())
-}
-
-/// A map that is a field of an object; empty if there is none.
-fn field(object: &Object, name: &str) -> Value {
-    let value = object.rest.get(name).and_then(|json| serde_json::from_slice(json).ok());
-    value.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
 /// A selector as it stands in a query, in the order of its keys. Older kinds have labels alone.

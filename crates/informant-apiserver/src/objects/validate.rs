@@ -109,7 +109,28 @@ pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid(kind, name, Cause::invalid("metadata.name", &format!("{name:?}"), why)))
 }
 
-/// Labels and finalizers are well-formed.
+/// A pod has containers, each with a name and an image.
+pub(crate) fn pod(kind: &Kind, object: &Object) -> Result<(), ApiError> {
+    if kind.origin != Origin::BuiltIn || !kind.is_pod() {
+        return Ok(());
+    }
+    let spec = object.field("spec");
+    let containers = spec["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut causes = Vec::new();
+    if containers.is_empty() {
+        causes.push(Cause::required("spec.containers", ""));
+    }
+    for (position, container) in containers.iter().enumerate() {
+        for field in ["name", "image"] {
+            if container[field].as_str().is_none_or(str::is_empty) {
+                causes.push(Cause::required(format!("spec.containers[{position}].{field}"), ""));
+            }
+        }
+    }
+    refuse(kind, object, causes)
+}
+
+/// Labels, annotations, finalizers and owners are well-formed.
 pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     let labels = object.metadata.get("labels").and_then(Value::as_object);
@@ -140,10 +161,48 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
             causes.push(Cause::invalid(field, &format!("{finalizer:?}"), why));
         }
     }
+    check_owners(object, &mut causes);
+    let generation = object.metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation < 0 {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("metadata.generation", &generation.to_string(), why));
+    }
+    refuse(kind, object, causes)
+}
+
+fn refuse(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
     }
     Err(ApiError::Invalid { kind: kind.clone().into(), name: object.text("name").into(), causes })
+}
+
+/// Each owner is named completely, and one of them at most controls the object.
+fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
+    let owners = object.metadata.get("ownerReferences").and_then(Value::as_array);
+    let mut controller: Option<String> = None;
+    for owner in owners.into_iter().flatten() {
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if text(field).is_empty() {
+                let why = if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                causes.push(Cause::invalid(format!("metadata.ownerReferences.{field}"), "\"\"", why));
+            }
+        }
+        if owner["controller"] == true {
+            let this = format!("{}/{}", text("kind"), text("name"));
+            match &controller {
+                Some(first) => {
+                    let why = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                    );
+                    let all = object.metadata.get("ownerReferences").map(Value::to_string).unwrap_or_default();
+                    causes.push(Cause::invalid("metadata.ownerReferences", &all, &why));
+                }
+                None => controller = Some(this),
+            }
+        }
+    }
 }
 
 /// A name, or a subdomain, `/` and a name.

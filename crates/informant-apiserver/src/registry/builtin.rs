@@ -6,6 +6,7 @@ use crate::registry::kind::Kind;
 use crate::registry::kind::Names;
 use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
+use crate::registry::subresource::Subresource;
 
 /// All built-in kinds that the server knows.
 pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
@@ -14,7 +15,7 @@ pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
 
 /// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation,
 /// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there, `a` it is one
-/// of `kubectl get all`, `r` it has replicas and therefore a scale subresource.
+/// of `kubectl get all`, `r` it has replicas and therefore a scale subresource, `j` a create is judged and nothing is stored.
 const TABLE: &str = "
     v1                              Namespace                       namespaces                       ns          so
     v1                              Node                            nodes                            no          s
@@ -37,6 +38,7 @@ const TABLE: &str = "
     apps/v1                         ReplicaSet                      replicasets                      rs          nsgar
     apps/v1                         StatefulSet                     statefulsets                     sts         nsgar
     autoscaling/v2                  HorizontalPodAutoscaler         horizontalpodautoscalers         hpa         nsa
+    autoscaling/v1                  HorizontalPodAutoscaler         horizontalpodautoscalers         hpa         nsa
     batch/v1                        CronJob                         cronjobs                         cj          nsga
     batch/v1                        Job                             jobs                             -           nsga
     certificates.k8s.io/v1          CertificateSigningRequest       certificatesigningrequests       csr         s
@@ -63,6 +65,13 @@ const TABLE: &str = "
     admissionregistration.k8s.io/v1 MutatingWebhookConfiguration    mutatingwebhookconfigurations    -           gv
     admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration  validatingwebhookconfigurations  -           gv
     apiextensions.k8s.io/v1         CustomResourceDefinition        customresourcedefinitions        crd,crds    sg
+    apiregistration.k8s.io/v1       APIService                      apiservices                      -           s
+    authentication.k8s.io/v1        SelfSubjectReview               selfsubjectreviews               -           j
+    authentication.k8s.io/v1        TokenReview                     tokenreviews                     -           j
+    authorization.k8s.io/v1         LocalSubjectAccessReview        localsubjectaccessreviews        -           nj
+    authorization.k8s.io/v1         SelfSubjectAccessReview         selfsubjectaccessreviews         -           j
+    authorization.k8s.io/v1         SelfSubjectRulesReview          selfsubjectrulesreviews          -           j
+    authorization.k8s.io/v1         SubjectAccessReview             subjectaccessreviews             -           j
 ";
 
 fn read(line: &'static str) -> Kind {
@@ -70,6 +79,15 @@ fn read(line: &'static str) -> Kind {
     let mut word = || words.next().unwrap_or("-");
     let (group, version) = word().rsplit_once('/').unwrap_or(("", "v1"));
     let (kind, plural, short, marks) = (word(), word(), word(), word());
+    let status = marks.contains('s').then_some(Subresource::Status);
+    let scale = marks.contains('r').then_some(Subresource::Scale);
+    let others: &[_] = match plural {
+        "namespaces" => &[Subresource::Finalize],
+        "pods" => &[Subresource::Binding, Subresource::EphemeralContainers, Subresource::Eviction],
+        "serviceaccounts" => &[Subresource::Token],
+        "certificatesigningrequests" => &[Subresource::Approval],
+        _ => &[],
+    };
     let names = match (group, plural) {
         ("rbac.authorization.k8s.io", _) => Names::PathSegment,
         ("", "namespaces" | "services") => Names::Label,
@@ -80,13 +98,13 @@ fn read(line: &'static str) -> Kind {
         scope: if marks.contains('n') { Scope::Namespaced } else { Scope::Cluster },
         origin: Origin::BuiltIn,
         names,
-        has_status: marks.contains('s'),
+        subresources: others.iter().copied().chain(scale).chain(status).collect(),
         has_generation: marks.contains('g'),
         shows_deleted: marks.contains('o'),
         updates_blindly: !marks.contains('v'),
         creates_on_update: marks.contains('c'),
         categories: if marks.contains('a') { vec![Cow::Borrowed("all")] } else { Vec::new() },
-        has_scale: marks.contains('r'),
+        is_review: marks.contains('j'),
         ..Kind::new(group, version, kind, plural)
     }
 }
@@ -101,7 +119,7 @@ mod tests {
             let words = line.split_whitespace().collect::<Vec<_>>();
 
             assert_eq!(words.len(), 5, "{line}");
-            assert!(words[4].chars().all(|mark| "nsgovcar-".contains(mark)), "{line}");
+            assert!(words[4].chars().all(|mark| "nsgovcarj-".contains(mark)), "{line}");
         }
     }
 }

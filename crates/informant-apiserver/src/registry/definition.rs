@@ -18,6 +18,7 @@ use crate::objects::rules::Part;
 use crate::objects::validate::is_dns_label;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+use crate::registry::subresource::Subresource;
 
 /// What definitions are called.
 pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -145,8 +146,7 @@ impl Spec {
             list_kind: said(self.names.list_kind).unwrap_or_else(|| kind.list_kind.clone()),
             short_names: self.names.short_names.into_iter().flatten().map(Into::into).collect(),
             categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
-            has_status: subresources.status.is_some(),
-            has_scale: subresources.scale.is_some_and(|scale| scale.is_usual()),
+            subresources: subresources.served(),
             ..kind
         })
     }
@@ -167,6 +167,14 @@ impl Names {
             Some((field, name)) => Err(bad(field, name, NO_LABEL)),
             None => Ok(()),
         }
+    }
+}
+
+impl Subresources {
+    fn served(self) -> Vec<Subresource> {
+        let status = self.status.map(|_| Subresource::Status);
+        let scale = self.scale.filter(Scale::is_usual).map(|_| Subresource::Scale);
+        status.into_iter().chain(scale).collect()
     }
 }
 
@@ -293,13 +301,17 @@ mod tests {
             object["spec"]["versions"][1]["subresources"] = json!(null);
         });
         let named = named.unwrap();
-        assert_eq!((&*named.singular, &*named.list_kind, named.has_status), ("wdg", "WidgetBunch", false));
+        assert_eq!(
+            (&*named.singular, &*named.list_kind, named.has(Subresource::Status)),
+            ("wdg", "WidgetBunch", false)
+        );
         let of_cluster = definition(|object| object["spec"]["scope"] = json!("Cluster")).unwrap();
         assert_eq!(of_cluster.scope, Scope::Cluster);
         let scale = |path: &str| json!({"specReplicasPath": path, "statusReplicasPath": ".status.replicas"});
         let scaled =
             |path: &str| definition(|object| object["spec"]["versions"][1]["subresources"]["scale"] = scale(path));
-        assert!(scaled(".spec.replicas").unwrap().has_scale && !scaled(".spec.size").unwrap().has_scale);
+        let has_scale = |path: &str| scaled(path).unwrap().has(Subresource::Scale);
+        assert!(has_scale(".spec.replicas") && !has_scale(".spec.size"));
     }
 
     #[test]

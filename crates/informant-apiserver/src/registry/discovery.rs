@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::registry::Registry;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+use crate::registry::subresource::Subresource;
 
 /// `/version`.
 pub(crate) fn version() -> Value {
@@ -32,10 +33,74 @@ pub(crate) fn core_versions() -> Value {
 
 /// `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
-    let mut seen = BTreeSet::new();
-    let named = registry.kinds().map(|kind| &*kind.group).filter(|group| !group.is_empty() && seen.insert(*group));
-    let groups = named.filter_map(|group| group_entry(registry, group)).collect::<Vec<_>>();
+    let groups = named_groups(registry).filter_map(|group| group_entry(registry, group)).collect::<Vec<_>>();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// All groups but the core group, each once.
+fn named_groups(registry: &Registry) -> impl Iterator<Item = &str> {
+    let mut seen = BTreeSet::new();
+    registry.kinds().map(|kind| &*kind.group).filter(move |group| !group.is_empty() && seen.insert(*group))
+}
+
+/// Which part of the API an aggregated document is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// `/api`: the core group.
+    Api,
+    /// `/apis`: all other groups.
+    Apis,
+}
+
+/// The content type of aggregated documents.
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// All groups, versions and kinds in one document, for clients that accept [`AGGREGATED`].
+pub(crate) fn aggregated(registry: &Registry, root: Root) -> Value {
+    let groups = match root {
+        Root::Api => vec![""],
+        Root::Apis => named_groups(registry).collect(),
+    };
+    let items = groups.into_iter().map(|group| aggregated_group(registry, group)).collect::<Vec<_>>();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn aggregated_group(registry: &Registry, group: &str) -> Value {
+    let entry = |version: &str| {
+        let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version);
+        let resources = kinds.map(aggregated_kind).collect::<Vec<_>>();
+        json!({"version": version, "freshness": "Current", "resources": resources})
+    };
+    let versions = versions(registry, group).into_iter().map(entry).collect::<Vec<_>>();
+    let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_kind(kind: &Kind) -> Value {
+    let names = |(group, version, kind)| json!({"group": group, "version": version, "kind": kind});
+    let own_type = (&*kind.group, &*kind.version, &*kind.kind);
+    let subresource = |subresource: &Subresource| {
+        json!({
+            "subresource": subresource.name(),
+            "responseKind": names(subresource.own_type().unwrap_or(own_type)),
+            "verbs": subresource.verbs(),
+        })
+    };
+    let mut resource = json!({
+        "resource": kind.plural,
+        "responseKind": names(own_type),
+        "scope": match kind.scope {
+            Scope::Namespaced => "Namespaced",
+            Scope::Cluster => "Cluster",
+        },
+        "singularResource": kind.singular,
+        "verbs": verbs(kind),
+    });
+    add_names(&mut resource, kind);
+    if !kind.subresources.is_empty() {
+        resource["subresources"] = kind.subresources.iter().map(subresource).collect();
+    }
+    resource
 }
 
 /// `/apis/GROUP`.
@@ -47,14 +112,19 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
 }
 
 fn group_entry(registry: &Registry, group: &str) -> Option<Value> {
+    let entry = |version: &str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let versions: Vec<_> = versions(registry, group).into_iter().map(entry).collect();
+    let preferred = versions.first()?.clone();
+    Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
+}
+
+/// The versions of a group, the most mature one first.
+fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     let kinds = registry.kinds().filter(|kind| kind.group == group);
     let mut names: Vec<_> = kinds.map(|kind| &*kind.version).collect();
     names.sort_by_cached_key(|name| (Reverse(maturity(name)), *name));
     names.dedup();
-    let entry = |version: &&str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
-    let versions: Vec<_> = names.iter().map(entry).collect();
-    let preferred = versions.first()?.clone();
-    Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
+    names
 }
 
 /// How mature a version is, by its name: `v2` before `v1` before `v1beta2` before `v1alpha1` before what is no such name.
@@ -85,33 +155,44 @@ fn entries(kind: &Kind) -> Vec<Value> {
         "singularName": kind.singular,
         "namespaced": namespaced,
         "kind": kind.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": verbs(kind),
     });
+    add_names(&mut whole, kind);
+    let subresource = |subresource: &Subresource| {
+        let mut entry = json!({
+            "name": format!("{}/{}", kind.plural, subresource.name()),
+            "singularName": "",
+            "namespaced": namespaced,
+            "kind": kind.kind,
+            "verbs": subresource.verbs(),
+        });
+        if let Some((group, version, kind)) = subresource.own_type() {
+            entry["kind"] = json!(kind);
+            entry["version"] = json!(version);
+            if !group.is_empty() {
+                entry["group"] = json!(group);
+            }
+        }
+        entry
+    };
+    [whole].into_iter().chain(kind.subresources.iter().map(subresource)).collect()
+}
+
+fn verbs(kind: &Kind) -> &'static [&'static str] {
+    match kind.is_review {
+        true => &["create"],
+        false => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+    }
+}
+
+/// Adds the short names and categories of a kind to its entry, if it has some.
+fn add_names(entry: &mut Value, kind: &Kind) {
     if !kind.short_names.is_empty() {
-        whole["shortNames"] = json!(kind.short_names);
+        entry["shortNames"] = json!(kind.short_names);
     }
     if !kind.categories.is_empty() {
-        whole["categories"] = json!(kind.categories);
+        entry["categories"] = json!(kind.categories);
     }
-    let status = json!({
-        "name": format!("{}/status", kind.plural),
-        "singularName": "",
-        "namespaced": namespaced,
-        "kind": kind.kind,
-        "verbs": ["get", "patch", "update"],
-    });
-    let scale = json!({
-        "name": format!("{}/scale", kind.plural),
-        "singularName": "",
-        "namespaced": namespaced,
-        "group": "autoscaling",
-        "version": "v1",
-        "kind": "Scale",
-        "verbs": ["get", "patch", "update"],
-    });
-    let parts = [(scale, kind.has_scale), (status, kind.has_status)];
-    let parts = parts.into_iter().filter_map(|(entry, is_there)| is_there.then_some(entry));
-    [whole].into_iter().chain(parts).collect()
 }
 
 #[cfg(test)]

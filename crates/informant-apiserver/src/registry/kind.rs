@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::registry::subresource::Subresource;
+
 /// One kind of objects and where the API serves it.
 ///
 /// ```
@@ -27,7 +29,7 @@ pub struct Kind {
     pub(crate) scope: Scope,
     pub(crate) origin: Origin,
     pub(crate) names: Names,
-    pub(crate) has_status: bool,
+    pub(crate) subresources: Vec<Subresource>,
     pub(crate) has_generation: bool,
     /// A delete is answered with the object instead of a `Status`.
     pub(crate) shows_deleted: bool,
@@ -35,7 +37,8 @@ pub struct Kind {
     pub(crate) updates_blindly: bool,
     /// An update of what is not there creates it.
     pub(crate) creates_on_update: bool,
-    pub(crate) has_scale: bool,
+    /// A create is answered with a judgement of the object, and nothing is stored.
+    pub(crate) is_review: bool,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -88,12 +91,12 @@ impl Kind {
             scope: Scope::Namespaced,
             origin: Origin::Custom,
             names: Names::Subdomain,
-            has_status: false,
+            subresources: Vec::new(),
             has_generation: true,
             shows_deleted: false,
             updates_blindly: false,
             creates_on_update: false,
-            has_scale: false,
+            is_review: false,
         }
     }
 
@@ -107,7 +110,7 @@ impl Kind {
     /// `status` is written through its subresource alone. Default: it is a field like any other.
     #[must_use]
     pub fn with_status(mut self) -> Self {
-        self.has_status = true;
+        self.subresources.push(Subresource::Status);
         self
     }
 
@@ -126,6 +129,11 @@ impl Kind {
     /// The name that tells this kind from all others: `pods`, `deployments.apps`.
     pub fn resource(&self) -> String {
         resource_name(&self.plural, &self.group)
+    }
+
+    /// Where the API serves it: `v1/pods`, `apps/v1/deployments`. No two kinds have the same path.
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.api_version(), self.plural)
     }
 
     /// The API group; empty for the core group.
@@ -151,6 +159,21 @@ impl Kind {
     /// The version in which it is served, such as `v1`.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Whether it has this subresource.
+    pub(crate) fn has(&self, subresource: Subresource) -> bool {
+        self.subresources.contains(&subresource)
+    }
+
+    /// Whether its objects are namespaces.
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.is_at("", "namespaces")
+    }
+
+    /// Whether its objects are pods.
+    pub(crate) fn is_pod(&self) -> bool {
+        self.is_at("", "pods")
     }
 
     /// Whether this is its place in the API, but for the version.

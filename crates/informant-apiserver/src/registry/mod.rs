@@ -9,6 +9,7 @@ pub(crate) mod definition;
 pub(crate) mod discovery;
 pub(crate) mod kind;
 pub(crate) mod openapi;
+pub(crate) mod subresource;
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::storage::CollectionId;
 /// The kinds that are served now.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// In order of registration. No two have the same resource name.
+    /// In order of registration. No two have the same group, version and plural.
     served: Vec<Served>,
 }
 
@@ -50,21 +51,18 @@ impl Registry {
             .find(|served| served.kind.group == group && served.kind.version == version && served.kind.plural == plural)
     }
 
-    /// Forgets the kind that a user means.
-    pub(crate) fn remove(&mut self, name: &str) -> Option<Served> {
-        let position = self.served.iter().position(|served| served.kind.is_called(name))?;
-        Some(self.served.remove(position))
-    }
-
-    /// Forgets the kind with exactly this place.
-    pub(crate) fn remove_exactly(&mut self, group: &str, plural: &str) -> Option<Served> {
-        let position = self.served.iter().position(|served| served.kind.is_at(group, plural))?;
-        Some(self.served.remove(position))
+    /// Removes the kind with exactly this place, in all its versions.
+    pub(crate) fn remove_exactly(&mut self, group: &str, plural: &str) -> Vec<Served> {
+        self.served.extract_if(.., |served| served.kind.is_at(group, plural)).collect()
     }
 
     /// The kind with exactly this place, to be changed.
     pub(crate) fn exactly(&mut self, group: &str, plural: &str) -> Option<&mut Served> {
         self.served.iter_mut().find(|served| served.kind.is_at(group, plural))
+    }
+
+    pub(crate) fn served(&self) -> impl Iterator<Item = &Served> {
+        self.served.iter()
     }
 
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {

@@ -61,6 +61,12 @@ impl Collection {
         self.objects.iter()
     }
 
+    /// The keys of all objects in a namespace.
+    pub(crate) fn keys_in(&self, namespace: &str) -> impl Iterator<Item = &Key> {
+        let from = Key::from_text(&format!("{namespace}/"));
+        self.objects.range(from..).map(|(key, _)| key).take_while(move |key| key.namespace() == namespace)
+    }
+
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }

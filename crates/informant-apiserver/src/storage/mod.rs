@@ -42,7 +42,7 @@ pub(crate) struct Storage {
 #[derive(Clone)]
 pub struct Backup {
     version: u64,
-    /// By the name of the kind, so that it also fits a kind that was registered again.
+    /// By the path of the kind, so that it also fits a kind that was registered again.
     objects: HashMap<String, BTreeMap<Key, Arc<Encoded>>>,
 }
 
@@ -52,9 +52,9 @@ impl Backup {
         self.version
     }
 
-    /// The objects of a kind, by its name.
-    pub(crate) fn objects_of(&self, resource: &str) -> impl Iterator<Item = &Arc<Encoded>> {
-        self.objects.get(resource).into_iter().flat_map(BTreeMap::values)
+    /// The objects of a kind.
+    pub(crate) fn objects_of(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Encoded>> {
+        self.objects.get(&kind.path()).into_iter().flat_map(BTreeMap::values)
     }
 }
 
@@ -127,6 +127,13 @@ impl Storage {
         Some(collection.write(self.version, key, change, object, self.history))
     }
 
+    /// Stores what another collection shows of the last write, under the same version.
+    pub(crate) fn write_view(&mut self, id: CollectionId, key: Key, change: Change, object: Object) {
+        if let Some(collection) = self.collections.get_mut(&id).filter(|collection| !collection.has_ended()) {
+            collection.write(self.version, key, change, object, self.history);
+        }
+    }
+
     /// The oldest version that a list or watch of this collection may begin with.
     pub(crate) fn oldest(&self, collection: &Collection) -> u64 {
         collection.forgotten().max(self.compacted)
@@ -139,7 +146,7 @@ impl Storage {
 
     pub(crate) fn backup(&self) -> Backup {
         let served = self.collections.values().filter(|collection| !collection.has_ended());
-        let objects = served.map(|collection| (collection.kind().resource(), collection.all().clone())).collect();
+        let objects = served.map(|collection| (collection.kind().path(), collection.all().clone())).collect();
         Backup { version: self.version, objects }
     }
 
@@ -155,7 +162,7 @@ impl Storage {
         self.compacted = self.compacted.min(backup.version);
         self.age += 1;
         for collection in self.collections.values_mut().filter(|collection| !collection.has_ended()) {
-            let objects = backup.objects.get(&collection.kind().resource()).cloned().unwrap_or_default();
+            let objects = backup.objects.get(&collection.kind().path()).cloned().unwrap_or_default();
             collection.restore(objects, backup.version);
         }
     }

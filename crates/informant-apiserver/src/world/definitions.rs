@@ -47,7 +47,7 @@ impl World {
         if let Some(definitions) = self.registry.find(definition::RESOURCE).cloned() {
             let now = self.storage.collection(definitions.collection).map(Collection::objects);
             let names: Vec<_> = now.into_iter().flatten().map(|(key, _)| key.name().to_owned()).collect();
-            let then: Vec<_> = backup.objects_of(definition::RESOURCE).map(|object| object.decode()).collect();
+            let then: Vec<_> = backup.objects_of(&definitions.kind).map(|object| object.decode()).collect();
             for name in names.iter().filter(|name| then.iter().all(|definition| definition.text("name") != **name)) {
                 self.undefine(name);
             }
@@ -86,7 +86,7 @@ impl World {
         match self.definition_that_goes(&served.kind) {
             Some(_) => {
                 let why = "create not allowed while custom resource definition is terminating";
-                Err(ApiError::Forbidden { kind: Box::new((*served.kind).clone()), name: name.to_owned(), why })
+                Err(ApiError::forbidden(&served.kind, name, why))
             }
             None => Ok(()),
         }

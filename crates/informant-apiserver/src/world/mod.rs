@@ -3,9 +3,12 @@
 //! - **In:** one operation at a time, with the time it happens at.
 //! - **Out:** the state to answer with, or the error that Kubernetes would give.
 //!
-//! `definitions` has what becomes of kinds and their objects when definitions come and go.
+//! `definitions` has what becomes of kinds and their objects when definitions come and go, `namespaces` what becomes of objects
+//! with their namespace, `pods` what is done to pods through subresources.
 
 mod definitions;
+pub(crate) mod namespaces;
+mod pods;
 
 use std::sync::Arc;
 
@@ -29,12 +32,15 @@ use crate::objects::rules::Preconditions;
 use crate::objects::rules::Trust;
 use crate::objects::rules::Updated;
 use crate::objects::scale;
+use crate::objects::views;
 use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+use crate::storage::CollectionId;
 use crate::storage::Storage;
+use crate::world::namespaces::NamespaceCheck;
 
 /// Everything that is true of the server at one moment.
 pub(crate) struct World {
@@ -42,6 +48,7 @@ pub(crate) struct World {
     pub(crate) storage: Storage,
     /// Where uids and generated names come from.
     chance: fastrand::Rng,
+    namespace_check: NamespaceCheck,
 }
 
 /// Whether an operation is carried out, or only tried.
@@ -75,26 +82,32 @@ pub(crate) enum Deleted {
 }
 
 impl World {
-    pub(crate) fn new(history: usize, seed: u64) -> Self {
-        Self { registry: Registry::default(), storage: Storage::new(history), chance: fastrand::Rng::with_seed(seed) }
+    pub(crate) fn new(history: usize, seed: u64, namespace_check: NamespaceCheck) -> Self {
+        let chance = fastrand::Rng::with_seed(seed);
+        Self { registry: Registry::default(), storage: Storage::new(history), chance, namespace_check }
     }
 
     /// Serves a kind, in place of the one with the same name if there is one.
     pub(crate) fn add_kind(&mut self, kind: Kind) {
-        if let Some(before) = self.registry.remove_exactly(&kind.group, &kind.plural) {
+        for before in self.registry.remove_exactly(&kind.group, &kind.plural) {
             self.storage.end_collection(before.collection);
         }
+        self.add_version(kind);
+    }
+
+    /// Serves a kind beside other versions of it.
+    pub(crate) fn add_version(&mut self, kind: Kind) {
         let collection = self.storage.add_collection(kind.clone());
         self.registry.add(kind, collection);
     }
 
     /// Stops to serve a kind: its objects are deleted and its watches end. Says whether there was one.
     pub(crate) fn remove_kind(&mut self, name: &str) -> bool {
-        let removed = self.registry.remove(name);
-        if let Some(served) = &removed {
+        let Some(kind) = self.registry.find(name).map(|served| Arc::clone(&served.kind)) else { return false };
+        for served in self.registry.remove_exactly(&kind.group, &kind.plural) {
             self.storage.end_collection(served.collection);
         }
-        removed.is_some()
+        true
     }
 
     pub(crate) fn get(&self, served: &Served, key: &Key) -> Result<&Arc<Encoded>, ApiError> {
@@ -110,6 +123,7 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
+        self.check_namespace(served, namespace, object.text("name"))?;
         if definition::defines(&served.kind) {
             definition::read(&served.kind, &object)?;
         }
@@ -129,7 +143,7 @@ impl World {
             self.check_open(served, object.text("name"))?;
         }
         let birth = Birth { uid: self.uid(), now, suffix: self.suffix() };
-        let (key, object) = rules::create(&served.kind, namespace, object, birth, trust)?;
+        let (key, object) = rules::create(&served.kind, namespace, object, birth, trust, run)?;
         if self.get(served, &key).is_ok() {
             return Err(ApiError::already_exists(&served.kind, key.name()));
         }
@@ -264,6 +278,9 @@ impl World {
         run: Run,
     ) -> Result<Deleted, ApiError> {
         let old = self.get(served, &key)?.clone();
+        if served.kind.is_namespace() {
+            self.check_namespace_can_go(served, key.name())?;
+        }
         let mut last = old.decode();
         let mut deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
         let is_definition = definition::defines(&served.kind) && run == Run::Real;
@@ -273,7 +290,13 @@ impl World {
         }
         match deletion {
             Deletion::Same => Ok(Deleted::Waits(old)),
-            Deletion::Marked(object) => self.write(served, key, Change::Modified, object, run).map(Deleted::Waits),
+            Deletion::Marked(object) => {
+                let marked = self.write(served, key.clone(), Change::Modified, object, run)?;
+                if served.kind.is_namespace() && run == Run::Real {
+                    self.empty_namespace(key.name(), now)?;
+                }
+                Ok(Deleted::Waits(marked))
+            }
             Deletion::Gone(object) => self.write(served, key, Change::Deleted, object, run).map(Deleted::Gone),
         }
     }
@@ -317,7 +340,16 @@ impl World {
             return Ok(Arc::new(Encoded::new(&served.kind, change, &object)));
         }
         let definition_name = is_definition.then(|| key.name().to_owned());
+        let namespace = key.namespace().to_owned();
+        let view = self.view_of(&served.kind, &object);
+        let key_of_view = view.is_some().then(|| key.clone());
         let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
+        if let (Some((collection, object)), Some(key)) = (view, key_of_view) {
+            self.storage.write_view(collection, key, change, object);
+        }
+        if change == Change::Deleted && !namespace.is_empty() {
+            self.release_namespace(&namespace)?;
+        }
         match (change, definition_name, defined) {
             (Change::Deleted, Some(name), _) => self.undefine(&name),
             (Change::Deleted, None, _) => self.release_definition(served)?,
@@ -325,6 +357,13 @@ impl World {
             (Change::Added | Change::Modified, _, None) => {}
         }
         Ok(written)
+    }
+
+    /// The other view of an object, and where it is stored.
+    fn view_of(&self, kind: &Kind, object: &Object) -> Option<(CollectionId, Object)> {
+        let view = views::other(kind)?;
+        let other = self.registry.at(view.group, view.version, view.plural)?;
+        Some((other.collection, view.of(object)))
     }
 
     /// A random uid in the usual form, repeatable by the seed.

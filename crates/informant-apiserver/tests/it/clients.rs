@@ -34,12 +34,12 @@ use serde_json::json;
 use crate::support::both_ways;
 
 async fn in_process(promise: impl AsyncFnOnce(Client, ApiServer)) {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     promise(Client::new(server.service(), "default"), server).await;
 }
 
 async fn through_a_socket(promise: impl AsyncFnOnce(Client, ApiServer)) {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let client = Client::try_from(kube::Config::new(listening.url().parse().unwrap())).unwrap();
     promise(client, server).await;
@@ -207,7 +207,7 @@ async fn a_watcher_that_streams_follows(client: Client, server: ApiServer) {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_works_while_the_clock_is_paused() {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     let client = Client::new(server.service(), "default");
     server.inject(On::list().times(3), Fault::status(503));
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();

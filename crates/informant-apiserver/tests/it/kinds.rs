@@ -22,7 +22,7 @@ fn widget(name: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_registered_kind_is_served_and_discovered() {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     let web = Web::in_process(&server);
     assert_eq!(web.get(PATH).await.failure(), (404, "NotFound"));
 
@@ -42,7 +42,7 @@ async fn a_registered_kind_is_served_and_discovered() {
 
 #[tokio::test]
 async fn a_custom_kind_wants_to_know_which_version_an_update_replaces() {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     server.register(widgets());
     let web = Web::in_process(&server);
     let created = web.post(PATH, &widget("a")).await;
@@ -126,14 +126,15 @@ async fn a_kind_that_comes_back_begins_anew() {
 #[tokio::test]
 async fn kinds_of_the_same_plural_are_told_apart_by_their_group() {
     let server = ApiServer::new();
-    let event = |name: &str| json!({"metadata": {"namespace": "shop", "name": name}});
+    server.register(Kind::new("example.com", "v1", "Pod", "pods"));
+    let pod = |name: &str| json!({"metadata": {"namespace": "shop", "name": name}});
 
-    server.put("events", event("core")).unwrap();
-    server.put("events.events.k8s.io", event("grouped")).unwrap();
+    server.put("pods", pod("core")).unwrap();
+    server.put("pods.example.com", pod("grouped")).unwrap();
 
-    assert_eq!(server.list("events").unwrap().len(), 1);
-    assert_eq!(server.get("events", "shop/core").unwrap()["apiVersion"], "v1");
-    assert_eq!(server.get("events.events.k8s.io", "shop/grouped").unwrap()["apiVersion"], "events.k8s.io/v1");
+    assert_eq!(server.list("pods").unwrap().len(), 1);
+    assert_eq!(server.get("pods", "shop/core").unwrap()["apiVersion"], "v1");
+    assert_eq!(server.get("pods.example.com", "shop/grouped").unwrap()["apiVersion"], "example.com/v1");
 }
 
 #[tokio::test]
@@ -248,7 +249,7 @@ fn definition(version: &str) -> serde_json::Value {
 /// A kind has one version; its objects are of the one that is stored now.
 #[tokio::test]
 async fn objects_of_a_definition_take_its_new_version_and_watches_of_the_old_one_end() {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     let web = Web::in_process(&server);
     server.put("customresourcedefinitions", definition("v1")).unwrap();
     let created = web.post(PATH, &widget("a")).await;

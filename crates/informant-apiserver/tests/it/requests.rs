@@ -12,7 +12,7 @@ const PATH: &str = "/api/v1/namespaces/shop/configmaps";
 
 #[tokio::test]
 async fn requests_are_logged_in_the_notation_of_the_specification() {
-    let server = ApiServer::builder().watch_cache(false).build();
+    let server = ApiServer::builder().watch_cache(false).allow_missing_namespaces().build();
     let web = Web::in_process(&server);
     for name in ["a", "b", "c"] {
         assert_eq!(web.post(PATH, &json!({"metadata": {"name": name}})).await.code, 201);

@@ -6,12 +6,17 @@
 //! embedded server can do, so each test keeps to a namespace of its own.
 
 mod definitions;
+mod discovery;
+mod events;
 mod kubectl;
 mod lists;
+mod namespaces;
 mod objects;
 mod patches;
+mod rules;
 mod scales;
 mod strategic;
+mod subresources;
 mod tables;
 mod watches;
 
@@ -23,6 +28,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::support::Answer;
+use crate::support::Lines;
 use crate::support::Web;
 use crate::support::both_ways;
 use crate::support::plain_client;

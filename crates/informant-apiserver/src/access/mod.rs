@@ -1,0 +1,50 @@
+//! Who sends a request, and what it may do: everything, because the server has no access control.
+//!
+//! - **In:** the `Authorization` header of a request; reviews, which ask whether an access would be allowed.
+//! - **Out:** the user that the server answers about; tokens for service accounts; answered reviews.
+//! - **Knows nothing of:** the objects that are stored.
+
+pub(crate) mod review;
+pub(crate) mod token;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::access::token::Claims;
+
+/// A user, as reviews name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    name: String,
+    uid: String,
+    groups: Vec<String>,
+}
+
+impl User {
+    /// The user that sent a request: the service account of a token of this server, or else one that may do everything.
+    pub(crate) fn of_request(authorization: &str, now: Timestamp) -> Self {
+        let token = authorization.strip_prefix("Bearer ").unwrap_or_default();
+        Claims::read(token, now).map_or_else(Self::unsecured, |claims| Self::service_account(&claims))
+    }
+
+    /// The name that Kubernetes gives to requests without access control.
+    fn unsecured() -> Self {
+        let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
+        Self { name: "system:unsecured".to_owned(), uid: String::new(), groups }
+    }
+
+    fn service_account(claims: &Claims) -> Self {
+        let group = format!("system:serviceaccounts:{}", claims.namespace());
+        let groups = vec!["system:serviceaccounts".to_owned(), group, "system:authenticated".to_owned()];
+        Self { name: claims.subject().to_owned(), uid: claims.uid().to_owned(), groups }
+    }
+
+    fn as_json(&self) -> Value {
+        let mut user = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            user["uid"] = json!(self.uid);
+        }
+        user
+    }
+}

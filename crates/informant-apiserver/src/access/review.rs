@@ -1,0 +1,71 @@
+//! Reviews: requests that ask who somebody is, or whether an access would be allowed.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::access::User;
+use crate::access::token::Claims;
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Object;
+use crate::registry::kind::Kind;
+
+/// The review with its answer in the status.
+pub(crate) fn answer(kind: &Kind, review: &Object, user: &User, now: Timestamp) -> Result<Value, ApiError> {
+    let spec = review.field("spec");
+    let status = match &*kind.kind {
+        "SelfSubjectReview" => json!({"userInfo": user.as_json()}),
+        "TokenReview" => token_status(spec["token"].as_str().unwrap_or_default(), now)?,
+        "SelfSubjectRulesReview" => json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        }),
+        _ => {
+            check_access(kind, &spec)?;
+            json!({"allowed": true, "reason": "the server has no access control"})
+        }
+    };
+    let mut answer = json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": review.metadata});
+    if review.rest.contains_key("spec") {
+        answer["spec"] = spec;
+    }
+    answer["status"] = status;
+    Ok(answer)
+}
+
+fn token_status(token: &str, now: Timestamp) -> Result<Value, ApiError> {
+    if token.is_empty() {
+        return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
+    }
+    Ok(match Claims::read(token, now) {
+        Some(claims) => {
+            let user = User::service_account(&claims).as_json();
+            json!({"authenticated": true, "user": user, "audiences": claims.audiences()})
+        }
+        None => json!({"user": {}, "error": "invalid bearer token"}),
+    })
+}
+
+/// An access review names one access, and whose it is unless it is about its sender.
+fn check_access(kind: &Kind, spec: &Value) -> Result<(), ApiError> {
+    let is_there = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
+    let invalid = |field: &'static str, why: &str| Err(ApiError::invalid(kind, "", Cause::invalid(field, "null", why)));
+    match (is_there("resourceAttributes"), is_there("nonResourceAttributes")) {
+        (true, true) => {
+            return invalid("spec.nonResourceAttributes", "cannot be specified in combination with resourceAttributes");
+        }
+        (false, false) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            return invalid("spec.resourceAttributes", why);
+        }
+        (true, false) | (false, true) => {}
+    }
+    let is_empty = |field: &str| spec[field].as_str().is_none_or(str::is_empty);
+    let has_groups = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+    match kind.kind != "SelfSubjectAccessReview" && is_empty("user") && !has_groups {
+        true => invalid("spec.user", "at least one of user or group must be specified"),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,128 @@
+//! Requests for subresources that are not a part of their object, and reviews.
+//!
+//! - **In:** a request whose path names an action (`eviction`, `binding`, `token`), a scale, or a kind of review.
+//! - **Out:** the answer, or the error that Kubernetes would give.
+//! - **Knows nothing of:** sockets, and the rules of objects.
+
+use http::StatusCode;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::access::User;
+use crate::access::review;
+use crate::access::token;
+use crate::error::ApiError;
+use crate::http::answer::Answer;
+use crate::http::delete_options::DeleteOptions;
+use crate::http::handle::Call;
+use crate::http::negotiate::AnswerTo;
+use crate::http::negotiate::form;
+use crate::http::request::Place;
+use crate::http::request::Verb;
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::encoded::Encoded;
+use crate::objects::encoded::Form;
+use crate::objects::patch::Patch;
+use crate::objects::scale;
+use crate::registry::Served;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
+use crate::registry::subresource::Subresource;
+use crate::world::check_name;
+
+const CREATED: u16 = StatusCode::CREATED.as_u16();
+
+impl Call<'_> {
+    pub(super) fn scale(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let form = form(self.accept, AnswerTo::One)?;
+        let key = Key::new(&place.namespace, &place.name);
+        let object = match self.request.verb {
+            Verb::Update => {
+                let scale = scale::read(self.json()?)?;
+                check_name(&scale, &key)?;
+                let run = self.run_write("UpdateOptions")?;
+                self.shared.change(|world, now| world.update_scale(served, key, &scale, now, run))?
+            }
+            Verb::Patch => {
+                let patch = Patch::read(&scale::kind(), self.content_type, &self.body)?;
+                let run = self.run_write("PatchOptions")?;
+                self.shared.change(|world, now| world.patch_scale(served, key, &patch, now, run))?
+            }
+            Verb::Get
+            | Verb::List
+            | Verb::Watch
+            | Verb::WatchList
+            | Verb::Create
+            | Verb::Delete
+            | Verb::DeleteCollection
+            | Verb::Discover
+            | Verb::Other => self.find(place, served)?,
+        };
+        Ok(answer_scale(&object, form))
+    }
+
+    pub(super) fn evict(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let eviction = self.action(place, Subresource::Eviction)?;
+        let options = match eviction.rest.get("deleteOptions") {
+            Some(options) if **options != *b"null" => DeleteOptions::read(options)?,
+            Some(_) | None => DeleteOptions::default(),
+        };
+        let run = options.run(self.run_write("CreateOptions")?);
+        let key = Key::new(&place.namespace, &place.name);
+        self.shared.change(|world, now| world.evict(served, key, &options.preconditions(), now, run))?;
+        Ok(Answer::json(CREATED, &success()))
+    }
+
+    pub(super) fn bind(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let binding = self.action(place, Subresource::Binding)?;
+        let run = self.run_write("CreateOptions")?;
+        let key = Key::new(&place.namespace, &place.name);
+        self.shared.change(|world, now| world.bind(served, key, &binding, now, run))?;
+        Ok(Answer::json(CREATED, &success()))
+    }
+
+    pub(super) fn issue_token(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+        let request = Object::read(&token::kind(), self.json()?)?;
+        let account = self.find(place, served)?.decode();
+        let token = token::issue(&request, &account, self.shared.timestamp())?;
+        Ok(Answer::json(CREATED, &token))
+    }
+
+    pub(super) fn review(&self, served: &Served) -> Result<Answer, ApiError> {
+        let review = Object::read(&served.kind, self.json()?)?;
+        let now = self.shared.timestamp();
+        let user = User::of_request(self.authorization, now);
+        Ok(Answer::json(CREATED, &review::answer(&served.kind, &review, &user, now)?))
+    }
+
+    /// What a client sent to an action, which may leave out the name of its object.
+    fn action(&self, place: &Place, subresource: Subresource) -> Result<Object, ApiError> {
+        let (group, version, kind) = subresource.own_type().unwrap_or_default();
+        let kind = Kind { origin: Origin::BuiltIn, ..Kind::new(group, version, kind, subresource.name()) };
+        let mut sent = Object::read(&kind, self.json()?)?;
+        if sent.text("name").is_empty() {
+            sent.set("name", &*place.name);
+        }
+        check_name(&sent, &Key::new(&place.namespace, &place.name))?;
+        Ok(sent)
+    }
+}
+
+fn answer_scale(object: &Encoded, form: Form) -> Answer {
+    let scale = scale::of(&object.decode());
+    Answer::json(
+        200,
+        &match form {
+            Form::Full => Value::Object(scale),
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"]})
+            }
+        },
+    )
+}
+
+/// The answer to an action that was carried out.
+fn success() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": CREATED})
+}

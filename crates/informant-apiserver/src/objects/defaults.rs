@@ -1,0 +1,81 @@
+//! What Kubernetes adds to objects of a few kinds by itself.
+//!
+//! - **In:** an object that is to be stored.
+//! - **Out:** the same object with what was added.
+//!
+//! | kind | added |
+//! | --- | --- |
+//! | Namespace | the label `kubernetes.io/metadata.name`, the finalizer `kubernetes` in the spec, the phase `Active` |
+//! | Pod | the phase `Pending` |
+//! | Secret | `stringData` as `data`, the type `Opaque` |
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::objects::Object;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
+
+/// The label that every namespace has.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Adds what Kubernetes adds to a new object.
+pub(crate) fn fill_in(kind: &Kind, object: &mut Object) {
+    if kind.origin != Origin::BuiltIn {
+        return;
+    }
+    match (&*kind.group, &*kind.plural) {
+        ("", "namespaces") => {
+            fill_in_field(object, "spec", "finalizers", json!(["kubernetes"]));
+            fill_in_field(object, "status", "phase", json!("Active"));
+        }
+        ("", "pods") => fill_in_field(object, "status", "phase", json!("Pending")),
+        ("", "secrets") => {
+            object.rest.entry("type".into()).or_insert_with(|| json!("Opaque").to_string().into());
+        }
+        _ => {}
+    }
+    settle(kind, object);
+}
+
+/// Does what Kubernetes does to new and to changed objects.
+pub(crate) fn settle(kind: &Kind, object: &mut Object) {
+    if kind.origin != Origin::BuiltIn {
+        return;
+    }
+    match (&*kind.group, &*kind.plural) {
+        ("", "namespaces") => {
+            let name = object.text("name").to_owned();
+            let mut labels = object.metadata.get("labels").and_then(Value::as_object).cloned().unwrap_or_default();
+            labels.insert(NAME_LABEL.into(), name.into());
+            object.set("labels", labels);
+        }
+        ("", "secrets") => encode_string_data(object),
+        _ => {}
+    }
+}
+
+fn fill_in_field(object: &mut Object, field: &str, name: &str, value: Value) {
+    let mut map = object.field(field);
+    if map.get(name).is_none_or(Value::is_null) {
+        map[name] = value;
+        object.set_field(field, &map);
+    }
+}
+
+/// Moves the texts of `stringData` to `data`, where they stand in base64.
+fn encode_string_data(secret: &mut Object) {
+    let Some(texts) = secret.rest.remove("stringData") else { return };
+    let texts: Map<String, Value> = serde_json::from_slice(&texts).unwrap_or_default();
+    if texts.is_empty() {
+        return;
+    }
+    let mut data = secret.field("data");
+    for (name, text) in texts {
+        data[name] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+    }
+    secret.set_field("data", &data);
+}

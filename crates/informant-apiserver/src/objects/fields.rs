@@ -1,0 +1,255 @@
+//! The types of well-known fields: a client that sends a text where a number belongs is refused.
+//!
+//! - **In:** the fields of an object that a client sent.
+//! - **Out:** the first field of a wrong type.
+//!
+//! There are no schemas here, so only the fields below are checked, those that clients use most. Others are stored as they are.
+
+use serde_json::Value;
+
+use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
+
+/// A kind and, behind it, fields with their types. `[]` stands for each item of a list. A line that begins with white space goes on
+/// with the kind before. The types are those of [`Type::read`]; the type `pod` is a pod's spec.
+const FIELDS: &str = "
+ConfigMap           data:texts binaryData:base64 immutable:bool
+CronJob             spec.schedule:text spec.suspend:bool spec.jobTemplate:map spec.jobTemplate.spec.template.spec:pod
+DaemonSet           spec.selector:map spec.template.spec:pod spec.minReadySeconds:int
+Deployment          spec.replicas:int spec.selector:map spec.template.spec:pod spec.paused:bool spec.minReadySeconds:int
+                    spec.revisionHistoryLimit:int spec.progressDeadlineSeconds:int spec.strategy:map
+EndpointSlice       addressType:text endpoints:maps ports:maps
+Endpoints           subsets:maps
+Event               reason:text type:text message:text note:text count:int deprecatedCount:int involvedObject:map regarding:map
+                    source:map series:map action:text eventTime:text firstTimestamp:text lastTimestamp:text
+HorizontalPodAutoscaler spec.minReplicas:int spec.maxReplicas:int spec.scaleTargetRef:map spec.metrics:maps
+Ingress             spec.rules:maps spec.tls:maps spec.ingressClassName:text
+Job                 spec.parallelism:int spec.completions:int spec.backoffLimit:int spec.suspend:bool spec.template.spec:pod
+Lease               spec.holderIdentity:text spec.leaseDurationSeconds:int spec.leaseTransitions:int spec.acquireTime:text
+                    spec.renewTime:text
+Namespace           spec.finalizers:list status.phase:text
+Node                spec.unschedulable:bool spec.taints:maps spec.providerID:text spec.podCIDR:text status.conditions:maps
+                    status.addresses:maps status.capacity:map status.allocatable:map
+PersistentVolume    spec.accessModes:list spec.capacity:map spec.claimRef:map spec.storageClassName:text
+PersistentVolumeClaim spec.accessModes:list spec.resources:map spec.storageClassName:text spec.volumeName:text
+Pod                 spec:pod status.phase:text status.podIP:text status.conditions:maps status.containerStatuses:maps
+PodDisruptionBudget spec.selector:map status.disruptionsAllowed:int
+PodTemplate         template.spec:pod
+ReplicaSet          spec.replicas:int spec.selector:map spec.template.spec:pod spec.minReadySeconds:int
+ReplicationController spec.replicas:int spec.selector:texts spec.template.spec:pod
+Secret              data:base64 stringData:texts type:text immutable:bool
+Service             spec.ports:maps spec.ports[].name:text spec.ports[].port:int spec.ports[].nodePort:int
+                    spec.ports[].protocol:text spec.selector:texts spec.clusterIP:text spec.type:text spec.externalName:text
+ServiceAccount      secrets:maps imagePullSecrets:maps automountServiceAccountToken:bool
+StatefulSet         spec.replicas:int spec.selector:map spec.template.spec:pod spec.serviceName:text
+";
+
+/// The fields of a pod's spec.
+const POD: &str = "
+nodeName:text serviceAccountName:text restartPolicy:text schedulerName:text hostname:text priorityClassName:text priority:int
+hostNetwork:bool hostPID:bool hostIPC:bool terminationGracePeriodSeconds:int activeDeadlineSeconds:int nodeSelector:texts
+volumes:maps tolerations:maps imagePullSecrets:maps affinity:map securityContext:map volumes[].name:text
+containers:container initContainers:container ephemeralContainers:container
+";
+
+/// The fields of a container.
+const CONTAINER: &str = "
+name:text image:text imagePullPolicy:text workingDir:text command:list args:list env:maps env[].name:text env[].value:text
+envFrom:maps ports:maps ports[].name:text ports[].containerPort:int ports[].hostPort:int ports[].protocol:text resources:map
+resources.limits:map resources.requests:map volumeMounts:maps volumeMounts[].name:text volumeMounts[].mountPath:text
+volumeMounts[].readOnly:bool livenessProbe:map readinessProbe:map startupProbe:map securityContext:map
+";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Text,
+    Int,
+    Bool,
+    Map,
+    /// A map of texts.
+    Texts,
+    /// A map of texts that are bytes in base64.
+    Base64,
+    /// A list of texts.
+    List,
+    /// A list of maps.
+    Maps,
+    /// A map with the fields of a pod's spec.
+    Pod,
+    /// A list of maps with the fields of a container.
+    Container,
+}
+
+impl Type {
+    fn read(name: &str) -> Self {
+        match name {
+            "int" => Self::Int,
+            "bool" => Self::Bool,
+            "map" => Self::Map,
+            "texts" => Self::Texts,
+            "base64" => Self::Base64,
+            "list" => Self::List,
+            "maps" => Self::Maps,
+            "pod" => Self::Pod,
+            "container" => Self::Container,
+            _ => Self::Text,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::Int => "an integer",
+            Self::Bool => "a boolean",
+            Self::Map | Self::Pod => "an object",
+            Self::Texts => "an object whose values are strings",
+            Self::Base64 => "an object whose values are base64 strings",
+            Self::List => "a list of strings",
+            Self::Maps | Self::Container => "a list of objects",
+        }
+    }
+
+    fn has(self, value: &Value) -> bool {
+        let all = |value: &Value, is: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(is));
+        let texts = |value: &Value, is: fn(&str) -> bool| {
+            let is = |text: &Value| text.is_null() || text.as_str().is_some_and(is);
+            value.as_object().is_some_and(|map| map.values().all(is))
+        };
+        match self {
+            Self::Text => value.is_string(),
+            Self::Int => value.is_i64(),
+            Self::Bool => value.is_boolean(),
+            Self::Map | Self::Pod => value.is_object(),
+            Self::Texts => texts(value, |_| true),
+            Self::Base64 => texts(value, is_base64),
+            Self::List => all(value, Value::is_string),
+            Self::Maps | Self::Container => all(value, Value::is_object),
+        }
+    }
+}
+
+fn is_base64(text: &str) -> bool {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.decode(text.replace(['\n', '\r'], "")).is_ok()
+}
+
+/// Says which well-known field of a built-in kind has a value of the wrong type.
+pub(crate) fn check(kind: &Kind, object: &Value) -> Result<(), String> {
+    if kind.origin != Origin::BuiltIn {
+        return Ok(());
+    }
+    let wrong =
+        ["spec:map", "status:map"].into_iter().chain(fields_of(&kind.kind)).find_map(|field| wrong(object, "", field));
+    match wrong {
+        Some((path, expected)) => Err(format!(
+            "{} in version {:?} cannot be handled as a {}: {path} must be {expected}",
+            kind.kind, kind.version, kind.kind
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The fields of a kind in the table.
+fn fields_of(kind: &str) -> impl Iterator<Item = &'static str> {
+    let mut lines = FIELDS.lines().skip_while(move |line| line.split_whitespace().next() != Some(kind));
+    let first = lines.next().unwrap_or_default().split_whitespace().skip(1);
+    let others = lines.take_while(|line| line.starts_with(' ')).flat_map(str::split_whitespace);
+    first.chain(others)
+}
+
+/// The path of the first value below `value` that is not of the type that `field` asks for, and that type.
+fn wrong(value: &Value, path: &str, field: &'static str) -> Option<(String, &'static str)> {
+    let (names, expected) = field.split_once(':')?;
+    let expected = Type::read(expected);
+    let mut found = vec![(path.to_owned(), value)];
+    for name in names.split('.') {
+        let (name, is_each) = name.strip_suffix("[]").map_or((name, false), |name| (name, true));
+        found = found.into_iter().flat_map(|(path, value)| below(&path, value, name, is_each)).collect();
+    }
+    let is_wrong = |value: &Value| !value.is_null() && !expected.has(value);
+    if let Some((path, _)) = found.iter().find(|(_, value)| is_wrong(value)) {
+        return Some((path.clone(), expected.name()));
+    }
+    let inside = match expected {
+        Type::Pod => POD,
+        Type::Container => {
+            let items = found.into_iter().flat_map(|(path, value)| items(&path, value)).collect::<Vec<_>>();
+            return items.into_iter().find_map(|(path, item)| wrong_in(item, &path, CONTAINER));
+        }
+        Type::Text | Type::Int | Type::Bool | Type::Map | Type::Texts | Type::Base64 | Type::List | Type::Maps => {
+            return None;
+        }
+    };
+    found.into_iter().find_map(|(path, value)| wrong_in(value, &path, inside))
+}
+
+fn wrong_in(value: &Value, path: &str, fields: &'static str) -> Option<(String, &'static str)> {
+    fields.split_whitespace().find_map(|field| wrong(value, path, field))
+}
+
+/// The value of a field, or each item of it, if it is there.
+fn below<'a>(path: &str, value: &'a Value, name: &str, is_each: bool) -> Vec<(String, &'a Value)> {
+    let path = join(path, name);
+    match (value.get(name), is_each) {
+        (Some(value), false) => vec![(path, value)],
+        (Some(value), true) => items(&path, value),
+        (None, _) => Vec::new(),
+    }
+}
+
+fn items<'a>(path: &str, value: &'a Value) -> Vec<(String, &'a Value)> {
+    let items = value.as_array().into_iter().flatten().enumerate();
+    items.map(|(position, item)| (format!("{path}[{position}]"), item)).collect()
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::registry::Registry;
+
+    fn problem(kind: &str, object: &Value) -> Option<String> {
+        let kind = Registry::builtin_kinds().find(|built_in| built_in.kind == kind).unwrap();
+        check(&kind, object).err().map(|problem| problem.split_once(": ").unwrap().1.to_owned())
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_found_wherever_it_stands() {
+        let container =
+            |container: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "a"}, container]}}}});
+        let place = "spec.template.spec.containers[1]";
+        let deployment = |fields: &Value| problem("Deployment", fields);
+
+        assert_eq!(deployment(&container(json!({"name": "b", "image": "b", "args": ["x"]}))), None);
+        assert_eq!(deployment(&container(json!({"image": 7}))).unwrap(), format!("{place}.image must be a string"));
+        let port = json!({"ports": [{"containerPort": "80"}]});
+        assert_eq!(deployment(&container(port)).unwrap(), format!("{place}.ports[0].containerPort must be an integer"));
+        assert_eq!(deployment(&json!({"spec": {"replicas": "3"}})).unwrap(), "spec.replicas must be an integer");
+        assert_eq!(deployment(&json!({"spec": {"replicas": null}})), None);
+        assert_eq!(deployment(&json!({"spec": []})).unwrap(), "spec must be an object");
+        assert_eq!(
+            problem("Pod", &json!({"spec": {"containers": {}}})).unwrap(),
+            "spec.containers must be a list of objects"
+        );
+        let data = json!({"data": {"a": 1}});
+        assert_eq!(problem("ConfigMap", &data).unwrap(), "data must be an object whose values are strings");
+        assert!(problem("Secret", &json!({"data": {"a": "no base64!"}})).unwrap().starts_with("data must be"));
+        assert_eq!(problem("Secret", &json!({"data": {"a": "YQ=="}, "stringData": {"b": "c"}})), None);
+    }
+
+    #[test]
+    fn every_kind_and_type_of_the_table_exists() {
+        for line in FIELDS.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()) {
+            let kind = line.split_whitespace().next().unwrap();
+            assert!(Registry::builtin_kinds().any(|built_in| built_in.kind == kind), "{kind}");
+        }
+        for field in [FIELDS, POD, CONTAINER].concat().split_whitespace().filter_map(|field| field.split_once(':')) {
+            assert!(Type::read(field.1) != Type::Text || field.1 == "text", "{field:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Parts of an object, and actions on it, that have a path of their own.
+
+use http::Method;
+
+/// What a path names behind an object: a part of it, a view of it, or an action on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Subresource {
+    /// What is, in contrast to what is wanted.
+    Status,
+    /// How many replicas are wanted, in the same words for all kinds.
+    Scale,
+    /// Whether a certificate signing request is approved.
+    Approval,
+    /// The ephemeral containers of a pod.
+    EphemeralContainers,
+    /// The finalizers in the spec of a namespace.
+    Finalize,
+    /// Deletes a pod unless a disruption budget forbids it.
+    Eviction,
+    /// Assigns a pod to a node.
+    Binding,
+    /// Issues a token for a service account.
+    Token,
+}
+
+/// The type that requests for a subresource and their answers have: group, version and kind.
+pub(crate) type TypeNames<'a> = (&'a str, &'a str, &'a str);
+
+impl Subresource {
+    const ALL: [Self; 8] = [
+        Self::Approval,
+        Self::Binding,
+        Self::EphemeralContainers,
+        Self::Eviction,
+        Self::Finalize,
+        Self::Scale,
+        Self::Status,
+        Self::Token,
+    ];
+
+    /// The last part of its path.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Approval => "approval",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Finalize => "finalize",
+            Self::Eviction => "eviction",
+            Self::Binding => "binding",
+            Self::Token => "token",
+        }
+    }
+
+    /// The subresource that the last part of a path names.
+    pub(crate) fn read(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|subresource| subresource.name() == name)
+    }
+
+    /// The verbs that it supports, as discovery names them.
+    pub(crate) fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Status | Self::Scale | Self::Approval | Self::EphemeralContainers => &["get", "patch", "update"],
+            Self::Finalize => &["update"],
+            Self::Eviction | Self::Binding | Self::Token => &["create"],
+        }
+    }
+
+    /// Whether requests with this method are supported.
+    pub(crate) fn allows(self, method: &Method) -> bool {
+        let verb = match *method {
+            Method::GET => "get",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::POST => "create",
+            _ => return false,
+        };
+        self.verbs().contains(&verb)
+    }
+
+    /// The type of what is sent and answered, if it is not the object itself.
+    pub(crate) fn own_type(self) -> Option<TypeNames<'static>> {
+        match self {
+            Self::Status | Self::Approval | Self::EphemeralContainers | Self::Finalize => None,
+            Self::Scale => Some(("autoscaling", "v1", "Scale")),
+            Self::Eviction => Some(("policy", "v1", "Eviction")),
+            Self::Binding => Some(("", "v1", "Binding")),
+            Self::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Namespaces and what is in them: an object needs a namespace, and a namespace takes its objects with it.
+//!
+//! - **In:** that an object is to be created, or is gone; that a namespace is to go.
+//! - **Out:** a refusal; the deletes of objects; the end of a namespace that has waited for them.
+//! - **Knows nothing of:** what else is in a namespace object (`objects::defaults`).
+
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Key;
+use crate::objects::rules;
+use crate::objects::rules::Part;
+use crate::objects::rules::Preconditions;
+use crate::registry::Served;
+use crate::registry::kind::Kind;
+use crate::registry::kind::Scope;
+use crate::world::Run;
+use crate::world::World;
+
+/// Which namespaces an object can be created in by a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamespaceCheck {
+    /// Those that exist and are not being deleted.
+    Existing,
+    /// All, also those that do not exist.
+    None,
+}
+
+/// The namespaces that every cluster has, whether they are stored or not.
+const PERMANENT: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+impl World {
+    /// Whether an object can be created in a namespace.
+    pub(super) fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), ApiError> {
+        if self.namespace_check == NamespaceCheck::None || served.kind.scope == Scope::Cluster {
+            return Ok(());
+        }
+        let Some(namespaces) = self.registry.find("namespaces") else { return Ok(()) };
+        let found = match self.get(namespaces, &Key::new("", namespace)) {
+            Ok(found) => found.decode(),
+            Err(_) if PERMANENT.contains(&namespace) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if !found.is_being_deleted() {
+            return Ok(());
+        }
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = Cause {
+            reason: "NamespaceTerminating",
+            field: "metadata.namespace".into(),
+            message: format!("namespace {namespace} is being terminated"),
+        };
+        let kind = Box::new((*served.kind).clone());
+        Err(ApiError::Forbidden { kind, name: name.to_owned(), why, cause: Some(cause) })
+    }
+
+    /// Whether a namespace can be deleted.
+    pub(super) fn check_namespace_can_go(&self, namespaces: &Served, name: &str) -> Result<(), ApiError> {
+        if PERMANENT.contains(&name) && name != "kube-node-lease" {
+            return Err(ApiError::forbidden(&namespaces.kind, name, "this namespace may not be deleted"));
+        }
+        let namespace = self.get(namespaces, &Key::new("", name))?.decode();
+        if namespace.is_being_deleted() && rules::has_spec_finalizers(&namespaces.kind, &namespace) {
+            let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this \
+                       namespace will automatically be purged by the system.";
+            return Err(ApiError::conflict(&namespaces.kind, name, why));
+        }
+        Ok(())
+    }
+
+    /// Deletes all objects of a namespace; it ends with the last of them.
+    pub(super) fn empty_namespace(&mut self, name: &str, now: &str) -> Result<(), ApiError> {
+        for (served, keys) in self.content_of(name) {
+            for key in keys {
+                match self.delete(&served, key, &Preconditions::default(), now, Run::Real) {
+                    // The other view of an event was deleted before.
+                    Ok(_) | Err(ApiError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.release_namespace(name)
+    }
+
+    /// Ends a namespace that is being deleted, if no object is left in it.
+    pub(super) fn release_namespace(&mut self, name: &str) -> Result<(), ApiError> {
+        let Some(namespaces) = self.registry.find("namespaces").cloned() else { return Ok(()) };
+        let key = Key::new("", name);
+        let Ok(old) = self.get(&namespaces, &key).cloned() else { return Ok(()) };
+        let before = old.decode();
+        if !before.is_being_deleted() || self.content_of(name).iter().any(|(_, keys)| !keys.is_empty()) {
+            return Ok(());
+        }
+        let mut released = before.clone();
+        let mut spec = released.field("spec");
+        let finalizers = spec["finalizers"].as_array().into_iter().flatten();
+        spec["finalizers"] = finalizers.filter(|finalizer| **finalizer != json!("kubernetes")).cloned().collect();
+        released.set_field("spec", &spec);
+        let part = Part::Field { of: "spec", name: "finalizers" };
+        let updated = rules::update(&namespaces.kind, &key, &before, released, part)?;
+        self.carry_out(&namespaces, key, old, updated, Run::Real).map(drop)
+    }
+
+    /// The keys of all objects in a namespace, by kind.
+    fn content_of(&self, namespace: &str) -> Vec<(Served, Vec<Key>)> {
+        let is_namespaced = |kind: &Kind| kind.scope == Scope::Namespaced;
+        let kinds = self.registry.served().filter(|served| is_namespaced(&served.kind));
+        let keys = |served: &Served| {
+            let collection = self.storage.collection(served.collection);
+            collection.into_iter().flat_map(|found| found.keys_in(namespace)).cloned().collect()
+        };
+        kinds.map(|served| (served.clone(), keys(served))).collect()
+    }
+}

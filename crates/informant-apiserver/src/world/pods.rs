@@ -1,0 +1,125 @@
+//! What is done to a pod through its subresources: it is evicted, or assigned to a node.
+//!
+//! - **In:** the pod's key, and what a client sent.
+//! - **Out:** the pod as it is then, or the error that Kubernetes would give.
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::rules;
+use crate::objects::rules::Part;
+use crate::objects::rules::Preconditions;
+use crate::objects::scale;
+use crate::registry::Served;
+use crate::registry::kind::Kind;
+use crate::select::Selector;
+use crate::storage::Collection;
+use crate::world::Deleted;
+use crate::world::Run;
+use crate::world::World;
+
+const BUDGETS: &str = "poddisruptionbudgets.policy";
+
+impl World {
+    /// Deletes a pod, if each disruption budget that selects it allows one more disruption.
+    pub(crate) fn evict(
+        &mut self,
+        pods: &Served,
+        key: Key,
+        preconditions: &Preconditions,
+        now: &str,
+        run: Run,
+    ) -> Result<Deleted, ApiError> {
+        let pod = self.get(pods, &key)?;
+        let phase = pod.decode().field("status")["phase"].take();
+        // A pod that does not run is not counted by a budget.
+        let is_counted = !["Pending", "Succeeded", "Failed"].iter().any(|without| phase == *without);
+        let budgets = if is_counted { self.budgets_of(pods, &key) } else { Vec::new() };
+        if let [_, _, ..] = budgets[..] {
+            let why =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(ApiError::Internal(why.to_owned()));
+        }
+        for (budgets, budget_key) in budgets {
+            self.take_disruption(&budgets, budget_key, now, run)?;
+        }
+        self.delete(pods, key, preconditions, now, run)
+    }
+
+    /// The budgets whose selector matches the pod.
+    fn budgets_of(&self, pods: &Served, key: &Key) -> Vec<(Served, Key)> {
+        let (Some(budgets), Ok(pod)) = (self.registry.find(BUDGETS), self.get(pods, key)) else { return Vec::new() };
+        let all = self.storage.collection(budgets.collection).into_iter().flat_map(Collection::objects);
+        let matches = |budget: &Object| {
+            let selector = budget.field("spec")["selector"].take();
+            let parsed = Selector::new(key.namespace(), &scale::selector(&selector), "");
+            selector.is_object() && parsed.is_ok_and(|selector| selector.matches(key, pod))
+        };
+        let of_pod = all.filter(|(budget, _)| budget.is_in(key.namespace()));
+        let of_pod = of_pod.filter(|(_, budget)| matches(&budget.decode()));
+        of_pod.map(|(key, _)| (budgets.clone(), key.clone())).collect()
+    }
+
+    /// Takes one of the disruptions that a budget allows.
+    fn take_disruption(&mut self, budgets: &Served, key: Key, now: &str, run: Run) -> Result<(), ApiError> {
+        let mut budget = self.get(budgets, &key)?.decode();
+        let mut status = budget.field("status");
+        let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
+        if allowed < 1 {
+            return Err(ApiError::DisruptionRefused { budget: key.name().to_owned() });
+        }
+        status["disruptionsAllowed"] = json!(allowed - 1);
+        budget.set_field("status", &status);
+        self.update(budgets, key, budget, Part::Status, now, run).map(drop)
+    }
+
+    /// Assigns a pod to the node that a binding names.
+    pub(crate) fn bind(
+        &mut self,
+        pods: &Served,
+        key: Key,
+        binding: &Object,
+        now: &str,
+        run: Run,
+    ) -> Result<(), ApiError> {
+        let target = binding.field("target");
+        let node = target["name"].as_str().unwrap_or_default();
+        if node.is_empty() {
+            let bindings = Kind::new("", "v1", "Binding", "bindings");
+            return Err(ApiError::invalid(&bindings, key.name(), Cause::required("target.name", "")));
+        }
+        let old = self.get(pods, &key)?.clone();
+        let before = old.decode();
+        let mut pod = before.clone();
+        let mut spec = pod.field("spec");
+        let pod_binding = Kind::new("", "v1", "Pod", "pods/binding");
+        let name = key.name();
+        if pod.is_being_deleted() {
+            let why = format!("pod {name} is being deleted, cannot be assigned to a host");
+            return Err(ApiError::conflict(&pod_binding, name, why));
+        }
+        if let Some(assigned) = spec["nodeName"].as_str().filter(|assigned| !assigned.is_empty()) {
+            let why = format!("pod {name} is already assigned to node {assigned:?}");
+            return Err(ApiError::conflict(&pod_binding, name, why));
+        }
+        spec["nodeName"] = json!(node);
+        pod.set_field("spec", &spec);
+        let mut status = pod.field("status");
+        set_scheduled(&mut status, now);
+        pod.set_field("status", &status);
+        let updated = rules::put(&pods.kind, &key, &before, pod)?;
+        self.carry_out(pods, key, old, updated, run).map(drop)
+    }
+}
+
+/// Replaces the condition `PodScheduled`, or adds it.
+fn set_scheduled(status: &mut Value, now: &str) {
+    let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.retain(|condition| condition["type"] != "PodScheduled");
+    conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
+    status["conditions"] = conditions.into();
+}

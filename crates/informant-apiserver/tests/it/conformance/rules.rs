@@ -1,0 +1,167 @@
+//! What a client may send, and what the server makes of it: owners, options, versions, well-known fields.
+
+use super::*;
+
+both_ways! {
+    a_dry_run_of_a_create_may_name_a_version
+    an_owner_needs_a_uid_and_only_one_may_control
+    delete_options_that_contradict_each_other_are_refused
+    the_generation_of_a_new_object_is_its_own_where_the_kind_has_none
+    a_uid_cannot_be_changed
+    an_old_path_watches_as_well
+    a_new_pod_is_pending
+    a_pod_without_containers_is_refused
+    the_texts_of_a_secret_become_data
+    well_known_fields_have_their_types
+}
+
+async fn a_dry_run_of_a_create_may_name_a_version(api: Api) {
+    let mut map = config_map("a", &json!({}));
+    map["metadata"]["resourceVersion"] = json!("7");
+
+    let dry = api.post(&format!("{}?dryRun=All", api.path("configmaps")), &map).await;
+
+    assert_eq!(dry.code, 201, "{dry:?}");
+    assert_eq!(api.get(&api.config_map("a")).await.code, 404);
+    assert_eq!(api.post(&api.path("configmaps"), &map).await.code, 500);
+}
+
+async fn an_owner_needs_a_uid_and_only_one_may_control(api: Api) {
+    let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "controller": true});
+    let create = async |name: &str, owners: Value| {
+        let mut map = config_map(name, &json!({}));
+        map["metadata"]["ownerReferences"] = owners;
+        api.post(&api.path("configmaps"), &map).await
+    };
+
+    let without = create("a", json!([owner("x", "")])).await;
+    assert_eq!(without.failure(), (422, "Invalid"));
+    assert_eq!(without.text("/details/causes/0/field"), "metadata.ownerReferences.uid");
+    let two = create("b", json!([owner("x", "1"), owner("y", "2")])).await;
+    assert_eq!(two.failure(), (422, "Invalid"));
+    assert!(two.text("/message").contains("Only one reference can have Controller set to true"), "{two:?}");
+    assert_eq!(create("c", json!([owner("x", "1")])).await.code, 201);
+    let mut changed = api.get(&api.config_map("c")).await.body;
+    changed["metadata"]["ownerReferences"] = json!([owner("x", "1"), owner("y", "2")]);
+    assert_eq!(api.put(&api.config_map("c"), &changed).await.failure(), (422, "Invalid"));
+}
+
+async fn delete_options_that_contradict_each_other_are_refused(api: Api) {
+    api.add("a").await;
+
+    let both = json!({"orphanDependents": true, "propagationPolicy": "Background"});
+    let refused = api.delete_with(&api.config_map("a"), &both).await;
+
+    assert_eq!(refused.failure(), (422, "Invalid"));
+    assert_eq!(refused.text("/details/causes/0/field"), "propagationPolicy");
+    assert_eq!(api.get(&api.config_map("a")).await.code, 200);
+}
+
+async fn the_generation_of_a_new_object_is_its_own_where_the_kind_has_none(api: Api) {
+    let mut map = config_map("a", &json!({}));
+    map["metadata"]["generation"] = json!(5);
+    let created = api.post(&api.path("configmaps"), &map).await;
+    assert_eq!(created.body["metadata"]["generation"], 5, "{created:?}");
+    let changed = api.change(&api.config_map("a"), |map| map["metadata"]["generation"] = json!(7)).await;
+    assert_eq!(changed.body["metadata"]["generation"], 5);
+
+    let mut deployment = deployment("a");
+    deployment["metadata"]["generation"] = json!(5);
+    let created = api.post(&api.path("apps/deployments"), &deployment).await;
+    assert_eq!(created.body["metadata"]["generation"], 1, "{created:?}");
+    map["metadata"] = json!({"name": "b", "generation": -1});
+    assert_eq!(api.post(&api.path("configmaps"), &map).await.failure(), (422, "Invalid"));
+}
+
+async fn a_uid_cannot_be_changed(api: Api) {
+    api.add("a").await;
+    let path = api.config_map("a");
+
+    let updated = api.change(&path, |map| map["metadata"]["uid"] = json!("other")).await;
+    let patched = api.patch(&path, "application/merge-patch+json", &json!({"metadata": {"uid": "other"}})).await;
+
+    assert_eq!(updated.failure(), (409, "Conflict"));
+    assert_eq!(patched.failure(), (409, "Conflict"));
+}
+
+async fn an_old_path_watches_as_well(api: Api) {
+    let since = format!("resourceVersion={}", version(&api.add("a").await));
+    let old = |rest: &str| format!("/api/v1/watch/namespaces/{}/configmaps{rest}", api.namespace);
+    let mut all =
+        Lines::from(api.respond(Method::GET, &format!("{}?{since}", old("")), String::new(), &[]).await.unwrap());
+    let one = format!("{}?{since}", old("/c"));
+    let mut one = Lines::from(api.respond(Method::GET, &one, String::new(), &[]).await.unwrap());
+
+    api.add("b").await;
+    api.add("c").await;
+
+    assert_eq!(all.take(2).await, ["ADDED b", "ADDED c"]);
+    assert_eq!(one.take(1).await, ["ADDED c"]);
+}
+
+fn pod(name: &str) -> Value {
+    let container = json!({"name": "main", "image": "example.com/main:1"});
+    json!({"metadata": {"name": name}, "spec": {"containers": [container]}})
+}
+
+fn deployment(name: &str) -> Value {
+    let labels = json!({"app": name});
+    let mut template = pod(name);
+    template["metadata"] = json!({"labels": labels});
+    json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}})
+}
+
+async fn a_new_pod_is_pending(api: Api) {
+    let mut sent = pod("a");
+    sent["status"] = json!({"phase": "Running"});
+    // A cluster creates no pod before it has a service account.
+    api.post(&api.path("serviceaccounts"), &json!({"metadata": {"name": "default"}})).await;
+
+    let created = api.post(&api.path("pods"), &sent).await;
+
+    assert_eq!((created.code, &created.body["status"]["phase"]), (201, &json!("Pending")));
+}
+
+async fn a_pod_without_containers_is_refused(api: Api) {
+    api.post(&api.path("serviceaccounts"), &json!({"metadata": {"name": "default"}})).await;
+
+    let without = api.post(&api.path("pods"), &json!({"metadata": {"name": "a"}, "spec": {}})).await;
+    assert_eq!(without.failure(), (422, "Invalid"));
+    assert!(without.text("/message").contains("spec.containers: Required value"), "{without:?}");
+    let mut nameless = pod("a");
+    nameless["spec"]["containers"][0] = json!({"image": "example.com/main:1"});
+    let nameless = api.post(&api.path("pods"), &nameless).await;
+    assert_eq!(nameless.failure(), (422, "Invalid"));
+    assert!(nameless.text("/message").contains("spec.containers[0].name: Required value"), "{nameless:?}");
+}
+
+async fn the_texts_of_a_secret_become_data(api: Api) {
+    let secret = json!({"metadata": {"name": "a"}, "data": {"user": "YQ=="}, "stringData": {"password": "hunter2", "user": "b"}});
+
+    let created = api.post(&api.path("secrets"), &secret).await;
+
+    assert_eq!(created.code, 201, "{created:?}");
+    assert_eq!(created.body["data"], json!({"user": "Yg==", "password": "aHVudGVyMg=="}));
+    assert_eq!((created.body.get("stringData"), &created.body["type"]), (None, &json!("Opaque")));
+    let patch = json!({"stringData": {"user": "c"}});
+    let patched = api.patch(&format!("{}/a", api.path("secrets")), "application/merge-patch+json", &patch).await;
+    assert_eq!(patched.body["data"], json!({"user": "Yw==", "password": "aHVudGVyMg=="}));
+}
+
+async fn well_known_fields_have_their_types(api: Api) {
+    let mut map = config_map("a", &json!({}));
+    map["data"] = json!({"size": 5});
+    assert_eq!(api.post(&api.path("configmaps"), &map).await.failure(), (400, "BadRequest"));
+    let mut replicas = deployment("a");
+    replicas["spec"]["replicas"] = json!("3");
+    assert_eq!(api.post(&api.path("apps/deployments"), &replicas).await.failure(), (400, "BadRequest"));
+    let mut port = deployment("a");
+    port["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"containerPort": "http"}]);
+    assert_eq!(api.post(&api.path("apps/deployments"), &port).await.failure(), (400, "BadRequest"));
+    let secret = json!({"metadata": {"name": "a"}, "data": {"password": "no base64!"}});
+    assert_eq!(api.post(&api.path("secrets"), &secret).await.failure(), (400, "BadRequest"));
+    api.add("b").await;
+    let patch = json!({"data": {"size": 5}});
+    let patched = api.patch(&api.config_map("b"), "application/merge-patch+json", &patch).await;
+    assert_eq!(patched.failure(), (422, "Invalid"));
+}

@@ -1,0 +1,223 @@
+//! Actions on objects and reviews: what needs no kubelet.
+
+use super::*;
+
+both_ways! {
+    an_evicted_pod_is_deleted
+    a_disruption_budget_prevents_an_eviction
+    a_binding_assigns_a_pod_to_a_node_once
+    a_service_account_gets_a_token_that_a_review_accepts
+    a_request_for_a_certificate_is_approved
+    ephemeral_containers_are_added_to_a_pod
+    access_reviews_are_answered
+    the_sender_of_a_request_can_ask_who_it_is
+    an_action_allows_no_other_verb
+    api_services_are_stored
+}
+
+impl Api {
+    /// Creates a pod, after the service account without which a cluster creates none.
+    async fn add_pod(&self, name: &str) -> String {
+        self.post(&self.path("serviceaccounts"), &json!({"metadata": {"name": "default"}})).await;
+        let pod = json!({
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {
+                "containers": [{"name": "main", "image": "example.com/main:1"}],
+                "terminationGracePeriodSeconds": 0,
+            },
+        });
+        let created = self.post(&self.path("pods"), &pod).await;
+        assert_eq!(created.code, 201, "{created:?}");
+        format!("{}/{name}", self.path("pods"))
+    }
+}
+
+fn eviction(name: &str) -> Value {
+    json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}})
+}
+
+async fn an_evicted_pod_is_deleted(api: Api) {
+    let path = api.add_pod("a").await;
+
+    let dry = api.post(&format!("{path}/eviction?dryRun=All"), &eviction("a")).await;
+    assert_eq!((dry.code, api.get(&path).await.code), (201, 200));
+    let wrong = api.post(&format!("{path}/eviction"), &eviction("b")).await;
+    assert_eq!(wrong.failure(), (400, "BadRequest"));
+    let evicted = api.post(&format!("{path}/eviction"), &eviction("a")).await;
+    assert_eq!((evicted.code, evicted.text("/status")), (201, "Success"));
+    assert_eq!(api.get(&path).await.code, 404);
+    assert_eq!(api.post(&format!("{path}/eviction"), &eviction("a")).await.failure(), (404, "NotFound"));
+}
+
+async fn a_disruption_budget_prevents_an_eviction(api: Api) {
+    let path = api.add_pod("a").await;
+    let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    assert_eq!(api.patch(&format!("{path}/status"), "application/merge-patch+json", &status).await.code, 200);
+    let budget = json!({
+        "metadata": {"name": "a"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+    });
+    assert_eq!(api.post(&api.path("policy/poddisruptionbudgets"), &budget).await.code, 201);
+
+    let refused = api.post(&format!("{path}/eviction"), &eviction("a")).await;
+    assert_eq!(refused.failure(), (429, "TooManyRequests"));
+    assert!(refused.text("/message").starts_with("Cannot evict pod as it would violate"), "{refused:?}");
+    assert_eq!(refused.text("/details/causes/0/reason"), "DisruptionBudget");
+    let budget = format!("{}/a", api.path("policy/poddisruptionbudgets"));
+    let counts = json!({"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2, "observedGeneration": 1});
+    let allowed = api.change(&format!("{budget}/status"), |budget| budget["status"] = counts).await;
+    assert_eq!(allowed.code, 200, "{allowed:?}");
+    assert_eq!(api.post(&format!("{path}/eviction"), &eviction("a")).await.code, 201);
+    assert_eq!(api.get(&budget).await.body["status"]["disruptionsAllowed"], 0);
+}
+
+async fn a_binding_assigns_a_pod_to_a_node_once(api: Api) {
+    let path = api.add_pod("a").await;
+    let binding = |node: &str| json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}});
+
+    let bound = api.post(&format!("{path}/binding"), &binding("node-1")).await;
+    assert_eq!((bound.code, bound.text("/status")), (201, "Success"));
+    let pod = api.get(&path).await.body;
+    assert_eq!(pod["spec"]["nodeName"], "node-1");
+    assert_eq!(pod["status"]["conditions"][0]["type"], "PodScheduled");
+    assert_eq!(api.post(&format!("{path}/binding"), &binding("node-2")).await.failure(), (409, "Conflict"));
+    let nowhere = api.post(&format!("{path}/binding"), &json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(nowhere.failure(), (422, "Invalid"));
+}
+
+async fn a_service_account_gets_a_token_that_a_review_accepts(api: Api) {
+    let created = api.post(&api.path("serviceaccounts"), &json!({"metadata": {"name": "robot"}})).await;
+    let path = format!("{}/robot/token", api.path("serviceaccounts"));
+
+    let issued = api.post(&path, &json!({"spec": {"expirationSeconds": 600}})).await;
+
+    assert_eq!(issued.code, 201, "{issued:?}");
+    assert!(!issued.text("/status/expirationTimestamp").is_empty(), "{issued:?}");
+    let review = json!({"spec": {"token": issued.text("/status/token")}});
+    let reviewed = api.post("/apis/authentication.k8s.io/v1/tokenreviews", &review).await;
+    assert_eq!((reviewed.code, &reviewed.body["status"]["authenticated"]), (201, &json!(true)));
+    let user = &reviewed.body["status"]["user"];
+    assert_eq!(user["username"], format!("system:serviceaccount:{}:robot", api.namespace));
+    assert_eq!(user["uid"], created.body["metadata"]["uid"]);
+    let unknown = json!({"spec": {"token": "unknown"}});
+    let unknown = api.post("/apis/authentication.k8s.io/v1/tokenreviews", &unknown).await;
+    assert_eq!((unknown.code, unknown.body["status"].get("authenticated")), (201, None));
+    let short = api.post(&path, &json!({"spec": {"expirationSeconds": 5}})).await;
+    assert_eq!(short.failure(), (422, "Invalid"));
+    let nobody = path.replace("robot", "none");
+    assert_eq!(api.post(&nobody, &json!({"spec": {}})).await.failure(), (404, "NotFound"));
+}
+
+/// A request that anybody would understand; it is not checked whether a key belongs to it.
+fn signing_request(name: &str) -> Value {
+    let request = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIRk1HMENBUUF3RERFS01BZ0dBMVVFQXd3QllUQlpNQk1HQnlxR1NNNDlBZ0VHQ0NxR1NNNDlBd0VIQTBJQQpCRVdrSnJ1K1A4M2dvNEY1VGpmTmJ0eFI0ODZkRW1yMEhXTHdFQzZHYTZCNDVzcEJSclBrVmNaVnZEU0xsVUs3CkVBMVdQUHlBL1hIOE14VWtWMmhTcnhDZ0FEQUtCZ2dxaGtqT1BRUURBZ05JQURCRkFpRUF2ZHdGQ1RQL3RJVnUKVHlJVnJiT2p3b3BIUTBZYWhPU2xtRktBc1g5WlZ6UUNJRTVPc1k4Z2JGS1JhUUYzUVpNWE5RUDNrSlJhZzdERwpQa1lNV2MrbUxBQ1EKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+    json!({
+        "metadata": {"name": name},
+        "spec": {"request": request, "signerName": "example.com/signer", "usages": ["client auth"]},
+    })
+}
+
+async fn a_request_for_a_certificate_is_approved(api: Api) {
+    if api.embedded.is_none() {
+        // A cluster wants a request that is signed with a fresh key.
+        return;
+    }
+    let all = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let path = format!("{all}/{}", api.namespace);
+    let created = api.post(all, &signing_request(&api.namespace)).await;
+    assert_eq!(created.code, 201, "{created:?}");
+
+    let condition = json!({"type": "Approved", "status": "True", "reason": "Test", "message": "approved"});
+    let approved = api
+        .change(&format!("{path}/approval"), |request| {
+            request["status"] = json!({"conditions": [condition], "certificate": "YQ=="});
+            request["spec"]["signerName"] = json!("example.com/other");
+        })
+        .await;
+
+    assert_eq!(approved.code, 200, "{approved:?}");
+    assert_eq!(approved.body["status"], json!({"conditions": [condition]}));
+    assert_eq!(approved.body["spec"]["signerName"], "example.com/signer");
+}
+
+async fn ephemeral_containers_are_added_to_a_pod(api: Api) {
+    let path = api.add_pod("a").await;
+    let debugger = json!({"name": "debugger", "image": "example.com/debug:1"});
+    let patch = json!({"spec": {"ephemeralContainers": [debugger], "nodeName": "node-1"}});
+
+    let patched =
+        api.patch(&format!("{path}/ephemeralcontainers"), "application/strategic-merge-patch+json", &patch).await;
+
+    assert_eq!(patched.code, 200, "{patched:?}");
+    assert_eq!(patched.text("/kind"), "Pod");
+    assert_eq!(patched.body["spec"]["ephemeralContainers"][0]["name"], "debugger");
+    assert_eq!(patched.body["spec"].get("nodeName"), None);
+    assert_eq!(api.get(&format!("{path}/ephemeralcontainers")).await.body["spec"], patched.body["spec"]);
+}
+
+async fn access_reviews_are_answered(api: Api) {
+    let access = json!({"verb": "list", "resource": "pods", "namespace": api.namespace});
+    let of_user = json!({"user": "admin", "groups": ["system:masters"], "resourceAttributes": access});
+    let paths = [
+        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned(), json!({"resourceAttributes": access})),
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(), of_user.clone()),
+        (api.path("authorization.k8s.io/localsubjectaccessreviews"), of_user),
+    ];
+    for (path, spec) in &paths {
+        let mut review = json!({"spec": spec});
+        if path.contains("local") {
+            review["metadata"] = json!({"namespace": api.namespace});
+        }
+        let reviewed = api.post(path, &review).await;
+        assert_eq!((reviewed.code, &reviewed.body["status"]["allowed"]), (201, &json!(true)), "{reviewed:?}");
+        assert_eq!(reviewed.body["spec"]["resourceAttributes"]["verb"], "list");
+    }
+    let empty = api.post(&paths[0].0, &json!({"spec": {}})).await;
+    assert_eq!(empty.failure(), (422, "Invalid"));
+    let nobody = api.post(&paths[1].0, &json!({"spec": {"resourceAttributes": access}})).await;
+    assert_eq!(nobody.failure(), (422, "Invalid"));
+    let rules = json!({"spec": {"namespace": api.namespace}});
+    let rules = api.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", &rules).await;
+    assert_eq!((rules.code, rules.body["status"]["resourceRules"].is_array()), (201, true), "{rules:?}");
+    assert_eq!(api.get(&paths[0].0).await.failure(), (405, "MethodNotAllowed"));
+}
+
+async fn the_sender_of_a_request_can_ask_who_it_is(api: Api) {
+    let me = api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await;
+
+    assert_eq!(me.code, 201, "{me:?}");
+    assert!(!me.text("/status/userInfo/username").is_empty(), "{me:?}");
+    let groups = me.body["status"]["userInfo"]["groups"].as_array().unwrap();
+    assert!(groups.contains(&json!("system:authenticated")), "{me:?}");
+}
+
+async fn an_action_allows_no_other_verb(api: Api) {
+    let path = api.add_pod("a").await;
+
+    assert_eq!(api.get(&format!("{path}/eviction")).await.failure(), (405, "MethodNotAllowed"));
+    assert_eq!(api.put(&format!("{path}/binding"), &json!({})).await.failure(), (405, "MethodNotAllowed"));
+    assert_eq!(api.post(&format!("{path}/status"), &json!({})).await.failure(), (405, "MethodNotAllowed"));
+    assert_eq!(api.post(&format!("{path}/token"), &json!({})).await.code, 404);
+}
+
+async fn api_services_are_stored(api: Api) {
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    // The group is this test's own, because an API service has a name that no other has.
+    let group = format!("{}.example.com", api.namespace);
+    let service = json!({
+        "metadata": {"name": format!("v1.{group}")},
+        "spec": {
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "insecureSkipTLSVerify": true,
+            "service": {"name": "a", "namespace": api.namespace},
+        },
+    });
+
+    let created = api.post(services, &service).await;
+
+    assert_eq!(created.code, 201, "{created:?}");
+    assert_eq!(api.delete(&format!("{services}/v1.{group}")).await.code, 200);
+}
