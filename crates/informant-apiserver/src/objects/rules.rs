@@ -230,7 +230,7 @@ pub(crate) fn delete(
 }
 
 /// Whether a namespace waits for its objects, or for what else its spec names.
-pub(crate) fn has_spec_finalizers(kind: &Kind, object: &Object) -> bool {
+fn has_spec_finalizers(kind: &Kind, object: &Object) -> bool {
     kind.is_namespace() && object.field("spec")["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
@@ -267,6 +267,16 @@ fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(),
             "the object has been modified; please apply your changes to the latest version and try again",
         )),
     }
+}
+
+/// A patch that names another uid is wrong itself; an update may have been meant for another incarnation of the object.
+pub(crate) fn check_uid_is_kept(kind: &Kind, old: &Object, patched: &Object) -> Result<(), ApiError> {
+    let uid = patched.text("uid");
+    if uid.is_empty() || uid == old.text("uid") {
+        return Ok(());
+    }
+    let cause = Cause::invalid("metadata.uid", &format!("{uid:?}"), "field is immutable");
+    Err(ApiError::invalid(kind, old.text("name"), cause))
 }
 
 /// The new object, with all that a client cannot change taken from the old one.

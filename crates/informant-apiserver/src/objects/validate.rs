@@ -181,12 +181,12 @@ fn refuse(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), ApiErr
 fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
     let owners = object.metadata.get("ownerReferences").and_then(Value::as_array);
     let mut controller: Option<String> = None;
-    for owner in owners.into_iter().flatten() {
+    for (position, owner) in owners.into_iter().flatten().enumerate() {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(field).is_empty() {
                 let why = if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
-                causes.push(Cause::invalid(format!("metadata.ownerReferences.{field}"), "\"\"", why));
+                causes.push(Cause::invalid(format!("metadata.ownerReferences[{position}].{field}"), "\"\"", why));
             }
         }
         if owner["controller"] == true {

@@ -78,7 +78,8 @@ fn aggregated_group(registry: &Registry, group: &str) -> Value {
 
 fn aggregated_kind(kind: &Kind) -> Value {
     let names = |(group, version, kind)| json!({"group": group, "version": version, "kind": kind});
-    let own_type = (&*kind.group, &*kind.version, &*kind.kind);
+    // A group and version that are empty are those of the kind.
+    let own_type = ("", "", &*kind.kind);
     let subresource = |subresource: &Subresource| {
         json!({
             "subresource": subresource.name(),

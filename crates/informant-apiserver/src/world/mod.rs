@@ -195,11 +195,12 @@ impl World {
         let old = self.get(served, &key)?;
         // What was written as JSON can be read as JSON.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
-        let version = old.decode().text("resourceVersion").to_owned();
+        let before = old.decode();
         let read = |json: &[u8]| Object::read(&served.kind, json);
         let mut patched = patched(&served.kind, &key, patch, whole, read)?;
+        rules::check_uid_is_kept(&served.kind, &before, &patched)?;
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
-            patched.set("resourceVersion", version);
+            patched.set("resourceVersion", before.text("resourceVersion"));
         }
         self.update(served, key, patched, part, now, run).map(Stored::into_object)
     }
@@ -279,7 +280,7 @@ impl World {
     ) -> Result<Deleted, ApiError> {
         let old = self.get(served, &key)?.clone();
         if served.kind.is_namespace() {
-            self.check_namespace_can_go(served, key.name())?;
+            namespaces::check_can_go(&served.kind, key.name())?;
         }
         let mut last = old.decode();
         let mut deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;

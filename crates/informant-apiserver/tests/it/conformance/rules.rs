@@ -36,7 +36,7 @@ async fn an_owner_needs_a_uid_and_only_one_may_control(api: Api) {
 
     let without = create("a", json!([owner("x", "")])).await;
     assert_eq!(without.failure(), (422, "Invalid"));
-    assert_eq!(without.text("/details/causes/0/field"), "metadata.ownerReferences.uid");
+    assert_eq!(without.text("/details/causes/0/field"), "metadata.ownerReferences[0].uid");
     let two = create("b", json!([owner("x", "1"), owner("y", "2")])).await;
     assert_eq!(two.failure(), (422, "Invalid"));
     assert!(two.text("/message").contains("Only one reference can have Controller set to true"), "{two:?}");
@@ -81,7 +81,8 @@ async fn a_uid_cannot_be_changed(api: Api) {
     let patched = api.patch(&path, "application/merge-patch+json", &json!({"metadata": {"uid": "other"}})).await;
 
     assert_eq!(updated.failure(), (409, "Conflict"));
-    assert_eq!(patched.failure(), (409, "Conflict"));
+    assert_eq!(patched.failure(), (422, "Invalid"));
+    assert_eq!(patched.text("/details/causes/0/field"), "metadata.uid");
 }
 
 async fn an_old_path_watches_as_well(api: Api) {
