@@ -107,7 +107,11 @@ impl Call<'_> {
 
     fn objects(&self, place: &Place) -> Result<Answer, ApiError> {
         let served = self.served(place)?;
-        if served.kind.is_review && self.request.verb != Verb::Create {
+        let verb = match self.request.verb {
+            Verb::WatchList => Verb::Watch,
+            other => other,
+        };
+        if place.subresource.is_none() && !discovery::verbs(&served.kind).contains(&verb.name()) {
             return Err(ApiError::MethodNotAllowed);
         }
         match place.subresource {

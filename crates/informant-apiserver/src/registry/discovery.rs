@@ -179,10 +179,14 @@ fn entries(kind: &Kind) -> Vec<Value> {
     [whole].into_iter().chain(kind.subresources.iter().map(subresource)).collect()
 }
 
-fn verbs(kind: &Kind) -> &'static [&'static str] {
-    match kind.is_review {
-        true => &["create"],
-        false => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+/// The verbs that a kind supports. All namespaces at once cannot be deleted.
+pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
+    if kind.is_review {
+        &["create"]
+    } else if kind.is_namespace() {
+        &["create", "delete", "get", "list", "patch", "update", "watch"]
+    } else {
+        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     }
 }
 

@@ -24,12 +24,12 @@ pub(crate) const OLD_PROTOBUF: &str = "application/com.github.proto-openapi.spec
 /// `/openapi/v3`: where the documents are.
 pub(crate) fn index(registry: &Registry) -> Value {
     let entry = |kind: &Kind| (root(kind), json!({"serverRelativeURL": format!("/openapi/v3/{}", root(kind))}));
-    json!({"paths": registry.kinds().map(entry).collect::<Map<_, _>>()})
+    json!({"paths": registry.kinds().filter(|kind| !kind.is_review).map(entry).collect::<Map<_, _>>()})
 }
 
 /// `/openapi/v3/api/v1` and `/openapi/v3/apis/GROUP/VERSION`.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version);
+    let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version && !kind.is_review);
     let paths = kinds.flat_map(paths).collect::<Map<_, _>>();
     let document = json!({
         "openapi": "3.0.0",

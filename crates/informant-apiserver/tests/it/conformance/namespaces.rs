@@ -8,6 +8,7 @@ both_ways! {
     an_object_is_not_created_in_a_namespace_that_is_being_deleted
     a_namespace_keeps_its_finalizer_and_label_when_it_is_updated
     permanent_namespaces_cannot_be_deleted
+    all_namespaces_at_once_cannot_be_deleted
 }
 
 const KUBERNETES: &str = "kubernetes";
@@ -86,6 +87,10 @@ async fn a_namespace_keeps_its_finalizer_and_label_when_it_is_updated(api: Api) 
     assert_eq!(changed.body["metadata"]["labels"], json!({"team": "a", "kubernetes.io/metadata.name": name}));
     assert_eq!(changed.body["spec"]["finalizers"], json!([KUBERNETES]));
     assert_eq!(changed.body["status"]["phase"], "Active");
+}
+
+async fn all_namespaces_at_once_cannot_be_deleted(api: Api) {
+    assert_eq!(api.delete("/api/v1/namespaces").await.failure(), (405, "MethodNotAllowed"));
 }
 
 async fn permanent_namespaces_cannot_be_deleted(api: Api) {
