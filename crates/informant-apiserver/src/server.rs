@@ -29,6 +29,7 @@ use crate::shared::Settings;
 use crate::shared::Shared;
 use crate::storage::Backup;
 use crate::storage::Collection;
+use crate::storage::HistoryLimits;
 use crate::world::Deleted;
 use crate::world::Run;
 use crate::world::World;
@@ -46,7 +47,7 @@ pub struct ApiServer {
 pub struct ApiServerBuilder {
     settings: Settings,
     seed: u64,
-    history: usize,
+    history: HistoryLimits,
     built_in: bool,
     log: usize,
 }
@@ -62,7 +63,7 @@ impl ApiServer {
         ApiServerBuilder {
             settings: Settings { bookmark_interval: Duration::from_secs(60), watch_cache: true },
             seed: 0,
-            history: 10_000,
+            history: HistoryLimits { changes: 10_000, bytes: 64 * 1024 * 1024 },
             built_in: true,
             log: 100_000,
         }
@@ -306,11 +307,19 @@ impl ApiServerBuilder {
         self
     }
 
-    /// How many changes of each kind are remembered, for watches and for lists of older versions. A watch that falls
-    /// further behind is cut off. Default: 10,000.
+    /// How many changes of each kind the server keeps, for watches and for lists of older versions. A watch that falls
+    /// further behind is cut off. The last change is always kept. Default: 10,000.
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
-        self.history = changes;
+        self.history.changes = changes;
+        self
+    }
+
+    /// How many bytes the server keeps of the older states of each kind's objects, counted as JSON. Beyond that the oldest
+    /// changes are dropped, as beyond the number of [`history`](Self::history). Default: 64 MiB.
+    #[must_use]
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.history.bytes = bytes;
         self
     }
 

@@ -19,6 +19,7 @@ use crate::registry::kind::Kind;
 
 pub(crate) use collection::Collection;
 pub(crate) use collection::Event;
+pub(crate) use collection::HistoryLimits;
 
 /// The number of a collection. A kind that is removed and registered again gets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,8 +31,8 @@ pub(crate) struct Storage {
     version: u64,
     /// No list or watch may begin before this version any more.
     compacted: u64,
-    /// How many changes each collection remembers.
-    history: usize,
+    /// How much history each collection keeps.
+    limits: HistoryLimits,
     collections: HashMap<CollectionId, Collection>,
     next_collection: u32,
     /// Raised by a restore and by `break_watches`; watches that were opened at a lower number end.
@@ -65,10 +66,8 @@ impl std::fmt::Debug for Backup {
 }
 
 impl Storage {
-    pub(crate) fn new(history: usize) -> Self {
-        // A watch reads changes from here, so there is always room for one.
-        let history = history.max(1);
-        Self { version: 1, compacted: 0, history, collections: HashMap::new(), next_collection: 0, age: 0 }
+    pub(crate) fn new(limits: HistoryLimits) -> Self {
+        Self { version: 1, compacted: 0, limits, collections: HashMap::new(), next_collection: 0, age: 0 }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -96,7 +95,7 @@ impl Storage {
         let all = collection.objects().map(|(key, object)| (key.clone(), object.decode())).collect::<Vec<_>>();
         for (key, object) in all {
             self.version += 1;
-            collection.write(self.version, key, Change::Deleted, object, usize::MAX);
+            collection.write(self.version, key, Change::Deleted, object, HistoryLimits::NONE);
         }
         collection.end();
         self.forget_if_unused(id);
@@ -124,7 +123,7 @@ impl Storage {
     pub(crate) fn write(&mut self, id: CollectionId, key: Key, change: Change, object: Object) -> Option<Arc<Encoded>> {
         let collection = self.collections.get_mut(&id).filter(|collection| !collection.has_ended())?;
         self.version += 1;
-        Some(collection.write(self.version, key, change, object, self.history))
+        Some(collection.write(self.version, key, change, object, self.limits))
     }
 
     /// The oldest version that a list or watch of this collection may begin with.

@@ -103,6 +103,27 @@ pub(crate) fn error_line(error: &ApiError) -> Bytes {
 /// How many lines are taken in one go, so that no watch keeps the storage to itself.
 const BATCH: usize = 128;
 
+/// After how many bytes a batch ends. A watch whose client does not read holds one batch, beyond the limits of the history.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// The lines that a watch takes in one go.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn push(&mut self, line: Bytes) {
+        self.bytes += line.len();
+        self.lines.push(line);
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines.len() >= BATCH || self.bytes >= BATCH_BYTES
+    }
+}
+
 impl Watch {
     pub(crate) fn open(storage: &Storage, collection: CollectionId, query: WatchQuery) -> Result<Self, ApiError> {
         let found = storage.collection(collection).ok_or(ApiError::UnknownPath)?;
@@ -158,17 +179,21 @@ impl Watch {
             Some(_) => return Next::End(End::Broken),
             None => return Next::End(End::KindRemoved),
         };
-        let initial = self.initial.by_ref().take(BATCH).map(|object| object.line(Change::Added, self.form));
-        let mut lines = initial.collect::<Vec<_>>();
+        let mut batch = Batch::default();
+        while !batch.is_full()
+            && let Some(object) = self.initial.next()
+        {
+            batch.push(object.line(Change::Added, self.form));
+        }
         if self.initial.len() > 0 {
-            return Next::Lines(lines);
+            return Next::Lines(batch.lines);
         }
         if self.marker == Marker::Due {
             self.marker = Marker::None;
-            lines.push(self.bookmark(collection.kind(), Some("k8s.io/initial-events-end")));
+            batch.push(self.bookmark(collection.kind(), Some("k8s.io/initial-events-end")));
         }
-        if !lines.is_empty() {
-            return Next::Lines(lines);
+        if !batch.lines.is_empty() {
+            return Next::Lines(batch.lines);
         }
         self.changes(storage, collection)
     }
@@ -176,17 +201,19 @@ impl Watch {
     fn changes(&mut self, storage: &Storage, collection: &Collection) -> Next {
         let now = self.now(storage, collection);
         let Ok(events) = collection.changes_after(self.told) else { return Next::End(End::TooSlow) };
-        let mut lines = Vec::new();
+        let mut batch = Batch::default();
         for event in events.take_while(|event| event.version <= now) {
             self.told = event.version;
-            lines.extend(self.line(collection.kind(), event));
-            if lines.len() == BATCH {
-                return Next::Lines(lines);
+            if let Some(line) = self.line(collection.kind(), event) {
+                batch.push(line);
+            }
+            if batch.is_full() {
+                return Next::Lines(batch.lines);
             }
         }
         self.told = self.told.max(now);
-        match (lines.is_empty(), collection.has_ended()) {
-            (false, _) => Next::Lines(lines),
+        match (batch.lines.is_empty(), collection.has_ended()) {
+            (false, _) => Next::Lines(batch.lines),
             (true, false) => Next::Nothing,
             (true, true) => Next::End(End::KindRemoved),
         }

@@ -34,6 +34,7 @@ use crate::registry::Served;
 use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+use crate::storage::HistoryLimits;
 use crate::storage::Storage;
 
 /// Everything that is true of the server at one moment.
@@ -75,7 +76,7 @@ pub(crate) enum Deleted {
 }
 
 impl World {
-    pub(crate) fn new(history: usize, seed: u64) -> Self {
+    pub(crate) fn new(history: HistoryLimits, seed: u64) -> Self {
         Self { registry: Registry::default(), storage: Storage::new(history), chance: fastrand::Rng::with_seed(seed) }
     }
 

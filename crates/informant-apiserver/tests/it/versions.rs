@@ -81,6 +81,57 @@ async fn history_is_bounded_for_each_kind() {
 }
 
 #[tokio::test]
+async fn the_history_of_a_kind_is_bounded_by_the_bytes_of_its_older_states() {
+    let server = ApiServer::builder().history_bytes(10_000).build();
+    let web = Web::in_process(&server);
+    let padding = "x".repeat(3000);
+    let versions: Vec<_> = (0..10).map(|number| put(&server, "a", &format!("{number}{padding}"))).collect();
+
+    // Three older states of about 3,200 bytes fit.
+    let (kept, dropped) = (versions[6], versions[5]);
+
+    assert_eq!(web.watch(PATH, &format!("resourceVersion={kept}")).await.take(3).await, ["MODIFIED a"; 3]);
+    let mut too_old = web.watch(PATH, &format!("resourceVersion={dropped}")).await;
+    assert_eq!(too_old.next().await.unwrap()["object"]["code"], 410);
+    let exactly = async |version| web.get(&format!("{PATH}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
+    assert_eq!(exactly(kept).await.text("/items/0/data/colour")[..1], *"6");
+    assert_eq!(exactly(dropped).await.failure(), (410, "Expired"));
+}
+
+#[tokio::test]
+async fn a_watch_that_reads_every_change_gets_it_however_small_the_history_is() {
+    let server = ApiServer::builder().history_bytes(0).build();
+    let web = Web::in_process(&server);
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
+
+    for colour in ["red", "blue"] {
+        put(&server, "a", colour);
+        assert_eq!(watch.next().await.unwrap()["object"]["data"]["colour"], colour);
+    }
+    server.delete("configmaps", "shop/a").unwrap();
+    assert_eq!(watch.next_short().await, "DELETED a");
+}
+
+#[test]
+fn the_history_of_large_objects_takes_no_more_memory_than_its_limit() {
+    let (state, limit) = (100_000, 1_000_000);
+    let server = ApiServer::builder().history_bytes(limit).build();
+    let padding = "x".repeat(state);
+
+    let taken = allocation_counter::measure(|| {
+        for round in 0..50 {
+            put(&server, "a", &format!("{round}{padding}"));
+            put(&server, "a", &format!("changed in {round}{padding}"));
+            server.delete("configmaps", "shop/a").unwrap();
+        }
+    });
+
+    let held = usize::try_from(taken.bytes_current).unwrap();
+    assert!(held < limit + state, "{held} bytes are held, of about {}", 150 * state);
+    assert!(held > limit - 3 * state, "{held} bytes are held: no state is counted twice");
+}
+
+#[tokio::test]
 async fn a_watch_that_does_not_read_is_cut_off() {
     let server = ApiServer::builder().history(10).build();
     let web = Web::in_process(&server);
