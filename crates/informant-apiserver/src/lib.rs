@@ -102,6 +102,10 @@
 //! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own. [`Load`] fills the server with
 //! realistic objects and changes them at a rate.
 //!
+//! Each kind supports the field selectors that kube-apiserver 1.37 supports for it: `metadata.name`, `metadata.namespace`, and a
+//! few more, such as `spec.nodeName` of pods. Other fields are answered with 400. A custom kind supports those that its
+//! definition or [`Kind::selectable_fields`] lists.
+//!
 //! # What is not there
 //!
 //! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not

@@ -6,6 +6,8 @@
 //!
 //! A kind has one version here: that in which Kubernetes would store its objects. There are no schemas, so those are not read.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
@@ -57,6 +59,14 @@ struct Version {
     name: String,
     storage: bool,
     subresources: Option<Subresources>,
+    #[serde(rename = "selectableFields")]
+    selectable_fields: Option<Vec<SelectableField>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SelectableField {
+    json_path: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -147,6 +157,7 @@ impl Spec {
             categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
             has_status: subresources.status.is_some(),
             has_scale: subresources.scale.is_some_and(|scale| scale.is_usual()),
+            selectable_fields: version.selectable_fields.into_iter().flatten().map(SelectableField::label).collect(),
             ..kind
         })
     }
@@ -167,6 +178,13 @@ impl Names {
             Some((field, name)) => Err(bad(field, name, NO_LABEL)),
             None => Ok(()),
         }
+    }
+}
+
+impl SelectableField {
+    /// As it stands in field selectors: `spec.colour` for the path `.spec.colour`.
+    fn label(self) -> Cow<'static, str> {
+        self.json_path.trim_start_matches('.').to_owned().into()
     }
 }
 

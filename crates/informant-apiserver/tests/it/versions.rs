@@ -93,7 +93,8 @@ async fn the_history_of_a_kind_is_bounded_by_the_bytes_of_its_older_states() {
     assert_eq!(web.watch(PATH, &format!("resourceVersion={kept}")).await.take(3).await, ["MODIFIED a"; 3]);
     let mut too_old = web.watch(PATH, &format!("resourceVersion={dropped}")).await;
     assert_eq!(too_old.next().await.unwrap()["object"]["code"], 410);
-    let exactly = async |version| web.get(&format!("{PATH}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
+    let exactly =
+        async |version| web.get(&format!("{PATH}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
     assert_eq!(exactly(kept).await.text("/items/0/data/colour")[..1], *"6");
     assert_eq!(exactly(dropped).await.failure(), (410, "Expired"));
 }
@@ -279,23 +280,6 @@ async fn a_token_of_a_time_that_was_undone_has_expired() {
 
     let next = web.get(&format!("{PATH}?limit=1&continue={}", page.text("/metadata/continue"))).await;
     assert_eq!(next.failure(), (410, "Expired"));
-}
-
-#[tokio::test]
-async fn fields_of_any_path_select() {
-    let (server, web) = server_with_three();
-    put(&server, "b", "blue");
-
-    let list = web.get(&format!("{PATH}?fieldSelector=data.colour%3Dblue")).await;
-    assert_eq!(list.names(), ["b"]);
-
-    let start = server.version();
-    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&fieldSelector=data.colour%3Dblue")).await;
-    put(&server, "a", "blue");
-    put(&server, "b", "green");
-    put(&server, "c", "green");
-    server.delete("configmaps", "shop/a").unwrap();
-    assert_eq!(watch.take(3).await, ["ADDED a", "DELETED b", "DELETED a"]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 //! embedded server can do, so each test keeps to a namespace of its own.
 
 mod definitions;
+mod fields;
 mod kubectl;
 mod lists;
 mod objects;
