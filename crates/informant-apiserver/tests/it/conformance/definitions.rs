@@ -18,10 +18,10 @@ both_ways! {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A definition of widgets in a group of this test alone, and where they are.
-struct Widgets {
+pub struct Widgets {
     group: String,
     definition: Value,
-    path: String,
+    pub path: String,
 }
 
 impl Widgets {
@@ -50,7 +50,7 @@ impl Widgets {
     }
 
     /// Defines them, and waits until they are served.
-    async fn defined(api: &Api) -> Self {
+    pub async fn defined(api: &Api) -> Self {
         let widgets = Self::new(api);
         let created = api.post(DEFINITIONS, &widgets.definition).await;
         assert_eq!(created.code, 201, "{created:?}");
