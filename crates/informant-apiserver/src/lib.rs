@@ -75,7 +75,8 @@
 //!
 //! - [`compact`](ApiServer::compact) makes old versions and continue tokens expire;
 //! - [`backup`](ApiServer::backup) and [`restore`](ApiServer::restore) go back in time;
-//! - [`break_watches`](ApiServer::break_watches) breaks the connections of open watches;
+//! - [`cut_watches`](ApiServer::cut_watches) and [`cut_all_watches`](ApiServer::cut_all_watches) break the connections of
+//!   open watches;
 //! - [`remove_kind`](ApiServer::remove_kind) takes a kind away while others watch it.
 //!
 //! # A socket

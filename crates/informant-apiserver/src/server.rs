@@ -106,6 +106,8 @@ impl ApiServer {
     /// Creates an object, or puts it in the place of the one with its name: whole, with its status, whatever version it
     /// names. Gives the object as it is stored now.
     ///
+    /// If the stored object has the same content, nothing changes: it keeps its version, and watches get no event.
+    ///
     /// # Errors
     ///
     /// If the kind is not served or the object is not one of it.
@@ -198,10 +200,19 @@ impl ApiServer {
         self.shared.write(|world| world.restore(backup));
     }
 
-    /// Breaks the connections of all open watches, streaming lists among them. Objects, versions and history stay. With
+    /// Breaks the connections of all open watches of a kind, including streaming lists, and returns how many there were.
+    /// Objects, versions and history stay.
+    pub fn cut_watches(&self, kind: &str) -> usize {
+        self.shared.write(|world| {
+            let served = world.registry.find(kind);
+            served.map_or(0, |served| world.storage.cut_watches(served.collection))
+        })
+    }
+
+    /// Breaks the connections of all open watches, including streaming lists. Objects, versions and history stay. With
     /// [`Fault::Refuse`] for all requests, this is an outage.
-    pub fn break_watches(&self) {
-        self.shared.write(|world| world.storage.break_watches());
+    pub fn cut_all_watches(&self) {
+        self.shared.write(|world| world.storage.cut_all_watches());
     }
 
     /// How many watches of a kind are open.

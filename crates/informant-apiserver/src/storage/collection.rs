@@ -23,6 +23,9 @@ pub(crate) struct Collection {
     ended: bool,
     /// How many watches read the history.
     pub(crate) watchers: usize,
+    /// The value of [`Storage::cuts`](super::Storage::cuts) when watches of this collection were last cut. Watches that
+    /// were opened before that end.
+    pub(crate) last_cut: u32,
 }
 
 /// One change.
@@ -69,7 +72,7 @@ pub(crate) struct Forgotten;
 impl Collection {
     pub(crate) fn new(kind: Kind, version: u64) -> Self {
         let (objects, history) = (BTreeMap::new(), VecDeque::new());
-        Self { kind, objects, history, history_bytes: 0, forgotten: version, ended: false, watchers: 0 }
+        Self { kind, objects, history, history_bytes: 0, forgotten: version, ended: false, watchers: 0, last_cut: 0 }
     }
 
     pub(crate) fn kind(&self) -> &Kind {

@@ -35,8 +35,8 @@ pub(crate) struct Storage {
     limits: HistoryLimits,
     collections: HashMap<CollectionId, Collection>,
     next_collection: u32,
-    /// Raised by a restore and by `break_watches`; watches that were opened at a lower number end.
-    age: u32,
+    /// How many times watches were cut, by a test or by a restore.
+    cuts: u32,
 }
 
 /// The state of all objects at one moment, for [`ApiServer::restore`](crate::ApiServer::restore).
@@ -67,15 +67,15 @@ impl std::fmt::Debug for Backup {
 
 impl Storage {
     pub(crate) fn new(limits: HistoryLimits) -> Self {
-        Self { version: 1, compacted: 0, limits, collections: HashMap::new(), next_collection: 0, age: 0 }
+        Self { version: 1, compacted: 0, limits, collections: HashMap::new(), next_collection: 0, cuts: 0 }
     }
 
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    pub(crate) fn age(&self) -> u32 {
-        self.age
+    pub(crate) fn cuts(&self) -> u32 {
+        self.cuts
     }
 
     pub(crate) fn add_collection(&mut self, kind: Kind) -> CollectionId {
@@ -152,16 +152,28 @@ impl Storage {
     pub(crate) fn restore(&mut self, backup: &Backup) {
         self.version = backup.version;
         self.compacted = self.compacted.min(backup.version);
-        self.age += 1;
+        self.cut_all_watches();
         for collection in self.collections.values_mut().filter(|collection| !collection.has_ended()) {
             let objects = backup.objects.get(&collection.kind().resource()).cloned().unwrap_or_default();
             collection.restore(objects, backup.version);
         }
     }
 
+    /// Ends all open watches of a collection, as a broken connection does, and counts them.
+    pub(crate) fn cut_watches(&mut self, id: CollectionId) -> usize {
+        self.cuts += 1;
+        self.collections.get_mut(&id).map_or(0, |collection| {
+            collection.last_cut = self.cuts;
+            collection.watchers
+        })
+    }
+
     /// Ends all open watches, as a broken connection does.
-    pub(crate) fn break_watches(&mut self) {
-        self.age += 1;
+    pub(crate) fn cut_all_watches(&mut self) {
+        self.cuts += 1;
+        for collection in self.collections.values_mut() {
+            collection.last_cut = self.cuts;
+        }
     }
 
     pub(crate) fn watcher_came(&mut self, id: CollectionId) {

@@ -55,7 +55,8 @@ pub(crate) struct WatchQuery {
 /// One watch: what it has told and what it is to tell.
 pub(crate) struct Watch {
     collection: CollectionId,
-    age: u32,
+    /// How many times the server had cut watches when this one was opened.
+    cuts: u32,
     selector: Selector,
     form: Form,
     /// The objects that are still to be told as they were at the start.
@@ -91,7 +92,7 @@ pub(crate) enum End {
     KindRemoved,
     /// The client read too slowly: what it has to read next is forgotten.
     TooSlow,
-    /// Its connection broke: the server was restored from a backup, or a test broke all watches.
+    /// Its connection broke: the server was restored from a backup, or a test cut the watches.
     Broken,
 }
 
@@ -130,7 +131,7 @@ impl Watch {
         let WatchQuery { start, selector, form, marks_end, lag } = query;
         let mut watch = Self {
             collection,
-            age: storage.age(),
+            cuts: storage.cuts(),
             selector,
             form,
             initial: Vec::new().into_iter(),
@@ -175,7 +176,7 @@ impl Watch {
     /// Tells what comes next.
     pub(crate) fn advance(&mut self, storage: &Storage) -> Next {
         let collection = match storage.collection(self.collection) {
-            Some(collection) if storage.age() == self.age => collection,
+            Some(collection) if collection.last_cut <= self.cuts => collection,
             Some(_) => return Next::End(End::Broken),
             None => return Next::End(End::KindRemoved),
         };
@@ -260,9 +261,9 @@ impl Watch {
         format!("{{\"type\":\"BOOKMARK\",\"object\":{head}{metadata}}}}}\n").into()
     }
 
-    /// The age of the server that it was opened in.
-    pub(crate) fn age(&self) -> u32 {
-        self.age
+    /// How many times the server had cut watches when this one was opened.
+    pub(crate) fn cuts(&self) -> u32 {
+        self.cuts
     }
 
     /// Up to which version everything is told.

@@ -261,12 +261,44 @@ async fn a_broken_watch_can_be_resumed_without_a_gap() {
     let start = server.version();
     let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
-    server.break_watches();
+    server.cut_all_watches();
     put(&server, "d", "red");
 
     assert!(watch.try_next().await.is_err(), "open watches break");
     let mut resumed = web.watch(PATH, &format!("resourceVersion={start}")).await;
     assert_eq!(resumed.next_short().await, "ADDED d");
+}
+
+#[tokio::test]
+async fn cut_watches_breaks_the_watches_of_one_kind() {
+    let (server, web) = server_with_three();
+    let start = format!("resourceVersion={}", server.version());
+    let mut maps = [web.watch(PATH, &start).await, web.watch(PATH, &start).await];
+    let mut secrets = web.watch("/api/v1/namespaces/shop/secrets", &start).await;
+
+    assert_eq!(server.cut_watches("configmaps"), 2);
+    server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
+
+    for watch in &mut maps {
+        assert!(watch.try_next().await.is_err());
+    }
+    assert_eq!(secrets.next_short().await, "ADDED s");
+    let mut resumed = web.watch(PATH, &start).await;
+    put(&server, "d", "red");
+    assert_eq!(resumed.next_short().await, "ADDED d", "a watch that is opened later goes on");
+    assert_eq!((server.cut_watches("pods"), server.cut_watches("unicorns")), (0, 0));
+}
+
+#[tokio::test]
+async fn a_put_of_identical_content_is_no_change() {
+    let (server, web) = server_with_three();
+    let before = server.version();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={before}")).await;
+
+    assert!(put(&server, "a", "red") < before, "the object keeps its version");
+    put(&server, "b", "blue");
+
+    assert_eq!(watch.next_short().await, "MODIFIED b");
 }
 
 #[tokio::test]
