@@ -1,5 +1,5 @@
-//! A Kubernetes API server in your process, for tests and demos: objects with versions, lists, watches, and faults on
-//! command.
+//! A Kubernetes API server in your process, for tests and demos: objects with versions, lists, watches, and injected
+//! faults.
 //!
 //! It speaks the API as kube-apiserver does (the same tests run against both), keeps everything in memory, starts in no
 //! time and needs no cluster, no etcd, no container. No controllers run in it: what you create stays as you created it.

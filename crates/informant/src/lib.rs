@@ -283,7 +283,7 @@
 //!
 //! # Testing
 //!
-//! The embedded server of these examples is a crate of its own, `informant-apiserver`: real HTTP or none, any kind, faults on command, a
+//! The embedded server of these examples is a crate of its own, `informant-apiserver`: real HTTP or none, any kind, injected faults, a
 //! clock that can be paused. A [`ScriptedSource`](listwatch::ScriptedSource) says word for word what an informer is told.
 //!
 //! # The parts
