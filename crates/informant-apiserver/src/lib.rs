@@ -6,8 +6,9 @@
 //!
 //! # An operator under test
 //!
-//! [`ApiServer::service`] is what [`kube::Client::new`](https://docs.rs/kube/latest/kube/struct.Client.html) takes: no
-//! socket, no thread, and it works while tokio's clock is paused.
+//! `ApiServer::client` is a `kube::Client` of the server: no socket, no thread, and it works while tokio's clock is paused.
+//! (It needs the feature `kube`, which is on by default. Without it, [`ApiServer::service`] is a `tower` service for any
+//! other client.)
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -37,7 +38,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::new();
-//! let client = Client::new(server.service(), "default");
+//! let client = server.client();
 //! let operator = tokio::spawn(operator(client.clone())); // yours; this one labels every config map
 //!
 //! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "prices"}}))?;
@@ -60,12 +61,12 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use informant_apiserver::{ApiServer, Fault, On};
 //! # use k8s_openapi::api::core::v1::Pod;
-//! # use kube::{Api, Client, api::ListParams};
+//! # use kube::{Api, api::ListParams};
 //! let server = ApiServer::new();
 //! server.inject(On::list().of("pods").once(), Fault::status(503));
 //! server.inject(On::watch().with_probability(0.1), Fault::cut_after_events(3));
 //!
-//! let pods: Api<Pod> = Api::all(Client::new(server.service(), "default"));
+//! let pods: Api<Pod> = Api::all(server.client());
 //! assert!(pods.list(&ListParams::default()).await.is_err());
 //! assert!(pods.list(&ListParams::default().limit(500)).await.is_ok());
 //! assert_eq!(server.requests_for("pods"), ["L(\"\", no limit)", "L(\"\", 500)"]);
@@ -100,7 +101,8 @@
 //!
 //! # Kinds
 //!
-//! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own. [`Load`] fills the server with
+//! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own, and `ApiServerBuilder::crd::<Fleet>()`
+//! that of a type with kube's derive. [`Load`] fills the server with
 //! realistic objects and changes them at a rate.
 //!
 //! Each kind supports the field selectors that kube-apiserver 1.37 supports for it: `metadata.name`, `metadata.namespace`, and a
@@ -118,6 +120,8 @@
 //! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
 //! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.
 
+#[cfg(feature = "kube")]
+mod client;
 pub mod columns;
 mod error;
 mod faults;

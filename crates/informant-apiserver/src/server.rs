@@ -23,6 +23,7 @@ use crate::objects::rules::Preconditions;
 use crate::objects::validate::normalize;
 use crate::registry::Registry;
 use crate::registry::Served;
+use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::means;
 use crate::shared::Settings;
@@ -50,6 +51,8 @@ pub struct ApiServerBuilder {
     history: HistoryLimits,
     built_in: bool,
     log: usize,
+    /// Custom resource definitions that exist from the start.
+    definitions: Vec<Value>,
 }
 
 impl ApiServer {
@@ -66,10 +69,11 @@ impl ApiServer {
             history: HistoryLimits { changes: 10_000, bytes: 64 * 1024 * 1024 },
             built_in: true,
             log: 100_000,
+            definitions: Vec::new(),
         }
     }
 
-    /// The server as a `tower` service: give it to `kube::Client::new`.
+    /// The server as a `tower` service, for `kube::Client::new` and other clients.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.shared.clone())
     }
@@ -123,6 +127,13 @@ impl ApiServer {
         let mut object = Object::check(&served.kind, object)?;
         normalize(&mut object.metadata);
         self.shared.change(|world, now| world.put(&served, object, now))
+    }
+
+    /// Creates an object of a cluster-scoped kind as a client would.
+    fn create(&self, kind: &str, object: Value) -> Result<(), ApiError> {
+        let served = self.served(kind)?;
+        let object = Object::check(&served.kind, object)?;
+        self.shared.change(|world, now| world.create(&served, "", object, now, Run::Real)).map(drop)
     }
 
     /// An object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
@@ -349,7 +360,7 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Serves no kinds but those that are registered.
+    /// Serves no kinds but those that are registered or defined, and custom resource definitions if there is one.
     #[must_use]
     pub fn without_built_in_kinds(mut self) -> Self {
         self.built_in = false;
@@ -363,14 +374,27 @@ impl ApiServerBuilder {
         self
     }
 
-    /// The server.
+    /// Builds the server.
     pub fn build(self) -> ApiServer {
         let mut world = World::new(self.history, self.seed);
-        if self.built_in {
-            Registry::builtin_kinds().for_each(|kind| world.add_kind(kind));
-        }
+        let is_served = |kind: &Kind| self.built_in || (definition::defines(kind) && !self.definitions.is_empty());
+        Registry::builtin_kinds().filter(is_served).for_each(|kind| world.add_kind(kind));
         let shared = Shared::new(world, self.settings, self.seed, self.log);
-        ApiServer { shared: Arc::new(shared) }
+        let server = ApiServer { shared: Arc::new(shared) };
+        for definition in self.definitions {
+            let name = definition["metadata"]["name"].clone();
+            if let Err(error) = server.create(definition::RESOURCE, definition) {
+                panic!("the server refuses the custom resource definition {name}: {error}");
+            }
+        }
+        server
+    }
+
+    /// Creates a custom resource definition with the server.
+    #[cfg(feature = "kube")]
+    pub(crate) fn definition(mut self, definition: Value) -> Self {
+        self.definitions.push(definition);
+        self
     }
 }
 
