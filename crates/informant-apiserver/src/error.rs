@@ -145,7 +145,7 @@ pub enum ApiError {
     #[error("{0}")]
     Internal(String),
 
-    /// A refusal made on command.
+    /// An error that an injected fault makes.
     #[error("{message}")]
     Ordered {
         /// The HTTP code.
@@ -213,9 +213,9 @@ impl ApiError {
         Self::Invalid { kind: kind.clone().into(), name: name.into(), causes: vec![cause] }
     }
 
-    /// A refusal that a test has ordered.
-    pub(crate) fn on_command(code: u16, retry_after: Option<u32>) -> Self {
-        Self::Ordered { code, message: format!("an error with code {code}, on command"), retry_after }
+    /// The error of an injected fault.
+    pub(crate) fn injected(code: u16, retry_after: Option<u32>) -> Self {
+        Self::Ordered { code, message: format!("injected fault with code {code}"), retry_after }
     }
 
     /// The parameters of a list or watch contradict each other.

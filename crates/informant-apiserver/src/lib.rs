@@ -1,13 +1,14 @@
-//! A Kubernetes API server in your process, for tests and demos: objects with versions, lists, watches, and faults on
-//! command.
+//! A Kubernetes API server in your process, for tests and demos: objects with versions, lists, watches, and injected
+//! faults.
 //!
 //! It speaks the API as kube-apiserver does (the same tests run against both), keeps everything in memory, starts in no
 //! time and needs no cluster, no etcd, no container. No controllers run in it: what you create stays as you created it.
 //!
 //! # An operator under test
 //!
-//! [`ApiServer::service`] is what [`kube::Client::new`](https://docs.rs/kube/latest/kube/struct.Client.html) takes: no
-//! socket, no thread, and it works while tokio's clock is paused.
+//! `ApiServer::client` is a `kube::Client` of the server: no socket, no thread, and it works while tokio's clock is paused.
+//! (It needs the feature `kube`, which is on by default. Without it, [`ApiServer::service`] is a `tower` service for any
+//! other client.)
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -37,7 +38,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::new();
-//! let client = Client::new(server.service(), "default");
+//! let client = server.client();
 //! let operator = tokio::spawn(operator(client.clone())); // yours; this one labels every config map
 //!
 //! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "prices"}}))?;
@@ -60,12 +61,12 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use informant_apiserver::{ApiServer, Fault, On};
 //! # use k8s_openapi::api::core::v1::Pod;
-//! # use kube::{Api, Client, api::ListParams};
+//! # use kube::{Api, api::ListParams};
 //! let server = ApiServer::new();
 //! server.inject(On::list().of("pods").once(), Fault::status(503));
 //! server.inject(On::watch().with_probability(0.1), Fault::cut_after_events(3));
 //!
-//! let pods: Api<Pod> = Api::all(Client::new(server.service(), "default"));
+//! let pods: Api<Pod> = Api::all(server.client());
 //! assert!(pods.list(&ListParams::default()).await.is_err());
 //! assert!(pods.list(&ListParams::default().limit(500)).await.is_ok());
 //! assert_eq!(server.requests_for("pods"), ["L(\"\", no limit)", "L(\"\", 500)"]);
@@ -75,7 +76,8 @@
 //!
 //! - [`compact`](ApiServer::compact) makes old versions and continue tokens expire;
 //! - [`backup`](ApiServer::backup) and [`restore`](ApiServer::restore) go back in time;
-//! - [`break_watches`](ApiServer::break_watches) breaks the connections of open watches;
+//! - [`cut_watches`](ApiServer::cut_watches) and [`cut_all_watches`](ApiServer::cut_all_watches) break the connections of
+//!   open watches;
 //! - [`remove_kind`](ApiServer::remove_kind) takes a kind away while others watch it.
 //!
 //! # A socket
@@ -99,8 +101,13 @@
 //!
 //! # Kinds
 //!
-//! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own. [`Load`] fills the server with
+//! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own, and `ApiServerBuilder::crd::<Fleet>()`
+//! that of a type with kube's derive. [`Load`] fills the server with
 //! realistic objects and changes them at a rate.
+//!
+//! Each kind supports the field selectors that kube-apiserver 1.37 supports for it: `metadata.name`, `metadata.namespace`, and a
+//! few more, such as `spec.nodeName` of pods. Other fields are answered with 400. A custom kind supports those that its
+//! definition or [`Kind::selectable_fields`] lists.
 //!
 //! # What is not there
 //!
@@ -115,6 +122,8 @@
 
 mod access;
 mod bootstrap;
+#[cfg(feature = "kube")]
+mod client;
 pub mod columns;
 mod error;
 mod faults;

@@ -60,7 +60,7 @@ pub struct Requested {
     pub accept: String,
     /// The `Accept-Encoding` header.
     pub accept_encoding: String,
-    /// What was done to it on command.
+    /// The injected faults that hit it.
     pub faults: Vec<Fault>,
 }
 

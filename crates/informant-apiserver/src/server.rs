@@ -24,12 +24,14 @@ use crate::objects::rules::Preconditions;
 use crate::objects::validate::normalize;
 use crate::registry::Registry;
 use crate::registry::Served;
+use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::means;
 use crate::shared::Settings;
 use crate::shared::Shared;
 use crate::storage::Backup;
 use crate::storage::Collection;
+use crate::storage::HistoryLimits;
 use crate::world::Deleted;
 use crate::world::Run;
 use crate::world::World;
@@ -48,11 +50,13 @@ pub struct ApiServer {
 pub struct ApiServerBuilder {
     settings: Settings,
     seed: u64,
-    history: usize,
+    history: HistoryLimits,
     built_in: bool,
     is_bootstrapped: bool,
     namespace_check: NamespaceCheck,
     log: usize,
+    /// Custom resource definitions that exist from the start.
+    definitions: Vec<Value>,
 }
 
 impl ApiServer {
@@ -66,15 +70,16 @@ impl ApiServer {
         ApiServerBuilder {
             settings: Settings { bookmark_interval: Duration::from_secs(60), watch_cache: true },
             seed: 0,
-            history: 10_000,
+            history: HistoryLimits { changes: 10_000, bytes: 64 * 1024 * 1024 },
             built_in: true,
             is_bootstrapped: false,
             namespace_check: NamespaceCheck::Existing,
             log: 100_000,
+            definitions: Vec::new(),
         }
     }
 
-    /// The server as a `tower` service: give it to `kube::Client::new`.
+    /// The server as a `tower` service, for `kube::Client::new` and other clients.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.shared.clone())
     }
@@ -111,6 +116,8 @@ impl ApiServer {
     /// Creates an object, or puts it in the place of the one with its name: whole, with its status, whatever version it
     /// names. Gives the object as it is stored now.
     ///
+    /// If the stored object has the same content, nothing changes: it keeps its version, and watches get no event.
+    ///
     /// # Errors
     ///
     /// If the kind is not served or the object is not one of it.
@@ -126,6 +133,13 @@ impl ApiServer {
         let mut object = Object::check(&served.kind, object)?;
         normalize(&mut object.metadata);
         self.shared.change(|world, now| world.put(&served, object, now))
+    }
+
+    /// Creates an object of a cluster-scoped kind as a client would.
+    fn create(&self, kind: &str, object: Value) -> Result<(), ApiError> {
+        let served = self.served(kind)?;
+        let object = Object::check(&served.kind, object)?;
+        self.shared.change(|world, now| world.create(&served, "", object, now, Run::Real)).map(drop)
     }
 
     /// An object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
@@ -203,10 +217,19 @@ impl ApiServer {
         self.shared.write(|world| world.restore(backup));
     }
 
-    /// Breaks the connections of all open watches, streaming lists among them. Objects, versions and history stay. With
+    /// Breaks the connections of all open watches of a kind, including streaming lists, and returns how many there were.
+    /// Objects, versions and history stay.
+    pub fn cut_watches(&self, kind: &str) -> usize {
+        self.shared.write(|world| {
+            let served = world.registry.find(kind);
+            served.map_or(0, |served| world.storage.cut_watches(served.collection))
+        })
+    }
+
+    /// Breaks the connections of all open watches, including streaming lists. Objects, versions and history stay. With
     /// [`Fault::Refuse`] for all requests, this is an outage.
-    pub fn break_watches(&self) {
-        self.shared.write(|world| world.storage.break_watches());
+    pub fn cut_all_watches(&self) {
+        self.shared.write(|world| world.storage.cut_all_watches());
     }
 
     /// How many watches of a kind are open.
@@ -312,11 +335,19 @@ impl ApiServerBuilder {
         self
     }
 
-    /// How many changes of each kind are remembered, for watches and for lists of older versions. A watch that falls
-    /// further behind is cut off. Default: 10,000.
+    /// How many changes of each kind the server keeps, for watches and for lists of older versions. A watch that falls
+    /// further behind is cut off. The last change is always kept. Default: 10,000.
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
-        self.history = changes;
+        self.history.changes = changes;
+        self
+    }
+
+    /// How many bytes the server keeps of the older states of each kind's objects, counted as JSON. Beyond that the oldest
+    /// changes are dropped, as beyond the number of [`history`](Self::history). Default: 64 MiB.
+    #[must_use]
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.history.bytes = bytes;
         self
     }
 
@@ -335,7 +366,7 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Serves no kinds but those that are registered.
+    /// Serves no kinds but those that are registered or defined, and custom resource definitions if there is one.
     #[must_use]
     pub fn without_built_in_kinds(mut self) -> Self {
         self.built_in = false;
@@ -368,12 +399,11 @@ impl ApiServerBuilder {
         self
     }
 
-    /// The server.
+    /// Builds the server.
     pub fn build(self) -> ApiServer {
         let mut world = World::new(self.history, self.seed, self.namespace_check);
-        if self.built_in {
-            Registry::builtin_kinds().for_each(|kind| world.add_version(kind));
-        }
+        let is_served = |kind: &Kind| self.built_in || (definition::defines(kind) && !self.definitions.is_empty());
+        Registry::builtin_kinds().filter(is_served).for_each(|kind| world.add_version(kind));
         let shared = Shared::new(world, self.settings, self.seed, self.log);
         let server = ApiServer { shared: Arc::new(shared) };
         if self.is_bootstrapped {
@@ -382,7 +412,20 @@ impl ApiServerBuilder {
                 let _ = server.store(kind, object);
             }
         }
+        for definition in self.definitions {
+            let name = definition["metadata"]["name"].clone();
+            if let Err(error) = server.create(definition::RESOURCE, definition) {
+                panic!("the server refuses the custom resource definition {name}: {error}");
+            }
+        }
         server
+    }
+
+    /// Creates a custom resource definition with the server.
+    #[cfg(feature = "kube")]
+    pub(crate) fn definition(mut self, definition: Value) -> Self {
+        self.definitions.push(definition);
+        self
     }
 }
 

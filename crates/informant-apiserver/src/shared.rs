@@ -95,9 +95,9 @@ impl Shared {
     /// Changes something, and wakes the watches if it did.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.world.write();
-        let before = (world.storage.version(), world.storage.age());
+        let before = (world.storage.version(), world.storage.cuts());
         let result = change(&mut world);
-        let after = (world.storage.version(), world.storage.age());
+        let after = (world.storage.version(), world.storage.cuts());
         drop(world);
         if after != before {
             self.changed.send_replace(after.0);

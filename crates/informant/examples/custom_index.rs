@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }),
         )?;
     }
-    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+    let factory = SharedInformerFactory::new(server.client());
     let pods = factory.informer::<Pod>();
 
     // A value or none.

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let widgets = || Kind::new("example.com", "v1", "Widget", "widgets");
     server.register(widgets());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w1"}, "spec": {"size": 3}}))?;
-    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+    let factory = SharedInformerFactory::new(server.client());
 
     // What is not there is said at once.
     let unknown = factory.discover::<DynamicObject>("example.com", "Gadget").await;

@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         |name: &str, text: &str| json!({"metadata": {"namespace": "shop", "name": name}, "data": {"text": text}});
     server.put("configmaps", config("hours", "9-17"))?;
     server.put("configmaps", config("secret-plan", "none"))?;
-    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+    let factory = SharedInformerFactory::new(server.client());
     let configs = factory.informer::<ConfigMap>();
     let mut events = configs
         .subscribe()

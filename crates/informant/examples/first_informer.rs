@@ -18,7 +18,7 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::new();
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}, "data": {"open": "9-17"}}))?;
-    let client = kube::Client::new(server.service(), "default");
+    let client = server.client();
 
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();

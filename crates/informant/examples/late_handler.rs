@@ -40,7 +40,7 @@ impl EventHandler<Lazy<Pod>> for Census {
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder().seed(1).build();
     let mut load = Load::of("pods", 500).seed(1).fill(&server).await?;
-    let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+    let factory = SharedInformerFactory::new(server.client());
     let pods = factory.informer::<Lazy<Pod>>();
     factory.start();
     factory.synced().await?;

@@ -58,7 +58,7 @@ struct PeekedSpec<'a> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::new();
     Load::of("pods", 2000).seed(3).fill(&server).await?;
-    let client = kube::Client::new(server.service(), "default");
+    let client = server.client();
 
     let whole = nodes::<Pod>(&client, |pod| pod.spec.as_ref()?.node_name.clone()).await?;
     let lazy =

@@ -47,6 +47,6 @@ fn cluster(name: &str) -> Result<SharedInformerFactory, Box<dyn Error>> {
         let data = json!({"open": if name == "east" { "9-17" } else { "7-15" }});
         server.put("configmaps", json!({"metadata": {"namespace": namespace, "name": "hours"}, "data": data}))?;
     }
-    let client = kube::Client::new(server.service(), "default");
+    let client = server.client();
     Ok(SharedInformerFactory::builder(client).of_cluster(name).build())
 }

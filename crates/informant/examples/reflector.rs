@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let cache = Indexer::<Lazy<Pod>>::new();
     let known = Arc::new(cache.lister());
     let queue = DeltaFifo::builder().known_objects(known.clone()).build();
-    let source = KubeSource::of_kind::<Pod>(kube::Client::new(server.service(), "default"));
+    let source = KubeSource::of_kind::<Pod>(server.client());
     let reflector = Reflector::builder(source, queue.clone())
         .known_objects(known.clone())
         .backoff(Backoff::new(Duration::from_millis(5), Duration::from_millis(50)))

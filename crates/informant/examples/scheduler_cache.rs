@@ -26,7 +26,6 @@ use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::json;
@@ -179,7 +178,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.inject(On::any().with_probability(0.2), Fault::status(503));
     server.inject(On::watch().with_probability(0.3), Fault::status(410));
 
-    let client = Client::new(server.service(), "default");
+    let client = server.client();
     let backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(20));
     let quiet = |_: &informant::listwatch::ListWatchError| {};
     let pods = SharedInformer::<Pod>::builder(KubeSource::of_kind::<Pod>(client.clone()));

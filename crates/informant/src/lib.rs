@@ -20,7 +20,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::new();
 //! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}, "data": {"open": "9-17"}}))?;
-//! let client = kube::Client::new(server.service(), "default");
+//! let client = server.client();
 //!
 //! let factory = SharedInformerFactory::new(client);
 //! let configs = factory.informer::<ConfigMap>(); // the same one for everyone who asks
@@ -67,7 +67,7 @@
 //! #     let (labels, containers) = (json!({"app": app}), json!([{"name": "main", "image": "web:1"}]));
 //! #     server.put("pods", json!({"metadata": {"namespace": "shop", "name": name, "labels": labels}, "spec": {"nodeName": node, "containers": containers}}))?;
 //! # }
-//! # let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+//! # let factory = SharedInformerFactory::new(server.client());
 //! let pods = factory.informer::<Pod>();
 //! let by_node = pods.add_index("node", |pod: &Cached<Pod>| pod.spec.as_ref()?.node_name.clone())?;
 //! factory.start();
@@ -105,7 +105,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = ApiServer::new();
 //! # server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}}))?;
-//! # let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+//! # let factory = SharedInformerFactory::new(server.client());
 //! # let configs = factory.informer::<ConfigMap>();
 //! # factory.start();
 //! # factory.synced().await?;
@@ -164,7 +164,7 @@
 //! # let server = ApiServer::new();
 //! # let containers = json!([{"name": "main", "image": "web:1"}]);
 //! # server.put("pods", json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"nodeName": "n1", "containers": containers}}))?;
-//! # let client = kube::Client::new(server.service(), "default");
+//! # let client = server.client();
 //! let factory = SharedInformerFactory::builder(client)
 //!     // Cut from every object before anything is decoded, as `metadata.managedFields` always is:
 //!     .cut(["status".parse()?, "spec.containers.env".parse()?])
@@ -200,7 +200,7 @@
 //! # for namespace in ["shop", "bank", "home"] {
 //! #     server.put("configmaps", json!({"metadata": {"namespace": namespace, "name": "hours"}}))?;
 //! # }
-//! # let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+//! # let factory = SharedInformerFactory::new(server.client());
 //! let mine = factory.request::<Pod>().with_fields("spec.nodeName=node-1").with_labels("app!=batch").informer()?;
 //! let configs = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view()?;
 //! factory.start();
@@ -230,7 +230,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = ApiServer::new();
-//! # let client = kube::Client::new(server.service(), "default");
+//! # let client = server.client();
 //! # let factory = SharedInformerFactory::new(client.clone());
 //! # let configs = factory.informer::<ConfigMap>();
 //! # factory.start();
@@ -264,7 +264,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = ApiServer::new();
-//! # let client = kube::Client::new(server.service(), "default");
+//! # let client = server.client();
 //! server.inject(On::any().of("secrets"), Fault::status(403));
 //!
 //! let factory = SharedInformerFactory::builder(client).fail_fast().build();
@@ -283,7 +283,7 @@
 //!
 //! # Testing
 //!
-//! The embedded server of these examples is a crate of its own, `informant-apiserver`: real HTTP or none, any kind, faults on command, a
+//! The embedded server of these examples is a crate of its own, `informant-apiserver`: real HTTP or none, any kind, injected faults, a
 //! clock that can be paused. A [`ScriptedSource`](listwatch::ScriptedSource) says word for word what an informer is told.
 //!
 //! # The parts

@@ -1,4 +1,4 @@
-//! Misbehaviour on command.
+//! Injected faults: what goes wrong with requests because a test asks for it.
 //!
 //! - **In:** rules, from tests: [`On`] says when, [`Fault`] what.
 //! - **Out:** for each request which faults strike it ([`plan`]), what they do to it ([`orders`]) and to the bytes of its
@@ -28,8 +28,11 @@ pub enum Fault {
     /// Nobody is there: in-process, the call fails as refused. A socket that accepted can no longer refuse, so there the
     /// connection is closed before a byte of an answer; for a true refusal, stop the [`Listening`](crate::Listening).
     Refuse,
-    /// The connection is closed before a byte of an answer.
+    /// The connection is closed before a byte of an answer, and nothing is done.
     Drop,
+    /// The request is carried out, then the connection is closed before a byte of the answer: a write happens, and its
+    /// client cannot know.
+    LoseAnswer,
     /// Nothing is ever answered, and the connection stays open.
     Hang,
     /// The answer comes later.
@@ -201,6 +204,7 @@ impl Fault {
             Self::NoBookmarks | Self::ErrorEvent { .. } | Self::Line { .. } | Self::Pack { .. } => is_watch,
             Self::Refuse
             | Self::Drop
+            | Self::LoseAnswer
             | Self::Hang
             | Self::Delay(_)
             | Self::Status { .. }

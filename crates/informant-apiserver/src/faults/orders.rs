@@ -16,6 +16,8 @@ pub(crate) struct Orders {
     pub(crate) hang: bool,
     /// The connection ends without an answer, and so the call fails in-process.
     pub(crate) end: Option<io::ErrorKind>,
+    /// The request is carried out, then the connection ends without an answer.
+    pub(crate) lose_answer: bool,
     /// The answer in place of the true one.
     pub(crate) instead: Option<Instead>,
     pub(crate) no_bookmarks: bool,
@@ -58,9 +60,10 @@ impl Orders {
             Fault::Hang => self.hang = true,
             Fault::Refuse => self.end = self.end.or(Some(io::ErrorKind::ConnectionRefused)),
             Fault::Drop => self.end = self.end.or(Some(io::ErrorKind::UnexpectedEof)),
+            Fault::LoseAnswer => self.lose_answer = true,
             // The first counts, as with every other rule.
             Fault::Status { code, retry_after } => {
-                self.instead.get_or_insert(Instead::Error(ApiError::on_command(*code, *retry_after)));
+                self.instead.get_or_insert(Instead::Error(ApiError::injected(*code, *retry_after)));
             }
             Fault::Answer(canned) => {
                 self.instead.get_or_insert(Instead::Canned(canned.clone()));

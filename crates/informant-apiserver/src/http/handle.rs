@@ -207,7 +207,7 @@ impl Call<'_> {
         }
         // The cache that serves "any" version knows no pages.
         let limit = if moment == Moment::Any && self.shared.settings.watch_cache { 0 } else { params.limit };
-        let query = ListQuery { moment, selector: self.selector(place)?, limit, lag: self.orders.lag };
+        let query = ListQuery { moment, selector: self.selector(place, served)?, limit, lag: self.orders.lag };
         let mut page = query.run(&self.shared.world.read().storage, served.collection)?;
         if let Some(next) = &mut page.next {
             next.number = self.shared.tokens.fetch_add(1, Ordering::Relaxed) + 1;
@@ -225,7 +225,7 @@ impl Call<'_> {
             Wanted::Table => (Form::Full, Some(self.tables(served)?)),
         };
         let params = &self.request.params;
-        let (start, selector) = (params.start()?, self.selector(place)?);
+        let (start, selector) = (params.start()?, self.selector(place, served)?);
         match self.orders.watch_list {
             WatchList::Served | WatchList::NeverEnds => {}
             WatchList::Refused => {
@@ -325,17 +325,21 @@ impl Call<'_> {
         let options = DeleteOptions::read(self.json()?)?;
         let run = options.run(self.run("DeleteOptions")?);
         let params = &self.request.params;
-        let query =
-            ListQuery { moment: params.moment()?, selector: self.selector(place)?, limit: params.limit, lag: 0 };
+        let query = ListQuery {
+            moment: params.moment()?,
+            selector: self.selector(place, served)?,
+            limit: params.limit,
+            lag: 0,
+        };
         let page = self
             .shared
             .change(|world, now| world.delete_collection(served, &query, &options.preconditions(), now, run))?;
         Ok(Answer::list(&served.kind, page, form))
     }
 
-    fn selector(&self, place: &Place) -> Result<Selector, ApiError> {
+    fn selector(&self, place: &Place, served: &Served) -> Result<Selector, ApiError> {
         let params = &self.request.params;
-        Selector::new(&place.namespace, &params.label_selector, &params.field_selector)
+        Selector::new(&served.kind, &place.namespace, &params.label_selector, &params.field_selector)
     }
 
     /// Whether the request is carried out; the options are called after what it does.

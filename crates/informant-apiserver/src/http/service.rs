@@ -126,6 +126,10 @@ impl ApiService {
             }
         };
 
+        if orders.lose_answer {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+
         // Then what happens to its bytes.
         let shape = answer.shape();
         let wire = Wire::new(&faults, shape);

@@ -72,6 +72,11 @@ impl Encoded {
         Self { change, line: line.into(), metadata, rest, metadata_line: OnceLock::new() }
     }
 
+    /// How many bytes of JSON this state takes in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.line.len()
+    }
+
     /// The object itself.
     pub(crate) fn object(&self) -> Bytes {
         self.line.slice(line_head(self.change).len()..self.line.len() - LINE_TAIL.len())

@@ -6,6 +6,8 @@
 //!
 //! A kind has one version here: that in which Kubernetes would store its objects. There are no schemas, so those are not read.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
@@ -58,6 +60,14 @@ struct Version {
     name: String,
     storage: bool,
     subresources: Option<Subresources>,
+    #[serde(rename = "selectableFields")]
+    selectable_fields: Option<Vec<SelectableField>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SelectableField {
+    json_path: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -147,6 +157,7 @@ impl Spec {
             short_names: self.names.short_names.into_iter().flatten().map(Into::into).collect(),
             categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
             subresources: subresources.served(),
+            selectable_fields: version.selectable_fields.into_iter().flatten().map(SelectableField::label).collect(),
             ..kind
         })
     }
@@ -175,6 +186,13 @@ impl Subresources {
         let status = self.status.map(|_| Subresource::Status);
         let scale = self.scale.filter(Scale::is_usual).map(|_| Subresource::Scale);
         status.into_iter().chain(scale).collect()
+    }
+}
+
+impl SelectableField {
+    /// As it stands in field selectors: `spec.colour` for the path `.spec.colour`.
+    fn label(self) -> Cow<'static, str> {
+        self.json_path.trim_start_matches('.').to_owned().into()
     }
 }
 

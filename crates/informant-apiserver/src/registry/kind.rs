@@ -39,6 +39,8 @@ pub struct Kind {
     pub(crate) creates_on_update: bool,
     /// A create is answered with a judgement of the object, and nothing is stored.
     pub(crate) is_review: bool,
+    /// Fields of a custom kind that field selectors may name, such as `spec.colour`.
+    pub(crate) selectable_fields: Vec<Cow<'static, str>>,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -97,6 +99,7 @@ impl Kind {
             updates_blindly: false,
             creates_on_update: false,
             is_review: false,
+            selectable_fields: Vec::new(),
         }
     }
 
@@ -118,6 +121,15 @@ impl Kind {
     #[must_use]
     pub fn short_names<N: Into<Cow<'static, str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.short_names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Fields that field selectors may name besides `metadata.name` and `metadata.namespace`, such as `spec.colour`; the
+    /// same as `selectableFields` of a custom resource definition. Default: none; a selector with another field is
+    /// answered with 400, as kube-apiserver does.
+    #[must_use]
+    pub fn selectable_fields<F: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
+        self.selectable_fields = fields.into_iter().map(Into::into).collect();
         self
     }
 

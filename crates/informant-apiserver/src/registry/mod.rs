@@ -9,6 +9,7 @@ pub(crate) mod definition;
 pub(crate) mod discovery;
 pub(crate) mod kind;
 pub(crate) mod openapi;
+pub(crate) mod selectable;
 pub(crate) mod subresource;
 
 use std::sync::Arc;

@@ -1,34 +1,37 @@
-//! Field selectors: `metadata.name=web,spec.nodeName!=node-1`, on any path that leads to a scalar.
+//! Field selectors: `metadata.name=web,spec.nodeName!=node-1`, on the fields that the kind allows.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A path and what must be there.
+use crate::registry::kind::Kind;
+use crate::registry::selectable::SelectableField;
+
+/// A field and what must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldRequirement {
-    path: String,
+    field: SelectableField,
     value: String,
     equal: bool,
 }
 
 impl FieldRequirement {
-    pub(crate) fn path(&self) -> &str {
-        &self.path
+    pub(crate) fn field(&self) -> &SelectableField {
+        &self.field
     }
 
-    /// Whether the scalar at the path is right; none stands for something that is not a scalar.
+    /// Whether the value of the field is right; none stands for something that is not a scalar.
     pub(crate) fn matches(&self, found: Option<&str>) -> bool {
         (found == Some(self.value.as_str())) == self.equal
     }
 }
 
 /// Reads `path=value`, `path==value` and `path!=value`, joined by commas; a backslash takes the next `,`, `=` or `\` as it is.
-pub(crate) fn parse(text: &str) -> Result<Vec<FieldRequirement>, String> {
-    split(text, ',').into_iter().filter(|term| !term.is_empty()).map(parse_term).collect()
+pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Vec<FieldRequirement>, String> {
+    split(text, ',').into_iter().filter(|term| !term.is_empty()).map(|term| parse_term(kind, term)).collect()
 }
 
-fn parse_term(term: &str) -> Result<FieldRequirement, String> {
+fn parse_term(kind: &Kind, term: &str) -> Result<FieldRequirement, String> {
     let parts = split(term, '=');
     let (path, value, equal) = match parts[..] {
         [path, value] => match path.strip_suffix('!') {
@@ -41,7 +44,8 @@ fn parse_term(term: &str) -> Result<FieldRequirement, String> {
     if path.is_empty() {
         return Err(format!("invalid selector: '{term}'; it names no field"));
     }
-    Ok(FieldRequirement { path: path.into(), value: unescape(value)?, equal })
+    let value = unescape(value)?;
+    Ok(FieldRequirement { field: SelectableField::find(kind, path)?, value, equal })
 }
 
 /// Cuts at each separator that no backslash stands before.
@@ -71,11 +75,11 @@ fn unescape(value: &str) -> Result<String, String> {
     Ok(plain)
 }
 
-/// The scalar at a path of field names, as text; a field that is not there is empty, as Kubernetes sees it.
-pub(crate) fn scalar_at<'a>(object: &'a Value, path: &str) -> Option<Cow<'a, str>> {
-    let found = path.split('.').try_fold(object, |value, field| value.get(field));
-    match found {
-        None | Some(Value::Null) => Some(Cow::Borrowed("")),
+/// The scalar at the first of these paths that has one, as text; none if there is an array or an object.
+pub(crate) fn scalar_at<'a>(object: &'a Value, paths: &[String], absent: &'static str) -> Option<Cow<'a, str>> {
+    let at = |path: &String| path.split('.').try_fold(object, |value, field| value.get(field));
+    match paths.iter().filter_map(at).find(|value| !value.is_null() && *value != "") {
+        None | Some(Value::Null) => Some(Cow::Borrowed(absent)),
         Some(Value::String(text)) => Some(Cow::Borrowed(text)),
         Some(Value::Bool(value)) => Some(Cow::Owned(value.to_string())),
         Some(Value::Number(value)) => Some(Cow::Owned(value.to_string())),
@@ -89,14 +93,25 @@ mod tests {
 
     use super::*;
 
+    const FIELDS: [&str; 6] =
+        ["spec.nodeName", "spec.replicas", "spec.paused", "spec.x", "spec.containers", "spec.nodeName.x"];
+
+    fn kind() -> Kind {
+        Kind::new("example.com", "v1", "Widget", "widgets").selectable_fields(FIELDS)
+    }
+
     fn select(selector: &str, object: &Value) -> bool {
-        let matches =
-            |requirement: &FieldRequirement| requirement.matches(scalar_at(object, &requirement.path).as_deref());
-        parse(selector).unwrap().iter().all(matches)
+        let matches = |requirement: &FieldRequirement| match requirement.field() {
+            SelectableField::Scalar { paths, absent } => {
+                requirement.matches(scalar_at(object, paths, absent).as_deref())
+            }
+            SelectableField::Name | SelectableField::Namespace => panic!("{requirement:?} is not in the object"),
+        };
+        parse(&kind(), selector).unwrap().iter().all(matches)
     }
 
     #[test]
-    fn a_field_selector_reads_any_scalar() {
+    fn a_field_selector_reads_scalars() {
         let object = json!({"spec": {"nodeName": "n1", "replicas": 3, "paused": true, "containers": []}});
 
         for yes in
@@ -104,25 +119,23 @@ mod tests {
         {
             assert!(select(yes, &object), "{yes}");
         }
-        for no in
-            ["spec.nodeName=n2", "spec.nodeName!=n1", "spec.x=a", "spec.containers=", "spec=", "spec.nodeName.x=n1"]
-        {
+        for no in ["spec.nodeName=n2", "spec.nodeName!=n1", "spec.x=a", "spec.containers=", "spec.nodeName.x=n1"] {
             assert!(!select(no, &object), "{no}");
         }
     }
 
     #[test]
     fn separators_in_values_are_escaped() {
-        let object = json!({"spec": {"image": "a,b=c\\d"}});
+        let object = json!({"spec": {"x": "a,b=c\\d"}});
 
-        assert!(select(r"spec.image=a\,b\=c\\d", &object));
-        assert!(parse(r"spec.image=\x").is_err());
+        assert!(select(r"spec.x=a\,b\=c\\d", &object));
+        assert!(parse(&kind(), r"spec.x=\x").is_err());
     }
 
     #[test]
     fn a_selector_that_makes_no_sense_is_an_error() {
-        for bad in ["spec", "=a", "a=b=c", "!=a"] {
-            assert!(parse(bad).is_err(), "{bad}");
+        for bad in ["spec", "=a", "a=b=c", "!=a", "spec.y=a"] {
+            assert!(parse(&kind(), bad).is_err(), "{bad}");
         }
     }
 }

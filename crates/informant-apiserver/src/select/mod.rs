@@ -1,6 +1,6 @@
 //! Which objects a client wants: by label, by field.
 //!
-//! - **In:** the texts of `labelSelector` and `fieldSelector`.
+//! - **In:** the texts of `labelSelector` and `fieldSelector`, and the kind that they are for.
 //! - **Out:** whether a state of an object matches.
 //! - **Knows nothing of:** requests, versions.
 
@@ -12,6 +12,8 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::objects::Key;
 use crate::objects::encoded::Encoded;
+use crate::registry::kind::Kind;
+use crate::registry::selectable::SelectableField;
 
 use fields::FieldRequirement;
 use labels::LabelRequirement;
@@ -26,9 +28,9 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    pub(crate) fn new(namespace: &str, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub(crate) fn new(kind: &Kind, namespace: &str, labels: &str, fields: &str) -> Result<Self, ApiError> {
         let labels = labels::parse(labels).map_err(ApiError::BadRequest)?;
-        let fields = fields::parse(fields).map_err(ApiError::BadRequest)?;
+        let fields = fields::parse(kind, fields).map_err(ApiError::BadRequest)?;
         Ok(Self { namespace: namespace.into(), labels, fields })
     }
 
@@ -52,13 +54,13 @@ impl Selector {
     fn fields_match(&self, key: &Key, object: &Encoded) -> bool {
         // Name and namespace are the most frequent, and need no decoding.
         let mut decoded = None;
-        self.fields.iter().all(|requirement| match requirement.path() {
-            "metadata.name" => requirement.matches(Some(key.name())),
-            "metadata.namespace" => requirement.matches(Some(key.namespace())),
-            _ => {
+        self.fields.iter().all(|requirement| match requirement.field() {
+            SelectableField::Name => requirement.matches(Some(key.name())),
+            SelectableField::Namespace => requirement.matches(Some(key.namespace())),
+            SelectableField::Scalar { paths, absent } => {
                 let value =
                     decoded.get_or_insert_with(|| serde_json::from_slice(&object.object()).unwrap_or(Value::Null));
-                requirement.matches(fields::scalar_at(value, requirement.path()).as_deref())
+                requirement.matches(fields::scalar_at(value, paths, absent).as_deref())
             }
         })
     }

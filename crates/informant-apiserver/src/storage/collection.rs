@@ -17,10 +17,15 @@ pub(crate) struct Collection {
     objects: BTreeMap<Key, Arc<Encoded>>,
     /// The last changes, in the order of their versions: all after `forgotten`.
     history: VecDeque<Event>,
+    /// The sum of [`Event::bytes`] over the history.
+    history_bytes: usize,
     forgotten: u64,
     ended: bool,
     /// How many watches read the history.
     pub(crate) watchers: usize,
+    /// The value of [`Storage::cuts`](super::Storage::cuts) when watches of this collection were last cut. Watches that
+    /// were opened before that end.
+    pub(crate) last_cut: u32,
 }
 
 /// One change.
@@ -35,6 +40,31 @@ pub(crate) struct Event {
     pub(crate) previous: Option<Arc<Encoded>>,
 }
 
+/// How much history a collection keeps. The last change is kept even if it exceeds a limit, so that watches get it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HistoryLimits {
+    /// How many changes.
+    pub(crate) changes: usize,
+    /// How many bytes of JSON besides the current objects.
+    pub(crate) bytes: usize,
+}
+
+impl HistoryLimits {
+    pub(super) const NONE: Self = Self { changes: usize::MAX, bytes: usize::MAX };
+}
+
+impl Event {
+    /// The bytes of JSON that the history holds because of this change: the replaced state and the last state of a
+    /// deleted object. A new state is not counted: it is the current object, or the replaced state of a later change.
+    fn bytes(&self) -> usize {
+        let replaced = self.previous.as_ref().map_or(0, |previous| previous.len());
+        match self.change {
+            Change::Added | Change::Modified => replaced,
+            Change::Deleted => replaced + self.object.len(),
+        }
+    }
+}
+
 /// The changes that were asked for are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forgotten;
@@ -42,7 +72,7 @@ pub(crate) struct Forgotten;
 impl Collection {
     pub(crate) fn new(kind: Kind, version: u64) -> Self {
         let (objects, history) = (BTreeMap::new(), VecDeque::new());
-        Self { kind, objects, history, forgotten: version, ended: false, watchers: 0 }
+        Self { kind, objects, history, history_bytes: 0, forgotten: version, ended: false, watchers: 0, last_cut: 0 }
     }
 
     pub(crate) fn kind(&self) -> &Kind {
@@ -85,7 +115,7 @@ impl Collection {
         key: Key,
         change: Change,
         mut object: Object,
-        remember: usize,
+        limits: HistoryLimits,
     ) -> Arc<Encoded> {
         object.set("resourceVersion", version.to_string());
         let object = Arc::new(Encoded::new(&self.kind, change, &object));
@@ -93,13 +123,22 @@ impl Collection {
             Change::Added | Change::Modified => self.objects.insert(key.clone(), object.clone()),
             Change::Deleted => self.objects.remove(&key),
         };
-        self.history.push_back(Event { version, key, change, object: object.clone(), previous });
-        while self.history.len() > remember {
-            if let Some(oldest) = self.history.pop_front() {
-                self.forgotten = oldest.version;
-            }
-        }
+        let event = Event { version, key, change, object: object.clone(), previous };
+        self.history_bytes += event.bytes();
+        self.history.push_back(event);
+        self.forget_above(limits);
         object
+    }
+
+    /// Forgets the oldest changes until the history keeps to the limits.
+    fn forget_above(&mut self, limits: HistoryLimits) {
+        while self.history.len() > 1
+            && (self.history.len() > limits.changes || self.history_bytes > limits.bytes)
+            && let Some(oldest) = self.history.pop_front()
+        {
+            self.history_bytes -= oldest.bytes();
+            self.forgotten = oldest.version;
+        }
     }
 
     /// All changes after this version.
@@ -140,6 +179,7 @@ impl Collection {
     pub(super) fn restore(&mut self, objects: BTreeMap<Key, Arc<Encoded>>, version: u64) {
         self.objects = objects;
         self.history.clear();
+        self.history_bytes = 0;
         self.forgotten = version;
     }
 }

@@ -19,6 +19,7 @@ use crate::registry::kind::Kind;
 
 pub(crate) use collection::Collection;
 pub(crate) use collection::Event;
+pub(crate) use collection::HistoryLimits;
 
 /// The number of a collection. A kind that is removed and registered again gets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,12 +31,12 @@ pub(crate) struct Storage {
     version: u64,
     /// No list or watch may begin before this version any more.
     compacted: u64,
-    /// How many changes each collection remembers.
-    history: usize,
+    /// How much history each collection keeps.
+    limits: HistoryLimits,
     collections: HashMap<CollectionId, Collection>,
     next_collection: u32,
-    /// Raised by a restore and by `break_watches`; watches that were opened at a lower number end.
-    age: u32,
+    /// How many times watches were cut, by a test or by a restore.
+    cuts: u32,
 }
 
 /// The state of all objects at one moment, for [`ApiServer::restore`](crate::ApiServer::restore).
@@ -65,18 +66,16 @@ impl std::fmt::Debug for Backup {
 }
 
 impl Storage {
-    pub(crate) fn new(history: usize) -> Self {
-        // A watch reads changes from here, so there is always room for one.
-        let history = history.max(1);
-        Self { version: 1, compacted: 0, history, collections: HashMap::new(), next_collection: 0, age: 0 }
+    pub(crate) fn new(limits: HistoryLimits) -> Self {
+        Self { version: 1, compacted: 0, limits, collections: HashMap::new(), next_collection: 0, cuts: 0 }
     }
 
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    pub(crate) fn age(&self) -> u32 {
-        self.age
+    pub(crate) fn cuts(&self) -> u32 {
+        self.cuts
     }
 
     pub(crate) fn add_collection(&mut self, kind: Kind) -> CollectionId {
@@ -96,7 +95,7 @@ impl Storage {
         let all = collection.objects().map(|(key, object)| (key.clone(), object.decode())).collect::<Vec<_>>();
         for (key, object) in all {
             self.version += 1;
-            collection.write(self.version, key, Change::Deleted, object, usize::MAX);
+            collection.write(self.version, key, Change::Deleted, object, HistoryLimits::NONE);
         }
         collection.end();
         self.forget_if_unused(id);
@@ -124,13 +123,13 @@ impl Storage {
     pub(crate) fn write(&mut self, id: CollectionId, key: Key, change: Change, object: Object) -> Option<Arc<Encoded>> {
         let collection = self.collections.get_mut(&id).filter(|collection| !collection.has_ended())?;
         self.version += 1;
-        Some(collection.write(self.version, key, change, object, self.history))
+        Some(collection.write(self.version, key, change, object, self.limits))
     }
 
     /// Stores what another collection shows of the last write, under the same version.
     pub(crate) fn write_view(&mut self, id: CollectionId, key: Key, change: Change, object: Object) {
         if let Some(collection) = self.collections.get_mut(&id).filter(|collection| !collection.has_ended()) {
-            collection.write(self.version, key, change, object, self.history);
+            collection.write(self.version, key, change, object, self.limits);
         }
     }
 
@@ -160,16 +159,28 @@ impl Storage {
     pub(crate) fn restore(&mut self, backup: &Backup) {
         self.version = backup.version;
         self.compacted = self.compacted.min(backup.version);
-        self.age += 1;
+        self.cut_all_watches();
         for collection in self.collections.values_mut().filter(|collection| !collection.has_ended()) {
             let objects = backup.objects.get(&collection.kind().path()).cloned().unwrap_or_default();
             collection.restore(objects, backup.version);
         }
     }
 
+    /// Ends all open watches of a collection, as a broken connection does, and counts them.
+    pub(crate) fn cut_watches(&mut self, id: CollectionId) -> usize {
+        self.cuts += 1;
+        self.collections.get_mut(&id).map_or(0, |collection| {
+            collection.last_cut = self.cuts;
+            collection.watchers
+        })
+    }
+
     /// Ends all open watches, as a broken connection does.
-    pub(crate) fn break_watches(&mut self) {
-        self.age += 1;
+    pub(crate) fn cut_all_watches(&mut self) {
+        self.cuts += 1;
+        for collection in self.collections.values_mut() {
+            collection.last_cut = self.cuts;
+        }
     }
 
     pub(crate) fn watcher_came(&mut self, id: CollectionId) {

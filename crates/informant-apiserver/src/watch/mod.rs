@@ -55,7 +55,8 @@ pub(crate) struct WatchQuery {
 /// One watch: what it has told and what it is to tell.
 pub(crate) struct Watch {
     collection: CollectionId,
-    age: u32,
+    /// How many times the server had cut watches when this one was opened.
+    cuts: u32,
     selector: Selector,
     form: Form,
     /// The objects that are still to be told as they were at the start.
@@ -91,7 +92,7 @@ pub(crate) enum End {
     KindRemoved,
     /// The client read too slowly: what it has to read next is forgotten.
     TooSlow,
-    /// Its connection broke: the server was restored from a backup, or a test broke all watches.
+    /// Its connection broke: the server was restored from a backup, or a test cut the watches.
     Broken,
 }
 
@@ -103,13 +104,34 @@ pub(crate) fn error_line(error: &ApiError) -> Bytes {
 /// How many lines are taken in one go, so that no watch keeps the storage to itself.
 const BATCH: usize = 128;
 
+/// After how many bytes a batch ends. A watch whose client does not read holds one batch, beyond the limits of the history.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// The lines that a watch takes in one go.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn push(&mut self, line: Bytes) {
+        self.bytes += line.len();
+        self.lines.push(line);
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines.len() >= BATCH || self.bytes >= BATCH_BYTES
+    }
+}
+
 impl Watch {
     pub(crate) fn open(storage: &Storage, collection: CollectionId, query: WatchQuery) -> Result<Self, ApiError> {
         let found = storage.collection(collection).ok_or(ApiError::UnknownPath)?;
         let WatchQuery { start, selector, form, marks_end, lag } = query;
         let mut watch = Self {
             collection,
-            age: storage.age(),
+            cuts: storage.cuts(),
             selector,
             form,
             initial: Vec::new().into_iter(),
@@ -154,21 +176,25 @@ impl Watch {
     /// Tells what comes next.
     pub(crate) fn advance(&mut self, storage: &Storage) -> Next {
         let collection = match storage.collection(self.collection) {
-            Some(collection) if storage.age() == self.age => collection,
+            Some(collection) if collection.last_cut <= self.cuts => collection,
             Some(_) => return Next::End(End::Broken),
             None => return Next::End(End::KindRemoved),
         };
-        let initial = self.initial.by_ref().take(BATCH).map(|object| object.line(Change::Added, self.form));
-        let mut lines = initial.collect::<Vec<_>>();
+        let mut batch = Batch::default();
+        while !batch.is_full()
+            && let Some(object) = self.initial.next()
+        {
+            batch.push(object.line(Change::Added, self.form));
+        }
         if self.initial.len() > 0 {
-            return Next::Lines(lines);
+            return Next::Lines(batch.lines);
         }
         if self.marker == Marker::Due {
             self.marker = Marker::None;
-            lines.push(self.bookmark(collection.kind(), Some("k8s.io/initial-events-end")));
+            batch.push(self.bookmark(collection.kind(), Some("k8s.io/initial-events-end")));
         }
-        if !lines.is_empty() {
-            return Next::Lines(lines);
+        if !batch.lines.is_empty() {
+            return Next::Lines(batch.lines);
         }
         self.changes(storage, collection)
     }
@@ -176,17 +202,19 @@ impl Watch {
     fn changes(&mut self, storage: &Storage, collection: &Collection) -> Next {
         let now = self.now(storage, collection);
         let Ok(events) = collection.changes_after(self.told) else { return Next::End(End::TooSlow) };
-        let mut lines = Vec::new();
+        let mut batch = Batch::default();
         for event in events.take_while(|event| event.version <= now) {
             self.told = event.version;
-            lines.extend(self.line(collection.kind(), event));
-            if lines.len() == BATCH {
-                return Next::Lines(lines);
+            if let Some(line) = self.line(collection.kind(), event) {
+                batch.push(line);
+            }
+            if batch.is_full() {
+                return Next::Lines(batch.lines);
             }
         }
         self.told = self.told.max(now);
-        match (lines.is_empty(), collection.has_ended()) {
-            (false, _) => Next::Lines(lines),
+        match (batch.lines.is_empty(), collection.has_ended()) {
+            (false, _) => Next::Lines(batch.lines),
             (true, false) => Next::Nothing,
             (true, true) => Next::End(End::KindRemoved),
         }
@@ -233,9 +261,9 @@ impl Watch {
         format!("{{\"type\":\"BOOKMARK\",\"object\":{head}{metadata}}}}}\n").into()
     }
 
-    /// The age of the server that it was opened in.
-    pub(crate) fn age(&self) -> u32 {
-        self.age
+    /// How many times the server had cut watches when this one was opened.
+    pub(crate) fn cuts(&self) -> u32 {
+        self.cuts
     }
 
     /// Up to which version everything is told.

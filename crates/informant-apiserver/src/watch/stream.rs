@@ -36,7 +36,7 @@ pub(crate) struct WatchStream {
 pub(crate) struct WatchPlace {
     shared: Arc<Shared>,
     collection: CollectionId,
-    age: u32,
+    cuts: u32,
     told: AtomicU64,
     /// How often somebody read from the stream.
     reads: AtomicU64,
@@ -56,7 +56,7 @@ impl WatchPlace {
     pub(crate) fn new(shared: Arc<Shared>, collection: CollectionId, watch: &Watch, timeout: Duration) -> Self {
         let deadline = Instant::now() + timeout.min(FOREVER);
         let (told, reads) = (AtomicU64::new(watch.told()), AtomicU64::new(0));
-        Self { shared, collection, age: watch.age(), told, reads, deadline }
+        Self { shared, collection, cuts: watch.cuts(), told, reads, deadline }
     }
 
     /// How often it was read, if it has a reason to end: a number that stays the same is that of a client that does not read.
@@ -64,8 +64,10 @@ impl WatchPlace {
         let told = self.told.load(Ordering::Relaxed);
         let world = self.shared.world.read();
         let collection = world.storage.collection(self.collection);
-        let is_lost = collection.is_none_or(|collection| collection.has_ended() || told < collection.forgotten());
-        let is_overdue = is_lost || world.storage.age() != self.age || Instant::now() >= self.deadline;
+        let is_lost = collection.is_none_or(|collection| {
+            collection.has_ended() || told < collection.forgotten() || collection.last_cut > self.cuts
+        });
+        let is_overdue = is_lost || Instant::now() >= self.deadline;
         is_overdue.then(|| self.reads.load(Ordering::Relaxed))
     }
 }

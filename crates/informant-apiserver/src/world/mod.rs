@@ -39,6 +39,7 @@ use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 use crate::storage::CollectionId;
+use crate::storage::HistoryLimits;
 use crate::storage::Storage;
 use crate::world::namespaces::NamespaceCheck;
 
@@ -82,7 +83,7 @@ pub(crate) enum Deleted {
 }
 
 impl World {
-    pub(crate) fn new(history: usize, seed: u64, namespace_check: NamespaceCheck) -> Self {
+    pub(crate) fn new(history: HistoryLimits, seed: u64, namespace_check: NamespaceCheck) -> Self {
         let chance = fastrand::Rng::with_seed(seed);
         Self { registry: Registry::default(), storage: Storage::new(history), chance, namespace_check }
     }

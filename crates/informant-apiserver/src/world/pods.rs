@@ -55,7 +55,7 @@ impl World {
         let all = self.storage.collection(budgets.collection).into_iter().flat_map(Collection::objects);
         let matches = |budget: &Object| {
             let selector = budget.field("spec")["selector"].take();
-            let parsed = Selector::new(key.namespace(), &scale::selector(&selector), "");
+            let parsed = Selector::new(&pods.kind, key.namespace(), &scale::selector(&selector), "");
             selector.is_object() && parsed.is_ok_and(|selector| selector.matches(key, pod))
         };
         let of_pod = all.filter(|(budget, _)| budget.is_in(key.namespace()));

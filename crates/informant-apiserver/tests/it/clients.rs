@@ -13,13 +13,17 @@ use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::Client;
+use kube::CustomResource;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use kube::api::ListParams;
 use kube::api::ObjectMeta;
 use kube::api::PartialObjectMeta;
+use kube::api::Patch;
+use kube::api::PatchParams;
 use kube::api::PostParams;
 use kube::api::WatchEvent;
 use kube::api::WatchParams;
@@ -27,15 +31,20 @@ use kube::core::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::discovery;
 use kube::runtime::WatchStreamExt;
+use kube::runtime::wait::Condition;
+use kube::runtime::wait::conditions;
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::support::both_ways;
 
 async fn in_process(promise: impl AsyncFnOnce(Client, ApiServer)) {
     let server = ApiServer::builder().allow_missing_namespaces().build();
-    promise(Client::new(server.service(), "default"), server).await;
+    promise(server.client(), server).await;
 }
 
 async fn through_a_socket(promise: impl AsyncFnOnce(Client, ApiServer)) {
@@ -54,6 +63,54 @@ both_ways! {
     a_watcher_that_lists_follows
     a_watcher_that_streams_follows
     a_watcher_recovers_from_faults
+}
+
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Fleet", namespaced, status = "FleetStatus", shortname = "fl")]
+#[kube(selectable = ".spec.harbour")]
+struct FleetSpec {
+    harbour: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+struct FleetStatus {
+    ships: u32,
+}
+
+#[tokio::test]
+async fn a_type_with_the_derive_of_kube_is_served_from_the_start() {
+    let server = ApiServer::builder().crd::<Fleet>().build();
+    let fleets: Api<Fleet> = Api::default_namespaced(server.client());
+
+    for (name, harbour) in [("north", "oslo"), ("south", "genoa")] {
+        fleets.create(&PostParams::default(), &Fleet::new(name, FleetSpec { harbour: harbour.into() })).await.unwrap();
+    }
+    let status = json!({"status": {"ships": 3}});
+    fleets.patch_status("north", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+
+    let stored = server.get("fleets", "default/north").unwrap();
+    assert_eq!(stored["status"]["ships"], 3, "the default namespace of the client is `default`");
+    let in_genoa = fleets.list(&ListParams::default().fields("spec.harbour=genoa")).await.unwrap();
+    assert_eq!(in_genoa.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["south"]);
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
+    let definition = definitions.get("fleets.example.com").await.unwrap();
+    assert!(conditions::is_crd_established().matches_object(Some(&definition)), "{definition:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_built_in_kinds_serves_what_is_defined() {
+    let server = ApiServer::builder().without_built_in_kinds().crd::<Fleet>().build();
+
+    let mut kinds: Vec<_> = server.kinds().iter().map(Kind::resource).collect();
+
+    kinds.sort();
+    assert_eq!(kinds, ["customresourcedefinitions.apiextensions.k8s.io", "fleets.example.com"]);
+}
+
+#[test]
+#[should_panic(expected = "refuses the custom resource definition \"fleets.example.com\"")]
+fn a_definition_that_is_there_twice_is_refused() {
+    let _ = ApiServer::builder().crd::<Fleet>().crd::<Fleet>().build();
 }
 
 fn config_map(name: &str, colour: &str) -> ConfigMap {

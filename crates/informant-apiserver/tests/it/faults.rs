@@ -24,12 +24,12 @@ use crate::support::short;
 const PATH: &str = "/api/v1/namespaces/shop/configmaps";
 
 async fn in_process(promise: impl AsyncFnOnce(Web, ApiServer)) {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     promise(Web::in_process(&server), server).await;
 }
 
 async fn through_a_socket(promise: impl AsyncFnOnce(Web, ApiServer)) {
-    let server = ApiServer::new();
+    let server = ApiServer::builder().allow_missing_namespaces().build();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     promise(Web::at(&listening.url()), server).await;
     listening.stop().await;
@@ -38,6 +38,7 @@ async fn through_a_socket(promise: impl AsyncFnOnce(Web, ApiServer)) {
 both_ways! {
     a_refused_request_gets_no_answer
     a_dropped_request_gets_no_answer
+    a_write_whose_answer_is_lost_has_happened
     a_request_that_hangs_gets_no_answer_and_no_end
     a_delayed_answer_comes_later
     an_error_of_any_code_is_answered_and_nothing_is_done
@@ -114,6 +115,21 @@ async fn a_dropped_request_gets_no_answer(web: Web, server: ApiServer) {
 
     assert!(sent.is_err());
     assert_eq!(server.list("configmaps").unwrap().len(), 0, "and nothing is done");
+}
+
+async fn a_write_whose_answer_is_lost_has_happened(web: Web, server: ApiServer) {
+    let rule = server.inject(On::writes().of("configmaps").times(3), Fault::LoseAnswer);
+    let place = format!("{PATH}/a");
+    let object = |colour: &str| json!({"metadata": {"name": "a"}, "data": {"colour": colour}}).to_string();
+
+    assert!(web.respond(Method::POST, PATH, object("red"), &[]).await.is_err());
+    assert_eq!(server.get("configmaps", "shop/a").unwrap()["data"]["colour"], "red");
+    assert!(web.respond(Method::PUT, &place, object("blue"), &[]).await.is_err());
+    assert_eq!(server.get("configmaps", "shop/a").unwrap()["data"]["colour"], "blue");
+    assert!(web.respond(Method::DELETE, &place, String::new(), &[]).await.is_err());
+    assert_eq!(server.count("configmaps").unwrap(), 0);
+    assert_eq!(server.struck(rule), Some(3));
+    assert_eq!(web.get(PATH).await.code, 200);
 }
 
 async fn a_request_that_hangs_gets_no_answer_and_no_end(web: Web, server: ApiServer) {

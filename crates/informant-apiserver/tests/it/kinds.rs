@@ -312,3 +312,32 @@ async fn a_kind_goes_with_its_definition_also_if_that_has_become_nonsense() {
 
     assert!(server.count("widgets.example.com").is_err());
 }
+
+#[tokio::test]
+async fn field_selectors_name_the_selectable_fields_of_a_registered_kind() {
+    let server = ApiServer::new();
+    server.register(widgets().selectable_fields(["spec.colour"]));
+    let web = Web::in_process(&server);
+    let put = |name: &str, colour: &str| {
+        let mut widget = widget(name);
+        widget["spec"]["colour"] = json!(colour);
+        server.put("widgets", widget).unwrap();
+    };
+    for (name, colour) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        put(name, colour);
+    }
+
+    assert_eq!(web.get(&format!("{PATH}?fieldSelector=spec.colour%3Dblue")).await.names(), ["b"]);
+    let start = server.version();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&fieldSelector=spec.colour%3Dblue")).await;
+    put("a", "blue");
+    put("b", "green");
+    put("c", "green");
+    server.delete("widgets", "shop/a").unwrap();
+    assert_eq!(watch.take(3).await, ["ADDED a", "DELETED b", "DELETED a"]);
+    let refused = web.get(&format!("{PATH}?fieldSelector=spec.size%3D1")).await;
+    assert_eq!(
+        (refused.failure(), refused.text("/message")),
+        ((400, "BadRequest"), "field label not supported: spec.size")
+    );
+}

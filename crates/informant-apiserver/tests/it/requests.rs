@@ -54,14 +54,14 @@ async fn a_logged_request_has_its_time_and_parameters() {
     let web = Web::in_process(&server);
     tokio::time::advance(Duration::from_secs(5)).await;
 
-    let query = "labelSelector=a%3Db&fieldSelector=c%3Dd&timeoutSeconds=9&allowWatchBookmarks=true";
+    let query = "labelSelector=a%3Db&fieldSelector=metadata.name%3Dd&timeoutSeconds=9&allowWatchBookmarks=true";
     web.watch_with(PATH, query, &[("accept", "application/json"), ("accept-encoding", "identity")]).await;
 
     let requests = server.requests();
     let request = &requests[0];
     assert_eq!((request.at, request.verb), (Duration::from_secs(5), Verb::Watch));
     assert_eq!((&*request.resource, &*request.namespace, &*request.name), ("configmaps", "shop", ""));
-    assert_eq!((&*request.label_selector, &*request.field_selector), ("a=b", "c=d"));
+    assert_eq!((&*request.label_selector, &*request.field_selector), ("a=b", "metadata.name=d"));
     assert_eq!((request.timeout_seconds, request.bookmarks), (Some(9), true));
     assert_eq!((&*request.accept, &*request.accept_encoding), ("application/json", "identity"));
 }

@@ -73,7 +73,7 @@ impl Web {
     }
 
     pub fn in_process(server: &ApiServer) -> Self {
-        Self::new(kube::Client::new(server.service(), "default"))
+        Self::new(server.client())
     }
 
     pub fn at(url: &str) -> Self {

@@ -81,6 +81,58 @@ async fn history_is_bounded_for_each_kind() {
 }
 
 #[tokio::test]
+async fn the_history_of_a_kind_is_bounded_by_the_bytes_of_its_older_states() {
+    let server = ApiServer::builder().history_bytes(10_000).build();
+    let web = Web::in_process(&server);
+    let padding = "x".repeat(3000);
+    let versions: Vec<_> = (0..10).map(|number| put(&server, "a", &format!("{number}{padding}"))).collect();
+
+    // Three older states of about 3,200 bytes fit.
+    let (kept, dropped) = (versions[6], versions[5]);
+
+    assert_eq!(web.watch(PATH, &format!("resourceVersion={kept}")).await.take(3).await, ["MODIFIED a"; 3]);
+    let mut too_old = web.watch(PATH, &format!("resourceVersion={dropped}")).await;
+    assert_eq!(too_old.next().await.unwrap()["object"]["code"], 410);
+    let exactly =
+        async |version| web.get(&format!("{PATH}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
+    assert_eq!(exactly(kept).await.text("/items/0/data/colour")[..1], *"6");
+    assert_eq!(exactly(dropped).await.failure(), (410, "Expired"));
+}
+
+#[tokio::test]
+async fn a_watch_that_reads_every_change_gets_it_however_small_the_history_is() {
+    let server = ApiServer::builder().history_bytes(0).build();
+    let web = Web::in_process(&server);
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
+
+    for colour in ["red", "blue"] {
+        put(&server, "a", colour);
+        assert_eq!(watch.next().await.unwrap()["object"]["data"]["colour"], colour);
+    }
+    server.delete("configmaps", "shop/a").unwrap();
+    assert_eq!(watch.next_short().await, "DELETED a");
+}
+
+#[test]
+fn the_history_of_large_objects_takes_no_more_memory_than_its_limit() {
+    let (state, limit) = (100_000, 1_000_000);
+    let server = ApiServer::builder().history_bytes(limit).build();
+    let padding = "x".repeat(state);
+
+    let taken = allocation_counter::measure(|| {
+        for round in 0..50 {
+            put(&server, "a", &format!("{round}{padding}"));
+            put(&server, "a", &format!("changed in {round}{padding}"));
+            server.delete("configmaps", "shop/a").unwrap();
+        }
+    });
+
+    let held = usize::try_from(taken.bytes_current).unwrap();
+    assert!(held < limit + state, "{held} bytes are held, of about {}", 150 * state);
+    assert!(held > limit - 3 * state, "{held} bytes are held: no state is counted twice");
+}
+
+#[tokio::test]
 async fn a_watch_that_does_not_read_is_cut_off() {
     let server = ApiServer::builder().history(10).build();
     let web = Web::in_process(&server);
@@ -209,12 +261,44 @@ async fn a_broken_watch_can_be_resumed_without_a_gap() {
     let start = server.version();
     let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
-    server.break_watches();
+    server.cut_all_watches();
     put(&server, "d", "red");
 
     assert!(watch.try_next().await.is_err(), "open watches break");
     let mut resumed = web.watch(PATH, &format!("resourceVersion={start}")).await;
     assert_eq!(resumed.next_short().await, "ADDED d");
+}
+
+#[tokio::test]
+async fn cut_watches_breaks_the_watches_of_one_kind() {
+    let (server, web) = server_with_three();
+    let start = format!("resourceVersion={}", server.version());
+    let mut maps = [web.watch(PATH, &start).await, web.watch(PATH, &start).await];
+    let mut secrets = web.watch("/api/v1/namespaces/shop/secrets", &start).await;
+
+    assert_eq!(server.cut_watches("configmaps"), 2);
+    server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
+
+    for watch in &mut maps {
+        assert!(watch.try_next().await.is_err());
+    }
+    assert_eq!(secrets.next_short().await, "ADDED s");
+    let mut resumed = web.watch(PATH, &start).await;
+    put(&server, "d", "red");
+    assert_eq!(resumed.next_short().await, "ADDED d", "a watch that is opened later goes on");
+    assert_eq!((server.cut_watches("pods"), server.cut_watches("unicorns")), (0, 0));
+}
+
+#[tokio::test]
+async fn a_put_of_identical_content_is_no_change() {
+    let (server, web) = server_with_three();
+    let before = server.version();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={before}")).await;
+
+    assert!(put(&server, "a", "red") < before, "the object keeps its version");
+    put(&server, "b", "blue");
+
+    assert_eq!(watch.next_short().await, "MODIFIED b");
 }
 
 #[tokio::test]
@@ -228,23 +312,6 @@ async fn a_token_of_a_time_that_was_undone_has_expired() {
 
     let next = web.get(&format!("{PATH}?limit=1&continue={}", page.text("/metadata/continue"))).await;
     assert_eq!(next.failure(), (410, "Expired"));
-}
-
-#[tokio::test]
-async fn fields_of_any_path_select() {
-    let (server, web) = server_with_three();
-    put(&server, "b", "blue");
-
-    let list = web.get(&format!("{PATH}?fieldSelector=data.colour%3Dblue")).await;
-    assert_eq!(list.names(), ["b"]);
-
-    let start = server.version();
-    let mut watch = web.watch(PATH, &format!("resourceVersion={start}&fieldSelector=data.colour%3Dblue")).await;
-    put(&server, "a", "blue");
-    put(&server, "b", "green");
-    put(&server, "c", "green");
-    server.delete("configmaps", "shop/a").unwrap();
-    assert_eq!(watch.take(3).await, ["ADDED a", "DELETED b", "DELETED a"]);
 }
 
 #[tokio::test]

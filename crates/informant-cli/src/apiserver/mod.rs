@@ -68,6 +68,8 @@ or rules, separated by commas: [RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED]
   FAULT          what happens instead of an answer, or to it:
     403, 503     any error code from 400 to 599; 429 with Retry-After: 1
     drop         the connection is closed without an answer (also refuse)
+    lose-answer  the request is carried out, then the connection is closed
+                 without an answer
     hang         the connection stays open without an answer
     delay:TIME   the answer comes later, as in delay:200ms
     truncate     it ends in the middle

@@ -37,7 +37,7 @@ use crate::listwatch::StreamingSupport;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = informant_apiserver::ApiServer::new();
-/// # let client = kube::Client::new(server.service(), "default");
+/// # let client = server.client();
 /// let images: FieldPath = "status.images".parse()?;
 /// let factory = SharedInformerFactory::builder(client)
 ///     // For all kinds:

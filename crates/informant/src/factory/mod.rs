@@ -72,7 +72,7 @@ pub use self::request::RequestError;
 /// let server = ApiServer::new();
 /// server.put("nodes", json!({"metadata": {"name": "n1", "labels": {"zone": "a"}}}))?;
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
-/// let client = kube::Client::new(server.service(), "default");
+/// let client = server.client();
 ///
 /// let factory = SharedInformerFactory::new(client);
 /// let nodes = factory.informer::<Node>();

@@ -31,7 +31,7 @@ use crate::view::ViewError;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = informant_apiserver::ApiServer::new();
-/// # let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+/// # let factory = SharedInformerFactory::new(server.client());
 /// let here = factory.request::<Lazy<Pod>>().in_namespace("shop").with_labels("app=web").informer()?;
 /// let on_my_node = factory.request::<Pod>().with_fields("spec.nodeName=node-1").informer()?;
 /// assert_eq!(&**here.name(), "pods in shop with app=web");

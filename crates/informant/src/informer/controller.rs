@@ -56,7 +56,7 @@ use crate::queue::ReceiptQueue;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
-/// # let client = kube::Client::new(server.service(), "default");
+/// # let client = server.client();
 /// // The store can be anything that says what it has; here it is the library's own.
 /// let store = Arc::new(Indexer::<Lazy<ConfigMap>>::new());
 /// let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();

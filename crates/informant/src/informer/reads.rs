@@ -46,7 +46,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = informant_apiserver::ApiServer::new();
-    /// # let client = kube::Client::new(server.service(), "default");
+    /// # let client = server.client();
     /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
     /// # configs.start();
     /// # let mut hours = ConfigMap::default();

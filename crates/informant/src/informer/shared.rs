@@ -63,7 +63,7 @@ use crate::subscribers::is_inside_informer;
 /// // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
 /// let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}, "data": {"open": "9-17"}}))?;
-/// let client = kube::Client::new(server.service(), "default");
+/// let client = server.client();
 ///
 /// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
 /// let printer = configs.add_handler(

@@ -39,7 +39,7 @@ use crate::subscribers::Work;
 /// # let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// server.put("configmaps", json!({"metadata": {"namespace": "home", "name": "alarm-clock"}}))?;
-/// # let client = kube::Client::new(server.service(), "default");
+/// # let client = server.client();
 /// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
 /// let mut events = configs
 ///     .subscribe()

@@ -22,7 +22,7 @@
 //! // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
 //! let server = ApiServer::new();
 //! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
-//! let client = kube::Client::new(server.service(), "default");
+//! let client = server.client();
 //!
 //! let queue = DeltaFifo::<Lazy<ConfigMap>>::new();
 //! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;

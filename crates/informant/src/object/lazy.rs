@@ -123,7 +123,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = informant_apiserver::ApiServer::new();
-    /// # let client = kube::Client::new(server.service(), "default");
+    /// # let client = server.client();
     /// let pods = SharedInformer::<Lazy<Pod>>::builder(KubeSource::of_kind::<Pod>(client))
     ///     .transform(|pod| pod.edit(|pod| pod.status = None))
     ///     .build();

@@ -22,8 +22,8 @@ impl<O: Send + Sync + 'static> View<O, ClusterKey> {
     /// # let (server, other_server) = (ApiServer::new(), ApiServer::new());
     /// # server.put("configmaps", hours("9-17"))?;
     /// # other_server.put("configmaps", hours("7-15"))?;
-    /// # let client = kube::Client::new(server.service(), "default");
-    /// # let other_client = kube::Client::new(other_server.service(), "default");
+    /// # let client = server.client();
+    /// # let other_client = other_server.client();
     /// let east = SharedInformerFactory::builder(client).of_cluster("east").build();
     /// let west = SharedInformerFactory::builder(other_client).of_cluster("west").build();
     /// let configs = View::of_clusters([east.informer::<ConfigMap>(), west.informer::<ConfigMap>()])?;

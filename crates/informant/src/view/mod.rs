@@ -46,7 +46,7 @@ pub use self::stream::ViewStream;
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// server.put("configmaps", json!({"metadata": {"namespace": "bank", "name": "interest"}}))?;
 /// server.put("configmaps", json!({"metadata": {"namespace": "home", "name": "alarm-clock"}}))?;
-/// # let factory = SharedInformerFactory::new(kube::Client::new(server.service(), "default"));
+/// # let factory = SharedInformerFactory::new(server.client());
 ///
 /// // Two lists, two watches, two caches: the rest of the cluster is not asked for.
 /// let configs: View<ConfigMap> = factory.request().in_namespaces(["shop", "bank"]).view()?;

@@ -149,7 +149,7 @@ fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
         Fault::BadItem { field } => (Order::Content, rewrite(Rewriter::BadItem { field: field.clone(), done: false })),
         Fault::Garbage => (Order::Insertion, Box::new(Garbage { shape })),
         Fault::ErrorEvent { code, after } => {
-            let line = error_line(&ApiError::on_command(*code, None));
+            let line = error_line(&ApiError::injected(*code, None));
             (Order::Insertion, Box::new(Insert { after: *after, line, then: Some(Ending::Close) }))
         }
         Fault::Line { after, text } => {
@@ -173,6 +173,7 @@ fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
         Fault::ByteByByte => (Order::Splitting, Box::new(Split::InBytes)),
         Fault::Refuse
         | Fault::Drop
+        | Fault::LoseAnswer
         | Fault::Hang
         | Fault::Delay(_)
         | Fault::Status { .. }

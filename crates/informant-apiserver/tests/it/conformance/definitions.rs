@@ -12,15 +12,16 @@ both_ways! {
     a_definition_that_waits_for_others_has_no_objects
     what_its_objects_are_stays_what_it_is
     a_definition_that_makes_no_sense_is_refused
+    field_selectors_name_the_fields_that_a_definition_lists
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A definition of widgets in a group of this test alone, and where they are.
-struct Widgets {
+pub struct Widgets {
     group: String,
     definition: Value,
-    path: String,
+    pub path: String,
 }
 
 impl Widgets {
@@ -49,7 +50,7 @@ impl Widgets {
     }
 
     /// Defines them, and waits until they are served.
-    async fn defined(api: &Api) -> Self {
+    pub async fn defined(api: &Api) -> Self {
         let widgets = Self::new(api);
         let created = api.post(DEFINITIONS, &widgets.definition).await;
         assert_eq!(created.code, 201, "{created:?}");
@@ -243,4 +244,31 @@ async fn a_definition_that_makes_no_sense_is_refused(api: Api) {
     let fields = refused(&|object| object["spec"]["names"]["plural"] = json!("wid.gets")).await;
     assert!(fields.contains(&"spec.names.plural".into()), "{fields:?}");
     refused(&|object| object["spec"]["versions"][0]["name"] = json!("V 1")).await;
+}
+
+async fn field_selectors_name_the_fields_that_a_definition_lists(api: Api) {
+    let mut widgets = Widgets::new(&api);
+    let version = &mut widgets.definition["spec"]["versions"][0];
+    let fields = json!({"colour": {"type": "string"}, "size": {"type": "integer"}, "ready": {"type": "boolean"}});
+    version["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": {"type": "object", "properties": fields}});
+    let paths = [".spec.colour", ".spec.size", ".spec.ready"].map(|path| json!({"jsonPath": path}));
+    version["selectableFields"] = json!(paths);
+    let created = api.post(DEFINITIONS, &widgets.definition).await;
+    assert_eq!(created.code, 201, "{created:?}");
+    until(async || api.get(&widgets.path).await.code == 200).await;
+    for (name, spec) in [("a", json!({"colour": "red", "size": 1})), ("b", json!({"colour": "blue", "ready": true}))] {
+        let mut widget = widgets.widget(name);
+        widget["spec"] = spec;
+        assert_eq!(api.post(&widgets.path, &widget).await.code, 201);
+    }
+
+    let select = async |selector: &str| api.get(&format!("{}?fieldSelector={selector}", widgets.path)).await;
+    assert_eq!(select("spec.colour%3Dred").await.names(), ["a"]);
+    assert_eq!(select("spec.size%3D1,metadata.name%3Da").await.names(), ["a"]);
+    assert_eq!(select("spec.ready%3Dtrue").await.names(), ["b"]);
+    assert_eq!(select("spec.ready%3D").await.names(), ["a"], "an absent field of a custom kind is empty");
+    let refused = select("spec.weight%3D1").await;
+    assert_eq!(refused.failure(), (400, "BadRequest"));
+    assert_eq!(refused.text("/message"), "field label not supported: spec.weight");
+    api.delete(&widgets.place()).await;
 }

@@ -16,7 +16,6 @@ both_ways! {
     a_version_of_the_future_is_too_large
     parameters_that_contradict_each_other_are_refused
     labels_select_with_every_operator
-    fields_select_by_name_and_namespace
     a_selector_that_makes_no_sense_is_refused
     of_a_parameter_that_is_given_twice_the_first_counts
     a_list_of_metadata_alone
@@ -222,20 +221,6 @@ async fn labels_select_with_every_operator(api: Api) {
     assert_eq!(selected("weight>5").await, "b");
     assert_eq!(selected("weight<15").await, "a");
     assert_eq!(selected("app=web,weight=6").await, "");
-}
-
-async fn fields_select_by_name_and_namespace(api: Api) {
-    three(&api).await;
-    let selected = async |selector: &str| {
-        let encoded = form_urlencoded::byte_serialize(selector.as_bytes()).collect::<String>();
-        api.get(&format!("{}?{OURS}&fieldSelector={encoded}", api.path("configmaps"))).await.names().concat()
-    };
-
-    assert_eq!(selected("metadata.name=a").await, "a");
-    assert_eq!(selected("metadata.name==a").await, "a");
-    assert_eq!(selected("metadata.name!=a").await, "bc");
-    assert_eq!(selected("metadata.namespace=elsewhere").await, "");
-    assert_eq!(selected(&format!("metadata.name!=a,metadata.name!=b,metadata.namespace={}", api.namespace)).await, "c");
 }
 
 async fn a_selector_that_makes_no_sense_is_refused(api: Api) {

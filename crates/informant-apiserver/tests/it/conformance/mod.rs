@@ -8,6 +8,7 @@
 mod definitions;
 mod discovery;
 mod events;
+mod fields;
 mod kubectl;
 mod lists;
 mod namespaces;
@@ -38,27 +39,26 @@ use crate::support::version;
 pub struct Api {
     web: Web,
     pub namespace: String,
-    embedded: Option<ApiServer>,
 }
 
 async fn in_process(promise: impl AsyncFnOnce(Api)) {
     let server = ApiServer::new();
-    promise(Api::new(Web::in_process(&server), Some(server)).await).await;
+    promise(Api::new(Web::in_process(&server)).await).await;
 }
 
 async fn through_a_socket(promise: impl AsyncFnOnce(Api)) {
     if let Ok(url) = std::env::var("INFORMANT_CONFORMANCE_URL") {
-        return promise(Api::new(other_server(&url), None).await).await;
+        return promise(Api::new(other_server(&url)).await).await;
     }
     let server = ApiServer::new();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-    promise(Api::new(Web::at(&listening.url()), Some(server)).await).await;
+    promise(Api::new(Web::at(&listening.url())).await).await;
     listening.stop().await;
 }
 
 impl Api {
-    async fn new(web: Web, embedded: Option<ApiServer>) -> Self {
-        let mut api = Self { web, namespace: String::new(), embedded };
+    async fn new(web: Web) -> Self {
+        let mut api = Self { web, namespace: String::new() };
         let namespace = json!({"metadata": {"generateName": "conformance-"}});
         let created = api.post("/api/v1/namespaces", &namespace).await;
         assert_eq!(created.code, 201, "{created:?}");
@@ -94,13 +94,6 @@ impl Api {
         let mut object = self.get(path).await.body;
         change(&mut object);
         self.put(path, &object).await
-    }
-
-    /// Makes version 1 too old, if that takes anything.
-    pub fn forget_the_beginning(&self) {
-        if let Some(server) = &self.embedded {
-            server.compact();
-        }
     }
 }
 

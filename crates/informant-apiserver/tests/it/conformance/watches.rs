@@ -1,5 +1,6 @@
 //! Watches: where they start, what they tell, how they end.
 
+use super::definitions::Widgets;
 use super::*;
 
 both_ways! {
@@ -14,7 +15,7 @@ both_ways! {
     an_object_that_starts_to_match_is_added_and_one_that_stops_is_deleted
     a_watch_can_follow_one_object
     finalizers_make_an_end_a_change_first
-    a_watch_from_a_forgotten_version_is_told_inside_of_the_stream
+    a_watch_from_a_forgotten_version_gets_an_error_event
     a_watch_whose_parameters_contradict_each_other_is_refused
     a_watch_from_the_future_waits_for_it
     a_watch_of_metadata_alone
@@ -211,11 +212,11 @@ async fn finalizers_make_an_end_a_change_first(api: Api) {
     assert_eq!(watch.next_short().await, "DELETED a");
 }
 
-async fn a_watch_from_a_forgotten_version_is_told_inside_of_the_stream(api: Api) {
-    api.add("a").await;
-    api.forget_the_beginning();
+async fn a_watch_from_a_forgotten_version_gets_an_error_event(api: Api) {
+    // The history of a kind starts when the kind is defined, also on a server that keeps all its changes.
+    let widgets = Widgets::defined(&api).await;
 
-    let mut watch = api.watch(&api.path("configmaps"), "resourceVersion=1").await;
+    let mut watch = api.watch(&widgets.path, "resourceVersion=1").await;
     let error = watch.next().await.unwrap();
 
     assert_eq!(error["type"], "ERROR");

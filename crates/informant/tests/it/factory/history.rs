@@ -273,7 +273,7 @@ async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_thr
     world.server.clear_requests();
 
     let outage = world.server.inject(On::any(), Fault::Refuse);
-    world.server.break_watches();
+    world.server.cut_all_watches();
     world.change_silently("meanwhile");
     seconds(20.0).await;
     world.server.remove_fault(outage);
@@ -299,7 +299,7 @@ async fn a_delete_that_the_server_remembers_proves_its_history_and_one_that_it_n
         world.server.clear_requests();
 
         let outage = world.server.inject(On::any(), Fault::Refuse);
-        world.server.break_watches();
+        world.server.cut_all_watches();
         if is_restored {
             world.server.restore(&backup);
             put(&world.server, "configmaps", "c", "other");
@@ -334,7 +334,7 @@ async fn a_watch_is_resumed_from_the_newest_event_and_not_from_a_later_bookmark(
     world.server.clear_requests();
 
     let outage = world.server.inject(On::any(), Fault::Refuse);
-    world.server.break_watches();
+    world.server.cut_all_watches();
     seconds(2.0).await;
     world.server.remove_fault(outage);
     seconds(5.0).await;
@@ -359,7 +359,7 @@ async fn if_the_server_has_compacted_the_newest_event_everything_is_listed_and_n
     world.change("before").await;
 
     let outage = world.server.inject(On::any(), Fault::Refuse);
-    world.server.break_watches();
+    world.server.cut_all_watches();
     world.change_silently("meanwhile");
     world.server.compact();
     seconds(2.0).await;
@@ -393,7 +393,7 @@ async fn if_the_check_is_forbidden_watches_are_resumed_and_it_is_counted() {
     let world = World::new(false).await;
     world.change("before").await;
     let outage = world.server.inject(On::any(), Fault::Refuse);
-    world.server.break_watches();
+    world.server.cut_all_watches();
     world.change_silently("meanwhile");
     seconds(2.0).await;
     world.server.inject(On::list(), Fault::status(403));
@@ -443,7 +443,7 @@ async fn no_more_than_four_informers_check_at_the_same_time() {
     server.clear_requests();
 
     let outage = server.inject(On::any(), Fault::Refuse);
-    server.break_watches();
+    server.cut_all_watches();
     seconds(2.0).await;
     server.remove_fault(outage);
     seconds(60.0).await;

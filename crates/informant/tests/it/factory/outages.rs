@@ -75,7 +75,7 @@ impl Client {
     /// All connections break, and no new one is accepted for this long; then objects are changed.
     async fn outage(&self, length: Duration) {
         let outage = self.server.inject(On::any(), Fault::Refuse);
-        self.server.break_watches();
+        self.server.cut_all_watches();
         tokio::time::sleep(length).await;
         self.server.remove_fault(outage);
         for number in 0..NAMESPACES {
@@ -161,7 +161,7 @@ async fn without_an_outage_an_overloaded_server_is_asked_with_growing_delays() {
     let client = Client::new().await;
     client.server.clear_requests();
     client.server.inject(On::any(), Fault::status(429));
-    client.server.break_watches();
+    client.server.cut_all_watches();
 
     seconds(60.0).await;
 
@@ -208,7 +208,7 @@ async fn without_a_callback_an_outage_is_one_warning_that_names_the_cause() {
     logs.take();
 
     let outage = server.inject(On::any(), Fault::Refuse);
-    server.break_watches();
+    server.cut_all_watches();
     seconds(120.0).await;
     server.remove_fault(outage);
     seconds(10.0).await;
@@ -229,7 +229,7 @@ async fn an_outage_of_less_than_three_seconds_is_not_reported() {
     logs.take();
 
     let outage = client.server.inject(On::any(), Fault::Refuse);
-    client.server.break_watches();
+    client.server.cut_all_watches();
     seconds(0.5).await;
     client.server.remove_fault(outage);
     seconds(10.0).await;
@@ -245,7 +245,7 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
     let client = Client::new().await;
     seconds(10.0).await;
     client.server.inject(On::watch(), Fault::freeze_after_events(0));
-    client.server.break_watches();
+    client.server.cut_all_watches();
     seconds(5.0).await;
     assert!(client.factory.problems().is_empty());
     client.server.heal();
@@ -274,7 +274,7 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
 async fn a_watch_that_does_not_deliver_what_the_server_has_is_opened_anew() {
     let client = Client::new().await;
     client.server.inject(On::watch().times(NAMESPACES), Fault::freeze_after_events(0));
-    client.server.break_watches();
+    client.server.cut_all_watches();
     seconds(5.0).await;
     client.server.put("configmaps", config("n0/b")).unwrap();
 
@@ -292,7 +292,7 @@ async fn the_status_shows_when_the_cache_was_last_confirmed_to_be_current() {
     // The one whose object was written last: it has the server's version.
     let newest = client.informers.last().unwrap().clone();
     client.server.inject(On::watch(), Fault::NoBookmarks);
-    client.server.break_watches();
+    client.server.cut_all_watches();
     seconds(50.0).await;
     let status = newest.status();
     assert_eq!(status.confirmed_age().unwrap().as_secs(), 50);

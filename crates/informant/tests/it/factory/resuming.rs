@@ -37,7 +37,7 @@ async fn outage(server: &ApiServer, length: f64) {
     // A watch that lasted is opened again at once, which then fails.
     seconds(2.0).await;
     let outage = server.inject(On::any(), Fault::Refuse);
-    server.break_watches();
+    server.cut_all_watches();
     seconds(length).await;
     server.remove_fault(outage);
 }
@@ -101,7 +101,7 @@ async fn a_restore_while_the_reflector_waits_to_open_a_broken_watch_again_is_not
     }
     let rule = server.inject(On::any(), Fault::Refuse);
     server.restore(&backup);
-    server.break_watches();
+    server.cut_all_watches();
     server.put("secrets", config("shop/x")).unwrap();
     server.put("secrets", config("shop/y")).unwrap();
     seconds(5.0).await;
@@ -159,7 +159,7 @@ async fn after_an_outage_an_object_that_a_relist_removed_does_not_come_back() {
     server.watched("configmaps", 1).await;
     // The watch is refused as expired once, so everything is listed again.
     server.inject(On::watch().of("configmaps").once(), Fault::status(410));
-    server.break_watches();
+    server.cut_all_watches();
     for number in 0..100 {
         server.put("configmaps", ghost(number)).unwrap();
     }
@@ -264,7 +264,7 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
     server.watched("configmaps", 1).await;
 
     server.inject(On::any().of("secrets"), Fault::Drop);
-    server.break_watches();
+    server.cut_all_watches();
     seconds(600.0).await;
     server.clear_requests();
     // Watches of a hundred informers end about so often.
@@ -272,7 +272,7 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
         server.put("configmaps", config("shop/a")).unwrap();
         seconds(5.0).await;
         server.inject(On::watch().of("configmaps").once(), Fault::cut_after_events(1));
-        server.break_watches();
+        server.cut_all_watches();
     }
     let requests = server.requests().iter().filter(|request| request.resource == "secrets").count();
     assert!(requests <= 60, "{requests} in ten minutes");
@@ -294,7 +294,7 @@ async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within
         seconds(0.01).await;
     }
 
-    server.break_watches();
+    server.cut_all_watches();
     server.put("configmaps", config("shop/b")).unwrap();
     let begun = tokio::time::Instant::now();
     while informer.lister().len() < 2 {
@@ -376,7 +376,7 @@ async fn a_delete_that_was_seen_before_a_relist_still_tells_histories_apart() {
     seconds(1.0).await;
     assert_eq!(keys(&informer), ["shop/b", "shop/c"]);
     server.inject(On::watch().of("configmaps").once(), Fault::status(410));
-    server.break_watches();
+    server.cut_all_watches();
     seconds(5.0).await;
 
     let rule = server.inject(On::any(), Fault::Refuse);

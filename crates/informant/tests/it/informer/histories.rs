@@ -526,7 +526,7 @@ impl<O: Texted> World<O> {
                 if random.bool() {
                     faults.push(self.server.inject(On::list(), Fault::Hang));
                 }
-                self.server.break_watches();
+                self.server.cut_all_watches();
                 self.change(random);
                 seconds(random.f64() * [20.0, 200.0, 2000.0][random.usize(0..3)]).await;
                 faults.into_iter().for_each(|fault| self.server.remove_fault(fault));
@@ -550,7 +550,7 @@ impl<O: Texted> World<O> {
     /// Breaks all watches, and refuses connections until the fault is removed.
     fn begin_outage(&self) -> RuleId {
         let refusal = self.server.inject(On::any(), Fault::Refuse);
-        self.server.break_watches();
+        self.server.cut_all_watches();
         refusal
     }
 

@@ -133,7 +133,7 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
 
     // While no watch is open, b is deleted and c becomes bad; the server compacts that.
     let outage = server.inject(On::any(), Fault::Refuse);
-    server.break_watches();
+    server.cut_all_watches();
     server.requested(|request| request.faults.contains(&Fault::Refuse)).await;
     server.delete("configmaps", "shop/b").unwrap();
     server.put("configmaps", bad("c")).unwrap();

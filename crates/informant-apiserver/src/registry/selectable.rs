@@ -1,0 +1,137 @@
+//! The fields that field selectors may name, for each kind.
+//!
+//! - **In:** a kind, and the label of a field as it stands in a selector: `spec.nodeName`.
+//! - **Out:** where an object has the value of that field, or kube-apiserver's refusal.
+//! - **Knows nothing of:** objects, and the values that a selector asks for.
+
+use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
+use crate::registry::kind::Scope;
+
+/// A field that a field selector may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SelectableField {
+    Name,
+    Namespace,
+    /// A scalar in the object.
+    Scalar {
+        /// Paths to it, joined by dots; the first one with a value counts.
+        paths: Vec<String>,
+        /// Its value if no path has one.
+        absent: &'static str,
+    },
+}
+
+impl SelectableField {
+    /// The field of a kind that has this label; the error is the message of the refusal.
+    pub(crate) fn find(kind: &Kind, label: &str) -> Result<Self, String> {
+        let built_in = match kind.origin {
+            Origin::BuiltIn => labels_of_built_in(&kind.resource()),
+            Origin::Custom => &[],
+        };
+        let has_metadata_alone = kind.origin == Origin::BuiltIn && built_in.is_empty();
+        match label {
+            "metadata.name" => Ok(Self::Name),
+            "metadata.namespace" if kind.scope == Scope::Namespaced || has_metadata_alone => Ok(Self::Namespace),
+            _ if built_in.contains(&label) => Ok(Self::of_built_in(label)),
+            _ if kind.selectable_fields.iter().any(|field| field == label) => Ok(Self::at(&[label], "")),
+            _ if has_metadata_alone => {
+                Err(format!(r#""{label}" is not a known field selector: only "metadata.name", "metadata.namespace""#))
+            }
+            _ if kind.is_at("batch", "jobs") => Err(format!("field label \"{label}\" not supported for Job")),
+            _ => Err(format!("field label not supported: {label}")),
+        }
+    }
+
+    /// Where built-in kinds have the value of this label. An event is found in the form of either of its two API groups.
+    fn of_built_in(label: &str) -> Self {
+        match label {
+            "spec.host" => Self::at(&["spec.nodeName"], ""),
+            "spec.hostNetwork" | "spec.unschedulable" => Self::at(&[label], "false"),
+            "status.replicas" => Self::at(&[label], "0"),
+            "status.successful" => Self::at(&["status.succeeded"], "0"),
+            // kube-apiserver takes the label, but never has a value for it.
+            "status.podIPs" => Self::at(&[], ""),
+            "source" => {
+                let paths =
+                    ["source.component", "deprecatedSource.component", "reportingComponent", "reportingController"];
+                Self::at(&paths, "")
+            }
+            "reportingComponent" | "reportingController" => {
+                Self::at(&["reportingComponent", "reportingController"], "")
+            }
+            _ => match label.strip_prefix("involvedObject.").or_else(|| label.strip_prefix("regarding.")) {
+                Some(field) => Self::at(&[&format!("involvedObject.{field}"), &format!("regarding.{field}")], ""),
+                None => Self::at(&[label], ""),
+            },
+        }
+    }
+
+    fn at(paths: &[&str], absent: &'static str) -> Self {
+        Self::Scalar { paths: paths.iter().map(ToString::to_string).collect(), absent }
+    }
+}
+
+/// The labels of a built-in kind besides name and namespace, as of Kubernetes 1.37.
+fn labels_of_built_in(resource: &str) -> &'static [&'static str] {
+    match resource {
+        "pods" => &[
+            "spec.nodeName",
+            "spec.host",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        "nodes" => &["spec.unschedulable"],
+        "namespaces" => &["status.phase"],
+        "secrets" => &["type"],
+        "services" => &["spec.clusterIP", "spec.type"],
+        "replicationcontrollers" => &["status.replicas"],
+        "events" => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        "events.events.k8s.io" => &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        "jobs.batch" => &["status.successful"],
+        "certificatesigningrequests.certificates.k8s.io" => &["spec.signerName"],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn every_kind_with_selectable_fields_is_built_in() {
+        let with_fields = Registry::builtin_kinds().filter(|kind| !labels_of_built_in(&kind.resource()).is_empty());
+
+        assert_eq!(with_fields.count(), 10);
+    }
+}
