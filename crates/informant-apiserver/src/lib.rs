@@ -109,22 +109,33 @@
 //! few more, such as `spec.nodeName` of pods. Other fields are answered with 400. A custom kind supports those that its
 //! definition or [`Kind::selectable_fields`] lists.
 //!
-//! # What is not there
+//! # Namespaces
 //!
-//! No controllers, no garbage collection, no admission, no defaults, no schemas, no access control; a namespace need not
-//! exist for its objects to; pods end at once, without a grace period; a kind has one version. Of patches it knows JSON
-//! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
-//! protobuf; there are no subresources but `status` and `scale`. Custom resource definitions define kinds, in the version that is
-//! stored, without schemas and columns.
+//! A client can create an object only in a namespace that exists, as in a cluster; [`put`](ApiServer::put) stores an object in any
+//! namespace, and [`allow_missing_namespaces`](ApiServerBuilder::allow_missing_namespaces) switches the check off. A deleted namespace takes
+//! its objects with it. [`bootstrapped`](ApiServerBuilder::bootstrapped) starts a server with the objects that a new cluster has.
 //!
-//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
-//! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.
+//! # What is missing
+//!
+//! - Controllers: nothing is scheduled, scaled or collected, and pods do not run. A pod is deleted at once, without a grace period.
+//! - Schemas and most defaults: fields are stored as they were sent. The types of well-known fields are checked.
+//! - Access control: every request is allowed.
+//! - Admission plugins and webhooks.
+//! - Server-side apply, and bodies in protobuf.
+//! - Subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
+//! - Several versions of a custom kind: the stored version is served.
+//!
+//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait`, `delete`, `drain` and
+//! `auth can-i` work; `apply --server-side`, `explain`, `logs`, `exec` and commands that send protobuf (`create configmap` and the like) do not.
+//! [`compatibility`] has the whole list.
 
 mod access;
 mod bootstrap;
 #[cfg(feature = "kube")]
 mod client;
 pub mod columns;
+#[doc = include_str!("../docs/compatibility.md")]
+pub mod compatibility {}
 mod error;
 mod faults;
 mod http;
