@@ -269,7 +269,7 @@ async fn a_broken_watch_can_be_resumed_without_a_gap() {
     assert_eq!(resumed.next_short().await, "ADDED d");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cut_watches_breaks_the_watches_of_one_kind() {
     let (server, web) = server_with_three();
     let start = format!("resourceVersion={}", server.version());
