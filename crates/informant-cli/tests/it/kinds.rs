@@ -1,5 +1,7 @@
 //! Kinds by the names that `kubectl` takes: also those that only the server knows.
 
+use std::time::Duration;
+
 use informant_apiserver::ApiServer;
 use informant_apiserver::Canned;
 use informant_apiserver::Fault;
@@ -88,4 +90,32 @@ async fn built_in_kinds_need_no_discovery() {
         "{complaint}"
     );
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
+/// As an informer does it for every kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_asked_for_again_if_the_server_is_overloaded() {
+    let (server, listening) = with_widgets().await;
+    for rejected in [1, 3] {
+        let on = On::verbs([Verb::Discover]).times(rejected);
+        server.inject(on, Fault::too_many_requests(Duration::from_secs(1)));
+
+        assert_eq!(names(&listening.url(), "widgets").await, "widget.example.com/w\n", "{rejected}");
+    }
+}
+
+/// The kind may be one of that group.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_cannot_be_listed_is_named_if_the_kind_is_not_found() {
+    let (server, listening) = with_widgets().await;
+    // The server has no document of all groups; it lists its groups, and fails to list the first of them.
+    server.inject(On::verbs([Verb::Discover]).once(), Fault::status(406));
+    server.inject(On::verbs([Verb::Discover]).skip(2).once(), Fault::status(503));
+    let url = listening.url();
+
+    let output = tokio::task::spawn_blocking(move || run(&["get", "gadgets", "--server", &url])).await.unwrap();
+
+    let complaint = text(&output.stderr);
+    assert!(complaint.contains("has no resource \"gadgets\" in the API groups that it could list; of "), "{complaint}");
+    assert!(complaint.contains("503") && complaint.lines().count() == 1, "{complaint}");
 }

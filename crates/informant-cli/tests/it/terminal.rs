@@ -195,6 +195,6 @@ async fn an_error_leaves_the_terminal_clean() {
 
     let terminal = seen(&["get", "pods", "--server", &server.url], &[]);
 
-    assert!(terminal.contents().starts_with("informant: no pods from"), "{}", terminal.contents());
+    assert!(terminal.contents().starts_with("informant: cannot list pods from"), "{}", terminal.contents());
     assert!(!terminal.success);
 }
