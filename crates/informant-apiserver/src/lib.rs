@@ -108,7 +108,7 @@
 //! exist for its objects to; pods end at once, without a grace period; a kind has one version. Of patches it knows JSON
 //! patches, as strictly as RFC 6902 has them, merge patches and strategic ones; not server-side apply. Bodies are JSON, not
 //! protobuf; there are no subresources but `status` and `scale`. Custom resource definitions define kinds, in the version that is
-//! stored, without schemas and columns.
+//! stored, with the columns of tables and without schemas.
 //!
 //! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait` and `delete` work;
 //! `apply --server-side`, `explain`, `logs`, `exec`, `drain` and those that send protobuf do not: `create configmap` and the like.

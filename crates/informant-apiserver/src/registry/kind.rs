@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::columns::PrinterColumn;
+
 /// One kind of objects and where the API serves it.
 ///
 /// ```
@@ -36,6 +38,8 @@ pub struct Kind {
     /// An update of what is not there creates it.
     pub(crate) creates_on_update: bool,
     pub(crate) has_scale: bool,
+    /// The columns of a custom kind that its definition names.
+    pub(crate) columns: Vec<PrinterColumn>,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -94,6 +98,7 @@ impl Kind {
             updates_blindly: false,
             creates_on_update: false,
             has_scale: false,
+            columns: Vec::new(),
         }
     }
 
