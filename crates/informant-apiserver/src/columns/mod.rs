@@ -125,7 +125,7 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
         ("batch", "Job") => workloads::job(),
         ("batch", "CronJob") => workloads::cron_job(),
         ("", "Service") => vec![
-            text("Type", |service| field(service, "/spec/type")),
+            text("Type", |service| str(service, "/spec/type").into()),
             text("Cluster-IP", |service| field(service, "/spec/clusterIP")),
             text("External-IP", external_ip),
             text("Port(s)", ports),
@@ -134,9 +134,13 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
         ],
         ("", "ConfigMap") => vec![text("Data", |map| (len(map, "/data") + len(map, "/binaryData")).into()), AGE],
         ("", "Secret") => {
-            vec![text("Type", |secret| field(secret, "/type")), text("Data", |secret| len(secret, "/data").into()), AGE]
+            vec![
+                text("Type", |secret| str(secret, "/type").into()),
+                text("Data", |secret| len(secret, "/data").into()),
+                AGE,
+            ]
         }
-        ("", "Namespace") => vec![text("Status", |namespace| field(namespace, "/status/phase")), AGE],
+        ("", "Namespace") => vec![text("Status", |namespace| str(namespace, "/status/phase").into()), AGE],
         ("", "PersistentVolumeClaim") => vec![
             text("Status", |claim| phase(claim).into()),
             text("Volume", |claim| str(claim, "/spec/volumeName").into()),
@@ -277,7 +281,8 @@ fn external_ip(service: &Value) -> Value {
             let both = [addresses(service), named];
             or(&joined(both.into_iter().filter(|addresses| !addresses.is_empty())), "<pending>")
         }
-        _ => or(&named, NONE),
+        "ClusterIP" | "NodePort" => or(&named, NONE),
+        _ => UNKNOWN.into(),
     }
 }
 
@@ -338,5 +343,27 @@ mod tests {
                 assert!(suits, "{kind:?} {column:?} {cell}");
             }
         }
+    }
+    #[test]
+    fn what_an_object_does_not_have_is_shown_as_kubernetes_shows_it() {
+        let shown = |group: &str, kind: &str| {
+            let cells = of(group, kind).into_iter().skip(1).filter(|column| column.name() != "Age");
+            let cell = |column: Column| {
+                let cell = column.cell(&json!({}), Timestamp::UNIX_EPOCH);
+                cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)
+            };
+            cells.map(cell).collect::<Vec<_>>()
+        };
+
+        let of_system = ["<unknown>"; 3];
+        assert_eq!(shown("", "Node"), [&["Unknown", "<none>", "", "<none>", "<none>"][..], &of_system].concat());
+        assert_eq!(shown("", "Pod"), ["0/0", "", "0", "<none>", "<none>", "<none>", "<none>"]);
+        assert_eq!(shown("", "Service"), ["", "<none>", "<unknown>", "<none>", "<none>"]);
+        assert_eq!(shown("", "Namespace"), [""]);
+        assert_eq!(shown("", "Secret"), ["", "0"]);
+        assert_eq!(shown("", "PersistentVolumeClaim"), ["", "", "", "", "", "<unset>", "<unset>"]);
+        assert_eq!(shown("coordination.k8s.io", "Lease"), [""]);
+        assert_eq!(shown("networking.k8s.io", "Ingress"), ["<none>", "*", "", "80"]);
+        assert_eq!(shown("policy", "PodDisruptionBudget"), ["N/A", "N/A", "0"]);
     }
 }

@@ -63,6 +63,7 @@ fn from_document(group: &str, version: &str, served: &APIResourceDiscovery) -> O
         scope: if served.scope.as_deref() == Some("Namespaced") { Scope::Namespaced } else { Scope::Cluster },
         short_names: served.short_names.clone(),
         can_be_watched: can_be_watched(&served.verbs),
+        is_built_in: false,
     })
 }
 
@@ -108,6 +109,7 @@ fn from_list(group: &str, version: &str, served: &APIResource) -> Kind {
         scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
         short_names: served.short_names.clone().unwrap_or_default(),
         can_be_watched: can_be_watched(&served.verbs),
+        is_built_in: false,
     }
 }
 

@@ -4,9 +4,10 @@
 //! - **Out:** a [`Kind`]: where its objects are served, and whether they live in namespaces.
 //!
 //! The usual kinds are known (`built_in`), so that nobody has to be asked for them; others the server is asked for
-//! (`discovery`). `name` has the rules by which a name fits a kind.
+//! (`discovery`). `name` has the rules by which a name fits a kind, `definition` reads the columns of custom kinds.
 
 mod built_in;
+mod definition;
 mod discovery;
 mod name;
 
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 use tokio::time::sleep;
 use tokio::time::timeout;
 
+pub use self::definition::columns;
 use self::discovery::Discovered;
 pub use self::name::KindName;
 use crate::output::in_one_line;
@@ -33,6 +35,8 @@ pub struct Kind {
     singular: String,
     short_names: Vec<String>,
     can_be_watched: bool,
+    /// Whether it is one of the usual kinds, which need no definition.
+    is_built_in: bool,
 }
 
 /// Why a kind was not found.
@@ -67,13 +71,6 @@ fn meant(similar: Option<&str>) -> String {
 }
 
 impl Kind {
-    /// One that nobody knows, in namespaces.
-    #[cfg(test)]
-    pub fn custom(resource: ApiResource) -> Self {
-        let singular = resource.kind.to_lowercase();
-        Self { resource, scope: Scope::Namespaced, singular, short_names: Vec::new(), can_be_watched: true }
-    }
-
     /// As `kubectl` calls one of them: `pod`, `deployment.apps`.
     pub fn singular_with_group(&self) -> String {
         match &*self.resource.group {

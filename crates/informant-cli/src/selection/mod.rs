@@ -14,6 +14,9 @@ use clap::builder::NonEmptyStringValueParser;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::informer::StopErrors;
+use informant_apiserver::columns;
+use informant_apiserver::columns::Column;
+use kube::Client;
 
 pub use self::held::Held;
 pub use self::held::OnObjects;
@@ -103,6 +106,7 @@ fn escaped(value: &str) -> String {
 
 /// What was selected, found in the cluster.
 pub struct Selected {
+    client: Client,
     pub kind: Kind,
     pub factory: SharedInformerFactory,
     pub reader: Reader,
@@ -159,7 +163,7 @@ impl Selection {
             true => Some(self.namespace.unwrap_or(cluster.namespace)),
             false => None,
         };
-        let mut factory = SharedInformerFactory::builder(cluster.client).on_quarantine(|_, object| {
+        let mut factory = SharedInformerFactory::builder(cluster.client.clone()).on_quarantine(|_, object| {
             say(&format!("an object is left out: {}", in_one_line(&object.error)));
         });
         if self.sync_timeout.is_none() {
@@ -169,6 +173,7 @@ impl Selection {
             factory = factory.resync_every(period);
         }
         Ok(Selected {
+            client: cluster.client,
             reader: Reader::new(&kind, self.show_secrets),
             kind,
             factory: factory.build(),
@@ -183,6 +188,11 @@ impl Selection {
 }
 
 impl Selected {
+    /// The columns in which a table shows these objects; for a custom kind, the cluster is asked for its definition.
+    pub async fn columns<O: Form>(&self) -> Vec<Column> {
+        if O::IS_OF_METADATA { columns::of_metadata() } else { kinds::columns(&self.client, &self.kind).await }
+    }
+
     /// The informer of these objects.
     pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, AskedWrongly> {
         let request = self.factory.request_dynamic::<O>(&self.kind.resource).scoped(&self.kind.scope);
