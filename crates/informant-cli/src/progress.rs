@@ -194,7 +194,7 @@ impl Line {
     fn redraw(&self, text: &str) {
         let mut stderr = io::stderr().lock();
         let Some(size) = terminal::of(&stderr) else { return };
-        let shown = size.cut(&[harmless(text).into_owned()]).concat();
+        let shown: String = harmless(text).chars().take(size.room().columns).collect();
         // Looked at under the lock, so that nothing is drawn after the end.
         if !self.has_ended.load(Ordering::Relaxed) {
             // There is nobody to tell that it failed.

@@ -101,7 +101,7 @@ async fn a_load_is_there_and_changes() {
     let server = Server::start(&["--load", "pods=30,nodes=3,configmaps=10,rate=100,namespaces=2", "--seed", "3"]);
 
     let count = |kind: &str| server.said(&["get", kind, "-A", "-o", "name"]).lines().count();
-    assert!((15..=60).contains(&count("pods")) && (1..=6).contains(&count("nodes")) && (5..=20).contains(&count("cm")));
+    assert!((27..=33).contains(&count("pods")) && (2..=4).contains(&count("nodes")) && (9..=11).contains(&count("cm")));
     assert_eq!(server.said(&["get", "ns", "-o", "name"]), "namespace/default\nnamespace/team-0\nnamespace/team-1\n");
     let changes = server.said(&["watch", "pods", "-A", "--no-initial", "--exit-after", "20", "-o", "name"]);
     assert_eq!(changes.lines().count(), 20);

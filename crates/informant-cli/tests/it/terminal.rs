@@ -94,9 +94,31 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert!(terminal.success, "{contents}");
     assert_eq!(contents.matches("API server   version").count(), 1, "{contents}");
     assert!(contents.contains("verified: 2 caches and 4 handlers"), "{contents}");
-    assert!(contents.starts_with("API server"), "nothing has scrolled away: {contents}");
+    assert!(contents.starts_with("informant demo: "), "nothing has scrolled away: {contents}");
+    for word in ["missed", "merged", "slow", "late"] {
+        assert!(contents.lines().any(|line| line.starts_with(&format!("{word} "))), "{word} is explained: {contents}");
+    }
     let redrawn = String::from_utf8_lossy(&terminal.bytes).matches("\x1b[J").count();
     assert!(redrawn >= 5, "it is alive: {redrawn}");
+}
+
+#[test]
+fn the_demo_names_the_fault_that_is_active() {
+    let terminal = seen(&["demo", "--duration", "2s", "--pods", "50", "--rate", "50"], &[]);
+
+    let names = |fault: &str| terminal.pictures.iter().any(|picture| picture.contains(fault));
+    assert!(names("fault now    pods: the open watch breaks after "), "{:?}", terminal.pictures);
+    let contents = terminal.contents();
+    assert!(contents.contains("fault now    "), "{contents}");
+}
+
+#[test]
+fn the_demo_has_colours_in_a_terminal_unless_they_are_not_wanted() {
+    let arguments = ["demo", "--duration", "1s", "--pods", "50", "--rate", "50"];
+    let is_coloured = |terminal: &Terminal| String::from_utf8_lossy(&terminal.bytes).contains("\x1b[32m");
+
+    assert!(is_coloured(&seen(&arguments, &[])));
+    assert!(!is_coloured(&seen(&arguments, &[("NO_COLOR", "1")])));
 }
 
 #[test]
@@ -125,7 +147,7 @@ fn the_demo_fits_every_terminal() {
         // One may have been taken when the one before had been wiped off.
         let drawn = |picture: &&String| !picture.is_empty() && !picture.contains("verified");
         let before_the_end = terminal.pictures.iter().rev().find(drawn).unwrap();
-        assert!(before_the_end.starts_with("API server"), "nothing has scrolled away: {before_the_end}");
+        assert!(before_the_end.starts_with("informant demo: "), "nothing has scrolled away: {before_the_end}");
         assert!(terminal.success);
     }
 }
