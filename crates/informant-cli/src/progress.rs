@@ -30,7 +30,7 @@ use crate::output::terminal;
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often it is told where nothing can be redrawn, and how soon a changed cause of trouble is printed after the line before.
+/// The shortest time between two lines where nothing can be redrawn.
 const TELL: Duration = Duration::from_secs(5);
 
 /// A task that tells how a factory's informers come along; it ends with this.
@@ -113,7 +113,7 @@ struct Cause {
     /// The code of the server's answer.
     code: Option<u16>,
     server_may_be_starting: bool,
-    /// Of a server that did not answer: tells a wrong certificate from a server that is down.
+    /// Only for requests without an answer: it differs between a wrong certificate and a server that is down.
     advice: Option<&'static str>,
 }
 
@@ -172,7 +172,7 @@ impl Story {
             }
         };
         let cause = Cause::of(problem);
-        // Two causes that alternate with each attempt are not worth a line each.
+        // Two causes may alternate with each attempt; that is not worth a line each.
         let is_news = self.trouble.as_ref().is_none_or(|last| last.cause != cause && passed - self.told >= TELL);
         if !is_news {
             return Telling::Nothing;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_cause_is_told_but_not_more_often_than_every_five_seconds() {
+    fn a_changed_cause_is_printed_but_not_more_often_than_every_five_seconds() {
         let silent =
             |seconds| [Problem::Silent { informer: "pods".into(), confirmed_age: Duration::from_secs(seconds) }];
         let mut story = Story { was_synced: true, ..Story::default() };

@@ -1,4 +1,4 @@
-//! How the demo is told: redrawn in place in a terminal (`screen`), line by line elsewhere, or as JSON.
+//! How the demo is shown: redrawn in place in a terminal (`screen`), line by line elsewhere, or as JSON.
 
 use std::fmt;
 use std::io;
@@ -179,7 +179,7 @@ fn room() -> terminal::Size {
     terminal::of(&io::stdout()).unwrap_or(terminal::USUAL).room()
 }
 
-/// What the lines are about.
+/// Title and legend of the lines.
 fn head() -> String {
     let rate = "+ added, ~ updated, - deleted; waiting: events that a handler has not received yet";
     let legend = screen::LEGEND.iter().filter(|line| line.starts_with("slow") || line.starts_with("late"));

@@ -51,7 +51,7 @@ pub const SCHEDULER: &str = "scheduler";
 const NODES: usize = 20;
 const NAMESPACES: usize = 5;
 
-/// So many of the newest requests say which faults are active.
+/// How many of the newest requests are remembered; their faults are shown.
 const REMEMBERED_REQUESTS: usize = 200;
 
 /// Which part of the changes are those of nodes.

@@ -17,7 +17,7 @@ use super::may_pass;
 /// How many groups are asked for at once.
 const AT_ONCE: usize = 8;
 
-/// What the server says it has.
+/// The kinds that the server lists.
 pub(super) struct Discovered {
     /// In the versions that the server prefers first.
     pub(super) kinds: Vec<Kind>,

@@ -49,18 +49,18 @@ pub enum KindError {
     #[error("{name:?} is no built-in kind, and the server at {url} cannot be asked for others: {why}")]
     Discovery { url: String, name: KindName, why: String },
     #[error(
-        "the server at {url} has no resource {name:?} in the API groups that it could list; of {group} it could not: {why}"
+        "the server at {url} has no resource {name:?} in the API groups that it could list; listing {group} failed: {why}"
     )]
     UnreadGroup { url: String, name: KindName, group: String, why: String },
 }
 
-/// How long the server may take to list its kinds, unless the user says another time.
+/// How long the server may take to list its kinds, unless the user sets another limit.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
 /// The pause between two attempts to list the kinds, unless the server asks for another one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// After this time without the kinds, a line says why.
+/// After this time without the kinds, the reason is printed once.
 const QUIET: Duration = Duration::from_secs(5);
 
 fn meant(similar: Option<&str>) -> String {
@@ -160,7 +160,7 @@ pub async fn find(client: &Client, url: &str, name: &KindName, limit: Option<Dur
 async fn discover(client: &Client, url: &str, name: &KindName, limit: Option<Duration>) -> Result<Discovered, String> {
     let (begun, within) = (Instant::now(), limit.unwrap_or(DISCOVERY));
     let mut last = None;
-    let mut has_said = false;
+    let mut is_printed = false;
     let attempts = async {
         loop {
             let error = match discovery::kinds(client, name).await {
@@ -169,8 +169,8 @@ async fn discover(client: &Client, url: &str, name: &KindName, limit: Option<Dur
                 Err(error) => error,
             };
             let why = told(&error);
-            if !has_said && begun.elapsed() >= QUIET {
-                has_said = true;
+            if !is_printed && begun.elapsed() >= QUIET {
+                is_printed = true;
                 say(&format!("the server at {url} has not listed its kinds yet: {why}; retrying"));
             }
             last = Some(why);

@@ -116,7 +116,10 @@ async fn a_group_that_cannot_be_listed_is_named_if_the_kind_is_not_found() {
     let output = tokio::task::spawn_blocking(move || run(&["get", "gadgets", "--server", &url])).await.unwrap();
 
     let complaint = text(&output.stderr);
-    assert!(complaint.contains("has no resource \"gadgets\" in the API groups that it could list; of "), "{complaint}");
+    assert!(
+        complaint.contains("has no resource \"gadgets\" in the API groups that it could list; listing "),
+        "{complaint}"
+    );
     assert!(complaint.contains("503") && complaint.lines().count() == 1, "{complaint}");
 }
 

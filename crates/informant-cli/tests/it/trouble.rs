@@ -381,7 +381,7 @@ async fn that_the_server_is_gone_and_back_is_said() {
 }
 
 #[tokio::test]
-async fn a_cause_of_trouble_that_changes_is_said() {
+async fn a_watch_prints_a_line_when_the_cause_of_trouble_changes() {
     let port = free_port().to_string();
     let mut server = Server::start(&["--listen", &port]);
     let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
@@ -419,7 +419,7 @@ fn a_wait_for_a_server_that_stays_down_ends_with_the_cause() {
 
 /// The namespace may have objects; the selectors match none of them.
 #[tokio::test]
-async fn that_no_object_matches_the_selectors_is_said_with_the_selectors() {
+async fn the_message_that_no_object_matches_names_the_selectors() {
     let server = Server::start(&[]);
     server.put("prices", json!({})).await;
     let of_labels = "no configmaps in namespace \"shop\" that match label selector \"tier=hot\"";
