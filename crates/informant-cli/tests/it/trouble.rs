@@ -402,6 +402,9 @@ async fn a_server_that_is_down_is_waited_for_as_long_as_the_user_wants() {
         |kind: &str| Running::start(&["get", kind, "-A", "-o", "name", "--server", &url, "--sync-timeout", "1m"]);
 
     let (of_kind, of_unknown_kind) = (wait("cm"), wait("widgets"));
+    // Both have tried, and try again.
+    of_kind.complains_of("is not synced: ");
+    of_unknown_kind.complains_of("has not listed its kinds yet: ");
     let _server = Server::start(&["--listen", &port, "--load", "configmaps=1"]);
 
     assert_eq!(text(&of_kind.output().stdout), "configmap/configmaps-00000\n");
