@@ -101,8 +101,11 @@ fn informer(informer: &InformerFigures) -> [Line; 2] {
     let painting = if informer.is_watching { Paint::green } else { Paint::yellow };
     let InformerFigures { name, queued, objects, version, .. } = informer;
     let doing = format!("     ├─▶ {name:<7} queue {queued:<5} {}", harmless(&informer.doing));
-    let held = format!("     │           {objects} cached at version {version}, {}", trouble(informer));
-    [Line::painted(painting, doing), Line::plain(held)]
+    let held = match &**version {
+        "" => "nothing cached yet".to_owned(),
+        version => format!("{objects} cached at version {version}"),
+    };
+    [Line::painted(painting, doing), Line::plain(format!("     │           {held}, {}", trouble(informer)))]
 }
 
 /// What goes wrong now; if nothing does, what went wrong last.

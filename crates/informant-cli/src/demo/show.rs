@@ -161,9 +161,10 @@ fn line(picture: &Picture, rate: Rate) -> String {
     });
     let handlers =
         picture.handlers.iter().map(|handler| format!("{}/{} {}", handler.name, handler.kind, handler.backlog));
-    let faults = match &picture.active_faults[..] {
-        [] => String::new(),
-        faults => format!("; fault now: {}", faults.join(", ")),
+    let faults = match (&picture.active_faults[..], &picture.last_fault) {
+        ([], None) => String::new(),
+        ([], Some(last)) => format!("; last fault: {last}"),
+        (faults, _) => format!("; fault now: {}", faults.join(", ")),
     };
     let line = format!(
         "{:5.1} s  {rate}  {}; waiting: {}{faults}",

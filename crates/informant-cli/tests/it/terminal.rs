@@ -102,14 +102,14 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert!(redrawn >= 5, "it is alive: {redrawn}");
 }
 
+/// Some fault was active at some time, and is the last one when all are over.
 #[test]
-fn the_demo_names_the_fault_that_is_active() {
+fn the_demo_names_the_fault_that_is_active_or_the_last_one() {
     let terminal = seen(&["demo", "--duration", "2s", "--pods", "50", "--rate", "50"], &[]);
 
-    let names = |fault: &str| terminal.pictures.iter().any(|picture| picture.contains(fault));
-    assert!(names("fault now    pods: the open watch breaks after "), "{:?}", terminal.pictures);
     let contents = terminal.contents();
-    assert!(contents.contains("fault now    "), "{contents}");
+    let fault = contents.lines().find_map(|line| line.strip_prefix("fault now    ")).unwrap_or_default();
+    assert!(["pods: the ", "nodes: the "].iter().any(|named| fault.contains(named)), "{contents}");
 }
 
 #[test]
