@@ -73,7 +73,9 @@ pub enum ClusterError {
     Unusable { file: Option<PathBuf>, why: String },
     #[error("there are no credentials{}: {why}", .plugin.as_ref().map(|plugin| format!(" from plugin {plugin:?}")).unwrap_or_default())]
     Credentials { plugin: Option<String>, why: String },
-    #[error("plugin {plugin:?} has given no credentials in {within:?}; it still runs")]
+    #[error(
+        "plugin {plugin:?} has given no credentials in {within:?} and still runs; see what it waits for by running it yourself"
+    )]
     NoAnswer { plugin: String, within: Duration },
     #[error("no client can be made for {url}")]
     Client { url: String, source: Box<kube::Error> },

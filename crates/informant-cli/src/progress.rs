@@ -5,6 +5,8 @@
 
 use std::io;
 use std::io::Write;
+use std::mem::Discriminant;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -13,6 +15,8 @@ use std::time::Duration;
 use informant::SharedInformerFactory;
 use informant::informer::InformerStatus;
 use informant::informer::Problem;
+use informant::listwatch::ListWatchError;
+use informant::listwatch::SourceError;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio::time::MissedTickBehavior;
@@ -26,7 +30,7 @@ use crate::output::terminal;
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often it is told where nothing can be redrawn.
+/// The shortest time between two lines where nothing can be redrawn.
 const TELL: Duration = Duration::from_secs(5);
 
 /// A task that tells how a factory's informers come along; it ends with this.
@@ -89,8 +93,42 @@ struct Story {
     /// Whether a line can be drawn over.
     redraws: bool,
     was_synced: bool,
-    was_in_trouble: bool,
+    /// The trouble that was printed last, until it is over.
+    trouble: Option<Trouble>,
     told: Duration,
+}
+
+/// Trouble of an informer that was synced.
+#[derive(Debug)]
+struct Trouble {
+    informer: Arc<str>,
+    cause: Cause,
+}
+
+/// What of a problem makes a new line worth printing: not how long it lasts, nor which request failed.
+#[derive(Debug, PartialEq, Eq)]
+struct Cause {
+    problem: Discriminant<Problem>,
+    source: Option<Discriminant<SourceError>>,
+    /// The code of the server's answer.
+    code: Option<u16>,
+    server_may_be_starting: bool,
+    /// Only for requests without an answer: it differs between a wrong certificate and a server that is down.
+    advice: Option<&'static str>,
+}
+
+impl Cause {
+    fn of(problem: &Problem) -> Self {
+        let reason = if let Problem::Failing { reason, .. } = problem { Some(&**reason) } else { None };
+        let code = reason.and_then(|reason| reason.source.code());
+        Self {
+            problem: discriminant(problem),
+            source: reason.map(|reason| discriminant(&reason.source)),
+            code,
+            server_may_be_starting: code.is_some() && reason.is_some_and(|reason| reason.server_may_be_starting),
+            advice: reason.filter(|_| code.is_none()).and_then(ListWatchError::advice),
+        }
+    }
 }
 
 /// What is told now.
@@ -107,7 +145,7 @@ enum Telling {
 impl Story {
     fn look(&mut self, problems: &[Problem], is_synced: bool, passed: Duration) -> Telling {
         if self.was_synced {
-            return self.look_later(problems);
+            return self.look_later(problems, passed);
         }
         self.was_synced = is_synced;
         let all = || problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -122,15 +160,26 @@ impl Story {
         }
     }
 
-    /// Once it was synced: what has gone wrong since, and that it is over.
-    fn look_later(&mut self, problems: &[Problem]) -> Telling {
-        let before = std::mem::replace(&mut self.was_in_trouble, !problems.is_empty());
-        match (problems.first(), before) {
-            (Some(Problem::Stopped { .. } | Problem::NotStarted { .. }), _) => Telling::Nothing,
-            (Some(problem), false) => Telling::Line(format!("{problem}; it goes on trying")),
-            (None, true) => Telling::Line("it is up to date again".to_owned()),
-            (Some(_), true) | (None, false) => Telling::Nothing,
+    /// Once it was synced: what has gone wrong since, each time the cause changes, and that it is over.
+    fn look_later(&mut self, problems: &[Problem], passed: Duration) -> Telling {
+        let problem = match problems.first() {
+            Some(Problem::Stopped { .. } | Problem::NotStarted { .. }) => return Telling::Nothing,
+            Some(problem) => problem,
+            None => {
+                let over = self.trouble.take();
+                let line = over.map(|trouble| format!("informer {} is up to date again", trouble.informer));
+                return line.map_or(Telling::Nothing, Telling::Line);
+            }
+        };
+        let cause = Cause::of(problem);
+        // Two causes may alternate with each attempt; that is not worth a line each.
+        let is_news = self.trouble.as_ref().is_none_or(|last| last.cause != cause && passed - self.told >= TELL);
+        if !is_news {
+            return Telling::Nothing;
         }
+        self.told = passed;
+        self.trouble = Some(Trouble { informer: Arc::clone(problem.informer()), cause });
+        Telling::Line(format!("{problem}; retrying"))
     }
 }
 
@@ -145,7 +194,7 @@ impl Line {
     fn redraw(&self, text: &str) {
         let mut stderr = io::stderr().lock();
         let Some(size) = terminal::of(&stderr) else { return };
-        let shown = size.cut(&[harmless(text).into_owned()]).concat();
+        let shown: String = harmless(text).chars().take(size.room().columns).collect();
         // Looked at under the lock, so that nothing is drawn after the end.
         if !self.has_ended.load(Ordering::Relaxed) {
             // There is nobody to tell that it failed.
@@ -200,9 +249,24 @@ mod tests {
         let mut story = Story { was_synced: true, ..Story::default() };
 
         let Telling::Line(told) = story.look(&gone(), true, LOOK) else { panic!("it is told") };
-        assert!(told.ends_with("; it goes on trying"), "{told}");
+        assert!(told.ends_with("; retrying"), "{told}");
         assert_eq!(story.look(&gone(), true, LOOK), Telling::Nothing);
-        assert_eq!(story.look(&[], true, LOOK), Telling::Line("it is up to date again".into()));
-        assert_eq!(story.look(&[], true, LOOK), Telling::Nothing);
+        assert_eq!(story.look(&gone(), true, TELL * 10), Telling::Nothing);
+        assert_eq!(story.look(&[], true, TELL * 10), Telling::Line("informer pods is up to date again".into()));
+        assert_eq!(story.look(&[], true, TELL * 10), Telling::Nothing);
+    }
+
+    #[test]
+    fn a_changed_cause_is_printed_but_not_more_often_than_every_five_seconds() {
+        let silent =
+            |seconds| [Problem::Silent { informer: "pods".into(), confirmed_age: Duration::from_secs(seconds) }];
+        let mut story = Story { was_synced: true, ..Story::default() };
+        assert!(matches!(story.look(&gone(), true, LOOK), Telling::Line(_)));
+
+        assert_eq!(story.look(&silent(1), true, LOOK * 2), Telling::Nothing, "so soon");
+        let Telling::Line(told) = story.look(&silent(6), true, LOOK + TELL) else { panic!("the cause is another one") };
+        assert!(told.contains("its watch is silent"), "{told}");
+        assert_eq!(story.look(&silent(60), true, TELL * 9), Telling::Nothing, "it lasts longer, and that is all");
+        assert!(matches!(story.look(&gone(), true, TELL * 9), Telling::Line(_)), "the first cause is back");
     }
 }

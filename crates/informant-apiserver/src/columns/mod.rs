@@ -15,72 +15,96 @@
 //! assert_eq!(pods[2].cell(&pod, jiff::Timestamp::now()), "Running");
 //! ```
 //!
-//! The kinds that people look at most have the columns of Kubernetes 1.36; the others their name and age.
+//! The kinds that people look at most have the columns of Kubernetes 1.36; the others their name and age. Custom resources have
+//! those of their definition ([`of_definition`]).
 
 mod ages;
+mod definition;
 mod events;
 mod nodes;
+mod path;
 mod pods;
 mod workloads;
+
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use self::ages::age_of;
+pub use self::definition::PrinterColumn;
+pub use self::definition::of_definition;
+use self::path::Path;
 
 /// A column of a table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Column {
-    name: &'static str,
-    content: Content,
-    is_wide: bool,
+    name: Cow<'static, str>,
+    /// The type of its cells, in the words of OpenAPI.
+    content: Cow<'static, str>,
+    format: Cow<'static, str>,
+    description: Cow<'static, str>,
+    priority: i32,
     cell: Cell,
 }
 
-/// What stands in a column.
-#[derive(Clone, Copy, Debug)]
-enum Content {
-    Text,
-    Number,
-    Truth,
-}
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Cell {
     Of(fn(&Value) -> Value),
     At(fn(&Value, Timestamp) -> Value),
+    /// What an object has at this path; `None` if the path is not understood.
+    Found(Option<Path>),
 }
 
 impl Column {
     /// What it is called: `Last Schedule`.
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether it is shown only to those who want to see more: `kubectl get -o wide`.
     pub fn is_wide(&self) -> bool {
-        self.is_wide
+        self.priority != 0
     }
 
-    /// What stands there for an object: a text, a number or a truth value. Where there is nothing, it says so: `<none>`.
+    /// What stands there for an object: a text, a number or a truth value; null or an empty text where the object has nothing to show and
+    /// Kubernetes shows no word for that, such as `<none>`.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        match self.cell {
+        match &self.cell {
             Cell::Of(cell) => cell(object),
             Cell::At(cell) => cell(object, now),
+            Cell::Found(path) => {
+                let found = path.as_ref().and_then(|path| path.find(object));
+                found.map_or(Value::Null, |value| definition::shown(&self.content, value, now))
+            }
         }
     }
 
     /// The type of its cells, in the words of OpenAPI.
-    pub(crate) fn content(&self) -> &'static str {
-        match self.content {
-            Content::Text => "string",
-            Content::Number => "integer",
-            Content::Truth => "boolean",
-        }
+    pub(crate) fn content(&self) -> &str {
+        &self.content
     }
 
-    const fn wide(self) -> Self {
-        Self { is_wide: true, ..self }
+    pub(crate) fn format(&self) -> &str {
+        &self.format
+    }
+
+    pub(crate) fn description(&self) -> &str {
+        &self.description
+    }
+
+    pub(crate) fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    const fn new(name: &'static str, content: &'static str, format: &'static str, cell: Cell) -> Self {
+        let (name, content, format) = (Cow::Borrowed(name), Cow::Borrowed(content), Cow::Borrowed(format));
+        Self { name, content, format, description: Cow::Borrowed(""), priority: 0, cell }
+    }
+
+    const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
     }
 }
 
@@ -101,7 +125,7 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
         ("batch", "Job") => workloads::job(),
         ("batch", "CronJob") => workloads::cron_job(),
         ("", "Service") => vec![
-            text("Type", |service| field(service, "/spec/type")),
+            text("Type", |service| str(service, "/spec/type").into()),
             text("Cluster-IP", |service| field(service, "/spec/clusterIP")),
             text("External-IP", external_ip),
             text("Port(s)", ports),
@@ -110,9 +134,13 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
         ],
         ("", "ConfigMap") => vec![text("Data", |map| (len(map, "/data") + len(map, "/binaryData")).into()), AGE],
         ("", "Secret") => {
-            vec![text("Type", |secret| field(secret, "/type")), text("Data", |secret| len(secret, "/data").into()), AGE]
+            vec![
+                text("Type", |secret| str(secret, "/type").into()),
+                text("Data", |secret| len(secret, "/data").into()),
+                AGE,
+            ]
         }
-        ("", "Namespace") => vec![text("Status", |namespace| field(namespace, "/status/phase")), AGE],
+        ("", "Namespace") => vec![text("Status", |namespace| str(namespace, "/status/phase").into()), AGE],
         ("", "PersistentVolumeClaim") => vec![
             text("Status", |claim| phase(claim).into()),
             text("Volume", |claim| str(claim, "/spec/volumeName").into()),
@@ -155,23 +183,23 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
 const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
 
-const NAME: Column = text("Name", |object| str(object, "/metadata/name").into());
+const NAME: Column = Column::new("Name", "string", "name", Cell::Of(|object| str(object, "/metadata/name").into()));
 const AGE: Column = since("Age", |object, now| age_of(str(object, "/metadata/creationTimestamp"), now));
 
 const fn text(name: &'static str, cell: fn(&Value) -> Value) -> Column {
-    Column { name, content: Content::Text, is_wide: false, cell: Cell::Of(cell) }
+    Column::new(name, "string", "", Cell::Of(cell))
 }
 
 const fn since(name: &'static str, cell: fn(&Value, Timestamp) -> Value) -> Column {
-    Column { name, content: Content::Text, is_wide: false, cell: Cell::At(cell) }
+    Column::new(name, "string", "", Cell::At(cell))
 }
 
 const fn numeric(name: &'static str, cell: fn(&Value) -> Value) -> Column {
-    Column { name, content: Content::Number, is_wide: false, cell: Cell::Of(cell) }
+    Column::new(name, "integer", "", Cell::Of(cell))
 }
 
 const fn truth(name: &'static str, cell: fn(&Value) -> Value) -> Column {
-    Column { name, content: Content::Truth, is_wide: false, cell: Cell::Of(cell) }
+    Column::new(name, "boolean", "", Cell::Of(cell))
 }
 
 fn str<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -253,7 +281,8 @@ fn external_ip(service: &Value) -> Value {
             let both = [addresses(service), named];
             or(&joined(both.into_iter().filter(|addresses| !addresses.is_empty())), "<pending>")
         }
-        _ => or(&named, NONE),
+        "ClusterIP" | "NodePort" => or(&named, NONE),
+        _ => UNKNOWN.into(),
     }
 }
 
@@ -306,13 +335,35 @@ mod tests {
             assert!(cell("Age").is_none_or(|age| age == "60s"), "{kind:?}");
             for column in &columns {
                 let cell = column.cell(&object, now);
-                let suits = match column.content {
-                    Content::Text => cell.is_string() || cell.is_number(),
-                    Content::Number => cell.is_number(),
-                    Content::Truth => cell.is_boolean() || cell == "False",
+                let suits = match column.content() {
+                    "integer" => cell.is_number(),
+                    "boolean" => cell.is_boolean() || cell == "False",
+                    _ => cell.is_string() || cell.is_number(),
                 };
                 assert!(suits, "{kind:?} {column:?} {cell}");
             }
         }
+    }
+    #[test]
+    fn what_an_object_does_not_have_is_shown_as_kubernetes_shows_it() {
+        let shown = |group: &str, kind: &str| {
+            let cells = of(group, kind).into_iter().skip(1).filter(|column| column.name() != "Age");
+            let cell = |column: Column| {
+                let cell = column.cell(&json!({}), Timestamp::UNIX_EPOCH);
+                cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)
+            };
+            cells.map(cell).collect::<Vec<_>>()
+        };
+
+        let of_system = ["<unknown>"; 3];
+        assert_eq!(shown("", "Node"), [&["Unknown", "<none>", "", "<none>", "<none>"][..], &of_system].concat());
+        assert_eq!(shown("", "Pod"), ["0/0", "", "0", "<none>", "<none>", "<none>", "<none>"]);
+        assert_eq!(shown("", "Service"), ["", "<none>", "<unknown>", "<none>", "<none>"]);
+        assert_eq!(shown("", "Namespace"), [""]);
+        assert_eq!(shown("", "Secret"), ["", "0"]);
+        assert_eq!(shown("", "PersistentVolumeClaim"), ["", "", "", "", "", "<unset>", "<unset>"]);
+        assert_eq!(shown("coordination.k8s.io", "Lease"), [""]);
+        assert_eq!(shown("networking.k8s.io", "Ingress"), ["<none>", "*", "", "80"]);
+        assert_eq!(shown("policy", "PodDisruptionBudget"), ["N/A", "N/A", "0"]);
     }
 }

@@ -17,6 +17,7 @@ use crate::http::answer::list_metadata;
 use crate::list::Page;
 use crate::objects::encoded::Encoded;
 use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
 
 /// What of an object comes with its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,11 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new(kind: &Kind, include: IncludeObject) -> Self {
-        Self { columns: columns::of(&kind.group, &kind.kind), include, has_told_columns: false }
+        let columns = match kind.origin {
+            Origin::BuiltIn => columns::of(&kind.group, &kind.kind),
+            Origin::Custom => columns::of_definition(&kind.columns),
+        };
+        Self { columns, include, has_told_columns: false }
     }
 
     /// A table of one object.
@@ -71,9 +76,9 @@ impl Tables {
             json!({
                 "name": column.name(),
                 "type": column.content(),
-                "format": if column.name() == "Name" { "name" } else { "" },
-                "description": "",
-                "priority": i32::from(column.is_wide()),
+                "format": column.format(),
+                "description": column.description(),
+                "priority": column.priority(),
             })
         };
         self.columns.iter().map(definition).collect()

@@ -80,15 +80,14 @@ impl Changes {
     }
 
     fn choose(&mut self) -> Choice {
-        if self.live.is_empty() || self.live.len() < self.wanted / 2 {
-            return Choice::Create;
-        }
-        if self.live.len() > self.wanted.saturating_mul(2) {
-            return Choice::Delete;
-        }
+        let (live, margin) = (self.live.len(), (self.wanted / 10).max(1));
         let Mix { update, create, delete, recreate } = self.mix;
         let [update, create, delete, recreate] = [update, create, delete, recreate].map(u64::from);
         match self.chance.u64(..(update + create + delete + recreate).max(1)) {
+            _ if live == 0 => Choice::Create,
+            // At the margin, the number of objects turns back.
+            drawn if drawn < create + delete && live <= self.wanted.saturating_sub(margin) => Choice::Create,
+            drawn if drawn < create + delete && live >= self.wanted.saturating_add(margin) => Choice::Delete,
             drawn if drawn < create => Choice::Create,
             drawn if drawn < create + delete => Choice::Delete,
             drawn if drawn < create + delete + recreate => Choice::Recreate,
@@ -132,12 +131,19 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_stays_near_what_was_wanted() {
-        for mix in [Mix { create: 10, ..Mix::default() }, Mix { delete: 10, ..Mix::default() }] {
+        let mixes = [Mix::default(), Mix { create: 10, ..Mix::default() }, Mix { delete: 10, ..Mix::default() }];
+        for mix in mixes {
             let mut changes = changes(1, mix);
-            for _ in 0..1000 {
-                changes.next();
-                assert!((9..=41).contains(&changes.live()), "{}", changes.live());
+            let mut creates_and_deletes = 0;
+            for _ in 0..10_000 {
+                creates_and_deletes += usize::from(match changes.next() {
+                    Change::Put(object) => object["metadata"]["annotations"]["load.example.com/revision"] == "0",
+                    Change::Delete(_) => true,
+                    Change::Replace(..) => false,
+                });
+                assert!((18..=22).contains(&changes.live()), "{mix:?}: {}", changes.live());
             }
+            assert!(creates_and_deletes > 1000, "{mix:?}: objects come and go, {creates_and_deletes} times");
         }
     }
 

@@ -44,8 +44,8 @@ pub struct Load {
 
 /// How often each kind of change happens, as weights.
 ///
-/// Default: of 20 changes 16 are updates, 2 add an object, 1 deletes one, and 1 deletes one and creates it again. The number
-/// of objects stays within half and twice of what was asked for, whatever the weights.
+/// Default: of 20 changes 15 are updates, 2 add an object, 2 delete one, and 1 deletes one and creates it again. The number
+/// of objects stays within a tenth of what was asked for (at least within one object), whatever the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// A new state of an object.
@@ -60,7 +60,7 @@ pub struct Mix {
 
 impl Default for Mix {
     fn default() -> Self {
-        Self { update: 16, create: 2, delete: 1, recreate: 1 }
+        Self { update: 15, create: 2, delete: 2, recreate: 1 }
     }
 }
 

@@ -4,7 +4,8 @@
 //! - **Out:** the kind that it defines, or what is wrong with it; and the status that it has then.
 //! - **Knows nothing of:** the kinds that are served, and their objects.
 //!
-//! A kind has one version here: that in which Kubernetes would store its objects. There are no schemas, so those are not read.
+//! A kind has one version here: that in which Kubernetes would store its objects. There are no schemas, so those are not read. The
+//! columns of tables are read; `columns` shows them.
 
 use std::borrow::Cow;
 
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::columns::PrinterColumn;
 use crate::error::ApiError;
 use crate::error::Cause;
 use crate::objects::Object;
@@ -55,12 +57,12 @@ struct Names {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Version {
     name: String,
     storage: bool,
     subresources: Option<Subresources>,
-    #[serde(rename = "selectableFields")]
+    additional_printer_columns: Option<Vec<PrinterColumn>>,
     selectable_fields: Option<Vec<SelectableField>>,
 }
 
@@ -158,6 +160,7 @@ impl Spec {
             categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
             subresources: subresources.served(),
             selectable_fields: version.selectable_fields.into_iter().flatten().map(SelectableField::label).collect(),
+            columns: version.additional_printer_columns.unwrap_or_default(),
             ..kind
         })
     }
@@ -212,12 +215,34 @@ fn stored(versions: Vec<Version>) -> Result<Version, Cause> {
         if versions[..place].iter().any(|other| other.name == version.name) {
             return Err(bad("spec.versions", &version.name, "must be unique"));
         }
+        for (column_place, column) in version.additional_printer_columns.iter().flatten().enumerate() {
+            let path = format!("spec.versions[{place}].additionalPrinterColumns[{column_place}]");
+            check_column(&path, column)?;
+        }
     }
     let names = versions.iter().map(|version| &*version.name).collect::<Vec<_>>().join(",");
     let mut stored = versions.into_iter().filter(|version| version.storage);
     match (stored.next(), stored.next()) {
         (Some(version), None) => Ok(version),
         (_, _) => Err(bad("spec.versions", &names, "must have exactly one version marked as storage version")),
+    }
+}
+
+fn check_column(path: &str, column: &PrinterColumn) -> Result<(), Cause> {
+    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 9] = ["", "byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    let one_of = |values: &[&str]| format!("must be one of {}", values.join(","));
+    let wrong = |field: &str, value: &str, why: &str| {
+        Err(Cause::invalid(format!("{path}.{field}"), &format!("{value:?}"), why))
+    };
+    match column {
+        column if column.name.is_empty() => wrong("name", "", "must not be empty"),
+        column if !TYPES.contains(&&*column.r#type) => wrong("type", &column.r#type, &one_of(&TYPES)),
+        column if !FORMATS.contains(&&*column.format) => wrong("format", &column.format, &one_of(&FORMATS[1..])),
+        column if !column.json_path.starts_with('.') => {
+            wrong("JSONPath", &column.json_path, "must be a simple json path starting with .")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -330,6 +355,38 @@ mod tests {
             |path: &str| definition(|object| object["spec"]["versions"][1]["subresources"]["scale"] = scale(path));
         let has_scale = |path: &str| scaled(path).unwrap().has(Subresource::Scale);
         assert!(has_scale(".spec.replicas") && !has_scale(".spec.size"));
+    }
+
+    #[test]
+    fn a_kind_has_the_columns_of_the_version_that_is_stored() {
+        let of = |name: &str, path: &str| json!({"name": name, "type": "integer", "jsonPath": path, "priority": 1});
+        let kind = definition(|object| {
+            object["spec"]["versions"][0]["additionalPrinterColumns"] = json!([of("Old", ".spec.old")]);
+            object["spec"]["versions"][1]["additionalPrinterColumns"] = json!([of("Size", ".spec.size")]);
+        });
+        let size = PrinterColumn {
+            name: "Size".into(),
+            r#type: "integer".into(),
+            json_path: ".spec.size".into(),
+            priority: 1,
+            ..PrinterColumn::default()
+        };
+
+        assert_eq!(kind.unwrap().columns, [size]);
+        let with = |change: Value| {
+            definition(|object| {
+                let mut column = of("Size", ".spec.size");
+                let change = change.as_object().unwrap().clone();
+                change.into_iter().for_each(|(field, value)| column[field] = value);
+                object["spec"]["versions"][1]["additionalPrinterColumns"] = json!([column]);
+            })
+        };
+        assert!(with(json!({"format": "int32"})).is_ok());
+        for change in
+            [json!({"name": ""}), json!({"type": "colour"}), json!({"format": "red"}), json!({"jsonPath": "x"})]
+        {
+            assert_eq!(with(change.clone()), Err(422), "{change}");
+        }
     }
 
     #[test]

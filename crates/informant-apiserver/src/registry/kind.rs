@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::columns::PrinterColumn;
 use crate::registry::subresource::Subresource;
 
 /// One kind of objects and where the API serves it.
@@ -41,6 +42,8 @@ pub struct Kind {
     pub(crate) is_review: bool,
     /// Fields of a custom kind that field selectors may name, such as `spec.colour`.
     pub(crate) selectable_fields: Vec<Cow<'static, str>>,
+    /// The columns of a custom kind that its definition names.
+    pub(crate) columns: Vec<PrinterColumn>,
 }
 
 /// Whether objects of a kind live in namespaces.
@@ -100,6 +103,7 @@ impl Kind {
             creates_on_update: false,
             is_review: false,
             selectable_fields: Vec::new(),
+            columns: Vec::new(),
         }
     }
 

@@ -70,7 +70,6 @@ impl LoadPlan {
 
     /// Makes the objects, and the namespaces that they are in; gives what changes them, and how often.
     pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<(LoadMaker, f64)>, ApiError> {
-        server.put("namespaces", namespace("default"))?;
         let namespaces = self.namespaces.unwrap_or(if self.kinds.is_empty() { 0 } else { 5 });
         for number in 0..namespaces {
             server.put("namespaces", namespace(&format!("team-{number}")))?;

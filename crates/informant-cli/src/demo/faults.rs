@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use informant_apiserver::After;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
+use informant_apiserver::Requested;
 use informant_apiserver::Verb;
 
 use super::world::SHARE_OF_NODES;
@@ -50,6 +52,46 @@ impl Faults {
                 }
             }
         }
+    }
+}
+
+/// What the server does to a request, in words: `pods: the server answers 410, the version has expired`. `None` if nothing.
+pub fn described(request: &Requested) -> Option<String> {
+    let fault = request.faults.iter().min_by_key(|fault| rank(fault))?;
+    let what = if let Fault::Drop = fault {
+        "the connection is closed without an answer".to_owned()
+    } else if let Fault::Status { code, .. } = fault {
+        answered(*code)
+    } else if let Fault::Truncate = fault {
+        "the answer ends in the middle".to_owned()
+    } else if let Fault::Cut { after: After::Events(events), .. } = fault {
+        format!("the open watch breaks after {events} events")
+    } else {
+        format!("{fault:?}")
+    };
+    Some(format!("{}: {what}", request.resource))
+}
+
+fn answered(code: u16) -> String {
+    let meaning = match code {
+        410 => ", the version has expired",
+        429 => ", too many requests",
+        503 => ", unavailable",
+        _ => "",
+    };
+    format!("the server answers {code}{meaning}")
+}
+
+/// Of several faults, the lowest is the one that the client sees.
+fn rank(fault: &Fault) -> u8 {
+    if let Fault::Drop = fault {
+        0
+    } else if let Fault::Status { .. } = fault {
+        1
+    } else if let Fault::Truncate = fault {
+        2
+    } else {
+        3
     }
 }
 

@@ -1,11 +1,13 @@
 //! `informant demo`: a server, a load, informers and handlers; faults on the way, and at the end a comparison of everything.
 //!
 //! `world` is what runs, `follower` a handler that folds what it hears, `faults` what goes wrong, `picture` all figures of a moment
-//! (`times` says how old news is), `show` how they are told, `verify` whether all is as it should be.
+//! (`times`: how old each event is), `show` when they are written, `screen` what a terminal shows of them, `verify` whether all is as
+//! it should be.
 
 mod faults;
 mod follower;
 mod picture;
+mod screen;
 mod show;
 mod times;
 mod verify;

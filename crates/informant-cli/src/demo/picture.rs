@@ -16,6 +16,10 @@ pub struct Picture {
     pub informers: Vec<InformerFigures>,
     pub handlers: Vec<HandlerFigures>,
     pub busiest_node: Option<(String, usize)>,
+    /// What the server does now to the newest request of each kind.
+    pub active_faults: Vec<String>,
+    /// The newest fault of all, also if it is over.
+    pub last_fault: Option<String>,
     pub problems: Vec<String>,
 }
 
@@ -24,6 +28,7 @@ pub struct Picture {
 pub struct InformerFigures {
     pub name: String,
     pub doing: String,
+    pub is_watching: bool,
     pub objects: usize,
     pub version: String,
     pub queued: usize,
@@ -55,13 +60,17 @@ impl InformerFigures {
             Activity::CheckingHistory => "checking the history".to_owned(),
             Activity::Opening => "opening a watch".to_owned(),
             Activity::Watching => "watching".to_owned(),
-            Activity::BackingOff { because, .. } => format!("waiting: {}", because.source),
+            Activity::BackingOff { because, .. } => match because.source.code() {
+                Some(code) => format!("retrying: the server answered {code}"),
+                None => format!("retrying: {}", because.source),
+            },
             Activity::Stopped => "stopped".to_owned(),
             _ => "at work".to_owned(),
         };
         Self {
             name: status.name.to_string(),
             doing,
+            is_watching: status.is_watching(),
             objects: status.objects,
             version: status.version.as_ref().map(ToString::to_string).unwrap_or_default(),
             queued: status.queued,

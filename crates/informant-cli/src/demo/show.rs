@@ -1,4 +1,4 @@
-//! How the demo is told: redrawn in place in a terminal, line by line elsewhere, or as JSON.
+//! How the demo is shown: redrawn in place in a terminal (`screen`), line by line elsewhere, or as JSON.
 
 use std::fmt;
 use std::io;
@@ -8,12 +8,16 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::follower::Counts;
-use super::picture::InformerFigures;
 use super::picture::Picture;
+use super::screen;
+use super::screen::counted;
+use super::screen::trouble;
 use super::verify::Verdict;
 use super::world::SCHEDULER;
+use crate::output::Paint;
 use crate::output::Stdout;
 use crate::output::harmless;
+use crate::output::paint::Color;
 use crate::output::stdout::Audience;
 use crate::output::stdout::StdoutError;
 use crate::output::terminal;
@@ -28,19 +32,23 @@ pub struct Show {
 
 enum Manner {
     Json,
-    Lines,
+    /// Title and legend stand above the first line.
+    Lines {
+        has_begun: bool,
+    },
     /// In place; how many lines stand there now.
     Terminal {
         lines: usize,
+        paint: Paint,
     },
 }
 
 /// Events in a second.
 #[derive(Clone, Copy, Serialize)]
-struct Rate {
-    added: u64,
-    updated: u64,
-    deleted: u64,
+pub struct Rate {
+    pub added: u64,
+    pub updated: u64,
+    pub deleted: u64,
 }
 
 impl fmt::Display for Rate {
@@ -54,8 +62,8 @@ impl Show {
     pub fn new(json: bool) -> Self {
         let manner = match (json, terminal::of(&io::stdout())) {
             (true, _) => Manner::Json,
-            (false, Some(_)) => Manner::Terminal { lines: 0 },
-            (false, None) => Manner::Lines,
+            (false, Some(_)) => Manner::Terminal { lines: 0, paint: Paint::new(Color::Auto) },
+            (false, None) => Manner::Lines { has_begun: false },
         };
         Self { manner, stdout: Stdout::new(), before: (0.0, Counts::default()) }
     }
@@ -64,7 +72,7 @@ impl Show {
     pub fn pause(&self) -> Duration {
         match self.manner {
             Manner::Terminal { .. } => Duration::from_millis(200),
-            Manner::Json | Manner::Lines => Duration::from_secs(1),
+            Manner::Json | Manner::Lines { .. } => Duration::from_secs(1),
         }
     }
 
@@ -77,15 +85,19 @@ impl Show {
                 line["events_per_second"] = json!(rate);
                 line.to_string()
             }
-            Manner::Lines => line(picture, rate),
-            Manner::Terminal { lines } => {
+            Manner::Lines { has_begun } => {
+                let head = if std::mem::replace(has_begun, true) { String::new() } else { head() };
+                format!("{head}{}", line(picture, rate))
+            }
+            Manner::Terminal { lines, paint } => {
                 let back = if *lines > 0 { format!("\x1b[{lines}A\r\x1b[J") } else { String::new() };
-                let whole = screen(picture, rate);
                 // It may have another size than before.
-                let shown = match terminal::of(&io::stdout()) {
-                    Some(size) => size.cut(&whole),
-                    None => whole,
-                };
+                let room = room();
+                let shown: Vec<_> = screen::screen(picture, rate, room)
+                    .iter()
+                    .take(room.rows)
+                    .map(|line| line.paint(*paint, room.columns))
+                    .collect();
                 *lines = shown.len();
                 format!("{back}{}", shown.join("\n"))
             }
@@ -100,8 +112,19 @@ impl Show {
                 last["picture"] = json!(picture);
                 self.print(&last.to_string()).await
             }
-            Manner::Lines | Manner::Terminal { .. } => match self.picture(picture).await? {
+            Manner::Lines { .. } => match self.picture(picture).await? {
                 Audience::Reads => self.print(&summary(picture, verdict)).await,
+                Audience::Gone => Ok(Audience::Gone),
+            },
+            Manner::Terminal { paint, .. } => match self.picture(picture).await? {
+                Audience::Reads => {
+                    let columns = room().columns;
+                    let summary = summary(picture, verdict);
+                    let lines = summary.lines().flat_map(|line| screen::wrapped(line, columns, "  "));
+                    let color = if verdict.is_good() { Paint::green } else { Paint::red };
+                    let painted: Vec<_> = lines.map(|line| color(paint, &line)).collect();
+                    self.print(&painted.join("\n")).await
+                }
                 Audience::Gone => Ok(Audience::Gone),
             },
         }
@@ -138,8 +161,13 @@ fn line(picture: &Picture, rate: Rate) -> String {
     });
     let handlers =
         picture.handlers.iter().map(|handler| format!("{}/{} {}", handler.name, handler.kind, handler.backlog));
+    let faults = match (&picture.active_faults[..], &picture.last_fault) {
+        ([], None) => String::new(),
+        ([], Some(last)) => format!("; last fault: {last}"),
+        (faults, _) => format!("; fault now: {}", faults.join(", ")),
+    };
     let line = format!(
-        "{:5.1} s  {rate}  {}; waiting: {}",
+        "{:5.1} s  {rate}  {}; waiting: {}{faults}",
         picture.seconds,
         informers.collect::<Vec<_>>().join("; "),
         handlers.collect::<Vec<_>>().join(", ")
@@ -147,52 +175,17 @@ fn line(picture: &Picture, rate: Rate) -> String {
     harmless(&line).into_owned()
 }
 
-fn screen(picture: &Picture, rate: Rate) -> Vec<String> {
-    let mut lines = vec![
-        format!("API server   version {}, {} pods", picture.server_version, picture.server_pods),
-        format!("     │       {:.1} s, {rate}", picture.seconds),
-    ];
-    for informer in &picture.informers {
-        lines.push(format!("     ├─▶ {:<7} {}", informer.name, informer.doing));
-        lines.push(format!(
-            "     │     queue {:<4} cache {} objects at version {}, {}",
-            informer.queued,
-            informer.objects,
-            informer.version,
-            trouble(informer)
-        ));
-    }
-    lines.push("     ▼       handler     waiting  lag ms   added updated deleted missed merged".into());
-    for handler in &picture.handlers {
-        let counts = handler.counts;
-        lines.push(format!(
-            "     {:<5}   {:<10} {:>8} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
-            handler.kind,
-            handler.name,
-            handler.backlog,
-            handler.lag_ms,
-            counts.added,
-            counts.updated,
-            counts.deleted,
-            counts.missed,
-            handler.merged
-        ));
-    }
-    if let Some((node, pods)) = &picture.busiest_node {
-        lines.push(format!("by index     {node} has most pods: {pods}"));
-    }
-    lines.extend(picture.problems.iter().map(|problem| format!("! {problem}")));
-    lines.iter().map(|line| harmless(line).into_owned()).collect()
+/// As much of the terminal as can be drawn over.
+fn room() -> terminal::Size {
+    terminal::of(&io::stdout()).unwrap_or(terminal::USUAL).room()
 }
 
-/// What it has been through.
-fn trouble(informer: &InformerFigures) -> String {
-    format!("{}, {}", counted(informer.relists, "relist", "s"), counted(informer.watch_restarts, "restart", "s"))
-}
-
-/// `1 relist`, `2 relists`.
-fn counted(number: u64, what: &str, of_several: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { of_several })
+/// Title and legend of the lines.
+fn head() -> String {
+    let rate = "+ added, ~ updated, - deleted; waiting: events that a handler has not received yet";
+    let legend = screen::LEGEND.iter().filter(|line| line.starts_with("slow") || line.starts_with("late"));
+    let legend: String = legend.map(|line| format!("{line}\n")).collect();
+    format!("{}\n{rate}\n{legend}", screen::TITLE)
 }
 
 fn summary(picture: &Picture, verdict: &Verdict) -> String {

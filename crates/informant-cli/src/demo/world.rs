@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Options;
+use super::faults::described;
 use super::follower::Follower;
 use super::picture::HandlerFigures;
 use super::picture::InformerFigures;
@@ -49,6 +50,9 @@ pub const SCHEDULER: &str = "scheduler";
 /// How many nodes there are.
 const NODES: usize = 20;
 const NAMESPACES: usize = 5;
+
+/// How many of the newest requests are remembered; their faults are shown.
+const REMEMBERED_REQUESTS: usize = 200;
 
 /// Which part of the changes are those of nodes.
 pub const SHARE_OF_NODES: f64 = 0.05;
@@ -82,7 +86,7 @@ pub struct Following {
 
 impl World {
     pub async fn start(options: &Options) -> Result<Self, Box<dyn Error>> {
-        let server = ApiServer::builder().seed(options.seed).remember_requests(1000).build();
+        let server = ApiServer::builder().seed(options.seed).remember_requests(REMEMBERED_REQUESTS).build();
         let (pods, rate) = (options.pods as usize, f64::from(options.rate));
         let only_updates = Mix { update: 1, create: 0, delete: 0, recreate: 0 };
         let node_load = Load::of("nodes", NODES).seed(options.seed).mix(only_updates).fill(&server).await?;
@@ -180,6 +184,8 @@ impl World {
         let newest = self.server.version();
         let busiest = self.by_node.values().into_iter().map(|node| (self.by_node.count(&*node), node)).max();
         let handlers = self.followers.iter().map(HandlerFigures::of);
+        let requests = self.server.requests();
+        let newest_of = |kind: &str| requests.iter().rev().find(|request| request.resource == kind);
         Picture {
             seconds: self.begun.elapsed().as_secs_f64(),
             server_version: newest,
@@ -187,6 +193,8 @@ impl World {
             informers: self.factory.status().iter().map(InformerFigures::of).collect(),
             handlers: handlers.collect(),
             busiest_node: busiest.map(|(pods, node)| (node.to_string(), pods)),
+            active_faults: ["nodes", "pods"].into_iter().filter_map(newest_of).filter_map(described).collect(),
+            last_fault: requests.iter().rev().find_map(described),
             problems: self.factory.problems().iter().map(ToString::to_string).collect(),
         }
     }

@@ -74,6 +74,15 @@ pub enum Format {
     Name,
 }
 
+impl Format {
+    fn is_table(self) -> bool {
+        match self {
+            Self::Table | Self::Wide => true,
+            Self::Json | Self::Yaml | Self::Name => false,
+        }
+    }
+}
+
 /// Objects in the order of their keys.
 type Objects<O> = Vec<Arc<Cached<O>>>;
 
@@ -93,8 +102,13 @@ pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
 impl OnObjects for Options {
     async fn run<O: Form>(self, mut interrupt: Interrupt) -> Outcome {
         let interrupted = Ok(ExitCode::from(interrupt::CODE));
-        let selected = tokio::select! {
-            selected = self.selection.find(None) => selected?,
+        let selecting = async {
+            let selected = self.selection.find(None).await?;
+            let columns = if self.output.is_table() { selected.columns::<O>().await } else { Vec::new() };
+            Ok::<_, Box<dyn Error>>((selected, columns))
+        };
+        let (selected, columns) = tokio::select! {
+            found = selecting => found?,
             () = interrupt.happened() => return interrupted,
         };
         let informer = selected.informer::<O>()?;
@@ -120,7 +134,7 @@ impl OnObjects for Options {
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
         let width = if self.output == Format::Wide { Width::Wide } else { Width::Usual };
-        let printer = Printer::new::<O>(&selected, self.index.clone(), width, !self.no_headers);
+        let printer = Printer::new::<O>(&selected, columns, self.index.clone(), width, !self.no_headers);
         if let Some(IndexBy::Field(_)) = self.index {
             printer.check(&informer.lister().list());
         }

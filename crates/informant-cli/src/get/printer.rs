@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use informant::Cached;
 use informant::DecodeError;
+use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::json;
@@ -39,13 +40,19 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new<O: Form>(selected: &Selected, index: Option<IndexBy>, width: Width, has_headers: bool) -> Self {
+    pub fn new<O: Form>(
+        selected: &Selected,
+        columns: Vec<Column>,
+        index: Option<IndexBy>,
+        width: Width,
+        has_headers: bool,
+    ) -> Self {
         // An index by namespace says it already.
         let has_namespaces = selected.spans_namespaces() && index != Some(IndexBy::Namespace);
         Self {
             reader: selected.reader,
             singular: selected.kind.singular_with_group(),
-            columns: Columns::new(&selected.kind, O::IS_OF_METADATA, width, has_namespaces),
+            columns: Columns::new(columns, O::IS_OF_METADATA, width, has_namespaces),
             index,
             has_headers,
             has_left_out: Cell::new(false),

@@ -35,6 +35,7 @@ fn kind<K: Resource<DynamicType = (), Scope: 'static>>(short_names: &[&str]) -> 
         scope: if is_namespaced { Scope::Namespaced } else { Scope::Cluster },
         short_names: short_names.iter().map(|name| (*name).to_owned()).collect(),
         can_be_watched: true,
+        is_built_in: true,
     }
 }
 

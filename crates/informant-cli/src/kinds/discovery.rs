@@ -12,12 +12,21 @@ use kube::discovery::Scope;
 
 use super::Kind;
 use super::KindName;
+use super::may_pass;
 
 /// How many groups are asked for at once.
 const AT_ONCE: usize = 8;
 
-/// The kinds of the groups that the name may be of, in the versions that the server prefers first.
-pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Vec<Kind>, kube::Error> {
+/// The kinds that the server lists.
+pub(super) struct Discovered {
+    /// In the versions that the server prefers first.
+    pub(super) kinds: Vec<Kind>,
+    /// The first group that could not be listed, and why: its own server may be down, while the others answer.
+    pub(super) unread: Option<(String, kube::Error)>,
+}
+
+/// The kinds of the groups that the name may be of.
+pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Discovered, kube::Error> {
     // Servers before 1.26 answer with another document, in which there is nothing that is looked for here.
     let together = async {
         let core = client.list_core_api_versions_aggregated().await?;
@@ -25,7 +34,9 @@ pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Vec<Kind>,
         Ok::<_, kube::Error>([in_document(&core), in_document(&others)].concat())
     };
     match together.await {
-        Ok(kinds) if !kinds.is_empty() => Ok(kinds),
+        Ok(kinds) if !kinds.is_empty() => Ok(Discovered { kinds, unread: None }),
+        // More requests do not help a server that is overloaded.
+        Err(error) if may_pass(&error) => Err(error),
         Ok(_) | Err(_) => one_by_one(client, name).await,
     }
 }
@@ -52,10 +63,11 @@ fn from_document(group: &str, version: &str, served: &APIResourceDiscovery) -> O
         scope: if served.scope.as_deref() == Some("Namespaced") { Scope::Namespaced } else { Scope::Cluster },
         short_names: served.short_names.clone(),
         can_be_watched: can_be_watched(&served.verbs),
+        is_built_in: false,
     })
 }
 
-async fn one_by_one(client: &Client, name: &KindName) -> Result<Vec<Kind>, kube::Error> {
+async fn one_by_one(client: &Client, name: &KindName) -> Result<Discovered, kube::Error> {
     let groups = client.list_api_groups().await?.groups;
     let wanted = groups.iter().filter(|group| name.may_be_of_group(&group.name));
     let preferred_first = wanted.flat_map(|group| {
@@ -64,15 +76,23 @@ async fn one_by_one(client: &Client, name: &KindName) -> Result<Vec<Kind>, kube:
         preferred.into_iter().chain(others.filter(move |version| Some(*version) != preferred))
     });
     let versions: Vec<_> = preferred_first.cloned().collect();
-    let asked = stream::iter(versions).map(|version| async move { client.list_api_group_resources(&version).await });
+    let asked = stream::iter(versions).map(|version| async move {
+        let answer = client.list_api_group_resources(&version).await;
+        (version, answer)
+    });
     let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
-    let mut kinds = Vec::new();
+    let mut discovered = Discovered { kinds: Vec::new(), unread: None };
     if name.may_be_of_group("") {
-        kinds.extend(in_list(&client.list_core_api_resources("v1").await?));
+        discovered.kinds.extend(in_list(&client.list_core_api_resources("v1").await?));
     }
-    // A group whose own server is down has nothing to say; the others have.
-    kinds.extend(answers.iter().filter_map(|answer| answer.as_ref().ok()).flat_map(in_list));
-    Ok(kinds)
+    for (version, answer) in answers {
+        match answer {
+            Ok(list) => discovered.kinds.extend(in_list(&list)),
+            Err(kube::Error::Api(status)) if status.code == 429 => return Err(kube::Error::Api(status)),
+            Err(error) => discovered.unread = discovered.unread.or(Some((version, error))),
+        }
+    }
+    Ok(discovered)
 }
 
 fn in_list(list: &APIResourceList) -> Vec<Kind> {
@@ -89,6 +109,7 @@ fn from_list(group: &str, version: &str, served: &APIResource) -> Kind {
         scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
         short_names: served.short_names.clone().unwrap_or_default(),
         can_be_watched: can_be_watched(&served.verbs),
+        is_built_in: false,
     }
 }
 

@@ -4,9 +4,10 @@
 //! - **Out:** a [`Kind`]: where its objects are served, and whether they live in namespaces.
 //!
 //! The usual kinds are known (`built_in`), so that nobody has to be asked for them; others the server is asked for
-//! (`discovery`). `name` has the rules by which a name fits a kind.
+//! (`discovery`). `name` has the rules by which a name fits a kind, `definition` reads the columns of custom kinds.
 
 mod built_in;
+mod definition;
 mod discovery;
 mod name;
 
@@ -15,9 +16,15 @@ use std::time::Duration;
 use kube::Client;
 use kube::core::ApiResource;
 use kube::discovery::Scope;
+use tokio::time::Instant;
+use tokio::time::sleep;
+use tokio::time::timeout;
 
+pub use self::definition::columns;
+use self::discovery::Discovered;
 pub use self::name::KindName;
 use crate::output::in_one_line;
+use crate::output::say;
 
 /// A kind that can be followed.
 #[derive(Clone, Debug)]
@@ -28,6 +35,8 @@ pub struct Kind {
     singular: String,
     short_names: Vec<String>,
     can_be_watched: bool,
+    /// Whether it is one of the usual kinds, which need no definition.
+    is_built_in: bool,
 }
 
 /// Why a kind was not found.
@@ -39,7 +48,20 @@ pub enum KindError {
     NotWatchable { url: String, name: KindName },
     #[error("{name:?} is no built-in kind, and the server at {url} cannot be asked for others: {why}")]
     Discovery { url: String, name: KindName, why: String },
+    #[error(
+        "the server at {url} has no resource {name:?} in the API groups that it could list; listing {group} failed: {why}"
+    )]
+    UnreadGroup { url: String, name: KindName, group: String, why: String },
 }
+
+/// How long the server may take to list its kinds, unless the user sets another limit.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
+/// The pause between two attempts to list the kinds, unless the server asks for another one.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// After this time without the kinds, the reason is printed once.
+const QUIET: Duration = Duration::from_secs(5);
 
 fn meant(similar: Option<&str>) -> String {
     match similar {
@@ -49,13 +71,6 @@ fn meant(similar: Option<&str>) -> String {
 }
 
 impl Kind {
-    /// One that nobody knows, in namespaces.
-    #[cfg(test)]
-    pub fn custom(resource: ApiResource) -> Self {
-        let singular = resource.kind.to_lowercase();
-        Self { resource, scope: Scope::Namespaced, singular, short_names: Vec::new(), can_be_watched: true }
-    }
-
     /// As `kubectl` calls one of them: `pod`, `deployment.apps`.
     pub fn singular_with_group(&self) -> String {
         match &*self.resource.group {
@@ -78,6 +93,9 @@ impl Kind {
 
 /// What a client's error says to people.
 fn told(error: &kube::Error) -> String {
+    if let kube::Error::Service(_) = error {
+        return format!("{} (is the server running, and is its address right?)", in_one_line(error));
+    }
     let kube::Error::Api(status) = error else { return in_one_line(error) };
     let advice = match status.code {
         401 => " (are the client's credentials valid?)",
@@ -85,6 +103,18 @@ fn told(error: &kube::Error) -> String {
         _ => "",
     };
     format!("the server says: {} ({}, {}){advice}", status.message, status.reason, status.code)
+}
+
+/// Returns true if the server answers that it is overloaded or in trouble, which may be over a little later.
+fn may_pass(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 429 || status.code >= 500)
+}
+
+/// How long to wait after this error: as long as the server asks for.
+fn pause_after(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else { return PAUSE };
+    let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if asked > 0 { Duration::from_secs(asked.into()) } else { PAUSE }
 }
 
 /// The full name of a kind, `deployments.apps`, if it is one of the usual ones; else the name as it is.
@@ -106,22 +136,52 @@ pub fn built_in_kinds() -> Vec<Kind> {
     built_in::kinds()
 }
 
-/// Finds the kind that is meant; asks the server only if it is none of the usual ones, and does not wait for it forever.
-pub async fn find(client: &Client, url: &str, name: &KindName, patience: Duration) -> Result<Kind, KindError> {
+/// Finds the kind that is meant; asks the server only if it is none of the usual ones. An overloaded server is asked again for
+/// 30 s; with a time limit of the user, the server is asked again after every error until then.
+pub async fn find(client: &Client, url: &str, name: &KindName, limit: Option<Duration>) -> Result<Kind, KindError> {
     let built_in = built_in::kinds();
     if let Some(kind) = name.find_in(&built_in) {
         return Ok(kind.clone());
     }
     let failed = |why: String| KindError::Discovery { url: url.to_owned(), name: name.clone(), why };
-    let served = tokio::time::timeout(patience, discovery::kinds(client, name)).await;
-    let served = served.map_err(|_| failed(format!("it does not answer in {patience:?}")))?;
-    let served = served.map_err(|error| failed(told(&error)))?;
-    match name.find_in(&served) {
-        Some(kind) if kind.can_be_watched => Ok(kind.clone()),
-        Some(_) => Err(KindError::NotWatchable { url: url.to_owned(), name: name.clone() }),
-        None => {
-            let similar = name.similar_in(served.iter().chain(&built_in));
-            Err(KindError::Unknown { url: url.to_owned(), name: name.clone(), similar })
+    let Discovered { kinds, unread } = discover(client, url, name, limit).await.map_err(failed)?;
+    let (url, similar) = (url.to_owned(), name.similar_in(kinds.iter().chain(&built_in)));
+    match (name.find_in(&kinds), unread) {
+        (Some(kind), _) if kind.can_be_watched => Ok(kind.clone()),
+        (Some(_), _) => Err(KindError::NotWatchable { url, name: name.clone() }),
+        (None, Some((group, error))) => {
+            Err(KindError::UnreadGroup { url, name: name.clone(), group, why: told(&error) })
         }
+        (None, None) => Err(KindError::Unknown { url, name: name.clone(), similar }),
     }
+}
+
+/// Asks the server for its kinds until it answers, or the time is over, or it answers with an error that retrying does not fix.
+async fn discover(client: &Client, url: &str, name: &KindName, limit: Option<Duration>) -> Result<Discovered, String> {
+    let (begun, within) = (Instant::now(), limit.unwrap_or(DISCOVERY));
+    let mut last = None;
+    let mut is_printed = false;
+    let attempts = async {
+        loop {
+            let error = match discovery::kinds(client, name).await {
+                Ok(discovered) => return Ok(discovered),
+                Err(error) if limit.is_none() && !may_pass(&error) => return Err(told(&error)),
+                Err(error) => error,
+            };
+            let why = told(&error);
+            if !is_printed && begun.elapsed() >= QUIET {
+                is_printed = true;
+                say(&format!("the server at {url} has not listed its kinds yet: {why}; retrying"));
+            }
+            last = Some(why);
+            sleep(pause_after(&error)).await;
+        }
+    };
+    let outcome = timeout(within, attempts).await;
+    outcome.unwrap_or_else(|_| {
+        Err(match last {
+            Some(why) => format!("it has not listed them in {within:?}; the last attempt failed: {why}"),
+            None => format!("it does not answer in {within:?}"),
+        })
+    })
 }

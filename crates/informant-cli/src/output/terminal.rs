@@ -16,7 +16,7 @@ pub struct Size {
 pub const OVER: &str = "\r\x1b[K";
 
 /// As old terminals are, and those that do not say.
-const USUAL: Size = Size { columns: 80, rows: 24 };
+pub const USUAL: Size = Size { columns: 80, rows: 24 };
 
 /// The size of a stream's terminal; none if it is no terminal, or a dumb one.
 #[cfg(unix)]
@@ -42,10 +42,9 @@ fn size(told: Option<(Width, Height)>) -> Size {
 }
 
 impl Size {
-    /// As much of the lines as can be drawn over later: one less than fits, in both directions.
-    pub fn cut(self, lines: &[String]) -> Vec<String> {
-        let (columns, rows) = (self.columns.saturating_sub(1), self.rows.saturating_sub(1));
-        lines.iter().take(rows.max(1)).map(|line| line.chars().take(columns).collect()).collect()
+    /// As much as can be drawn over later: one less than fits, in both directions.
+    pub fn room(self) -> Self {
+        Self { columns: self.columns.saturating_sub(1), rows: self.rows.saturating_sub(1).max(1) }
     }
 }
 
@@ -54,11 +53,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_cut() {
-        let lines = ["abcdef".to_owned(), "x".to_owned(), "y".to_owned()];
-
-        assert_eq!(Size { columns: 4, rows: 3 }.cut(&lines), ["abc", "x"]);
-        assert_eq!(Size { columns: 80, rows: 1 }.cut(&lines), ["abcdef"]);
+    fn a_column_and_a_row_stay_free() {
+        assert_eq!(Size { columns: 80, rows: 24 }.room(), Size { columns: 79, rows: 23 });
+        assert_eq!(Size { columns: 80, rows: 1 }.room(), Size { columns: 79, rows: 1 });
         assert_eq!(size(Some((Width(0), Height(0)))), USUAL);
     }
 }

@@ -14,6 +14,9 @@ use clap::builder::NonEmptyStringValueParser;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::informer::StopErrors;
+use informant_apiserver::columns;
+use informant_apiserver::columns::Column;
+use kube::Client;
 
 pub use self::held::Held;
 pub use self::held::OnObjects;
@@ -62,8 +65,9 @@ pub struct Selection {
     /// Show what Secrets have in them [default: how long it is]
     #[arg(long)]
     show_secrets: bool,
-    /// Give up if the first list is not complete after this time, such as 30s; credentials and the list of kinds have as
-    /// much for themselves [default: wait while it may still come]
+    /// Retry every error, and give up if the first list is not complete after this time, such as 30s; credentials and the
+    /// list of kinds have as much for themselves [default: give up at errors that retrying does not fix, as a server that
+    /// is down]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     sync_timeout: Option<Duration>,
     #[command(flatten)]
@@ -95,9 +99,6 @@ impl FromStr for Target {
     }
 }
 
-/// A server that says nothing of its kinds for so long will not.
-const DISCOVERY: Duration = Duration::from_secs(30);
-
 /// A value as it stands in a field selector.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
@@ -105,6 +106,7 @@ fn escaped(value: &str) -> String {
 
 /// What was selected, found in the cluster.
 pub struct Selected {
+    client: Client,
     pub kind: Kind,
     pub factory: SharedInformerFactory,
     pub reader: Reader,
@@ -113,14 +115,15 @@ pub struct Selected {
     /// None for all, and where there are none.
     pub namespace: Option<String>,
     selector: String,
+    /// As the user wrote it, without the name.
     field_selector: String,
     sync_timeout: Option<Duration>,
     url: String,
 }
 
-/// The first list did not come.
+/// The first list failed.
 #[derive(Debug, thiserror::Error)]
-#[error("no {resource} from {url}")]
+#[error("cannot list {resource} from {url}")]
 pub struct NotSynced {
     resource: String,
     url: String,
@@ -155,29 +158,29 @@ impl Selection {
     /// Finds the cluster and the kind.
     pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
         let cluster = self.cluster.connect(self.sync_timeout).await?;
-        let patience = self.sync_timeout.unwrap_or(DISCOVERY);
-        let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind, patience).await?;
+        let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind, self.sync_timeout).await?;
         let namespace = match kind.is_namespaced() && !self.all_namespaces {
             true => Some(self.namespace.unwrap_or(cluster.namespace)),
             false => None,
         };
-        let mut factory = SharedInformerFactory::builder(cluster.client).fail_fast().on_quarantine(|_, object| {
+        let mut factory = SharedInformerFactory::builder(cluster.client.clone()).on_quarantine(|_, object| {
             say(&format!("an object is left out: {}", in_one_line(&object.error)));
         });
+        if self.sync_timeout.is_none() {
+            factory = factory.fail_fast();
+        }
         if let Some(period) = resync {
             factory = factory.resync_every(period);
         }
-        let name = self.resource.name.or(self.name);
-        let one_of_name = name.iter().map(|name| format!("metadata.name={}", escaped(name)));
-        let fields = one_of_name.chain(Some(self.field_selector).filter(|fields| !fields.is_empty()));
         Ok(Selected {
+            client: cluster.client,
             reader: Reader::new(&kind, self.show_secrets),
             kind,
             factory: factory.build(),
-            field_selector: fields.collect::<Vec<_>>().join(","),
-            name,
+            name: self.resource.name.or(self.name),
             namespace,
             selector: self.selector,
+            field_selector: self.field_selector,
             sync_timeout: self.sync_timeout,
             url: cluster.url,
         })
@@ -185,10 +188,18 @@ impl Selection {
 }
 
 impl Selected {
+    /// The columns in which a table shows these objects; for a custom kind, the cluster is asked for its definition.
+    pub async fn columns<O: Form>(&self) -> Vec<Column> {
+        if O::IS_OF_METADATA { columns::of_metadata() } else { kinds::columns(&self.client, &self.kind).await }
+    }
+
     /// The informer of these objects.
     pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, AskedWrongly> {
         let request = self.factory.request_dynamic::<O>(&self.kind.resource).scoped(&self.kind.scope);
-        let request = request.with_labels(&self.selector).with_fields(&self.field_selector);
+        let one_of_name = self.name.iter().map(|name| format!("metadata.name={}", escaped(name)));
+        let fields = one_of_name.chain(Some(self.field_selector.clone()).filter(|fields| !fields.is_empty()));
+        let fields = fields.collect::<Vec<_>>().join(",");
+        let request = request.with_labels(&self.selector).with_fields(&fields);
         let request = match &self.namespace {
             Some(namespace) => request.in_namespace(namespace),
             None => request.in_all_namespaces(),
@@ -227,11 +238,15 @@ impl Selected {
         self.kind.is_namespaced() && self.namespace.is_none()
     }
 
-    /// What it is about, for people: `pods in namespace "shop"`.
+    /// What was selected, for people: `pods in namespace "shop" that match label selector "tier=hot"`.
     pub fn description(&self) -> String {
         let named = self.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
         let place = self.namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}")).unwrap_or_default();
-        format!("{}{named}{place}", self.kind.resource.plural)
+        let selectors = [("label", &self.selector), ("field", &self.field_selector)].into_iter();
+        let selectors = selectors.filter(|(_, selector)| !selector.is_empty());
+        let selectors: Vec<_> = selectors.map(|(of, selector)| format!("{of} selector {selector:?}")).collect();
+        let matching = if selectors.is_empty() { "" } else { " that match " };
+        format!("{}{named}{place}{matching}{}", self.kind.resource.plural, selectors.join(" and "))
     }
 }
 

@@ -110,6 +110,15 @@ pub enum Format {
     Diff,
 }
 
+impl Format {
+    fn is_table(self) -> bool {
+        match self {
+            Self::Table | Self::Wide => true,
+            Self::Json | Self::Yaml | Self::Name | Self::Diff => false,
+        }
+    }
+}
+
 /// As much as is written at once.
 const CHUNK: usize = 64 * 1024;
 
@@ -140,8 +149,13 @@ impl Options {
         let ends_by_itself = self.until_synced || self.exit_after.is_some();
         let interrupted = if ends_by_itself { ExitCode::from(interrupt::CODE) } else { ExitCode::SUCCESS };
         // Also while it looks for the cluster.
-        let selected = tokio::select! {
-            selected = self.selection.find(self.resync) => selected?,
+        let selecting = async {
+            let selected = self.selection.find(self.resync).await?;
+            let columns = if self.output.is_table() { selected.columns::<O>().await } else { Vec::new() };
+            Ok::<_, Box<dyn Error>>((selected, columns))
+        };
+        let (selected, columns) = tokio::select! {
+            found = selecting => found?,
             () = interrupt.happened() => return Ok(interrupted),
         };
         let informer = selected.informer::<O>()?;
@@ -154,7 +168,7 @@ impl Options {
         figures.tell_of_factory(&selected.factory);
         let progress = Progress::of(selected.factory.clone());
         let following = Following {
-            printer: Printer::new::<O>(&selected, self.output, self.color, !self.no_object, !self.no_headers),
+            printer: Printer::new::<O>(&selected, columns, self.output, self.color, !self.no_object, !self.no_headers),
             tells_initial: !self.no_initial,
             left: self.exit_after,
             until_synced: self.until_synced,

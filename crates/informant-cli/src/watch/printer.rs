@@ -10,6 +10,7 @@ use informant::Deleted;
 use informant::Event;
 use informant::Origin;
 use informant::ResourceVersion;
+use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -57,13 +58,14 @@ struct Line<'a> {
 impl Printer {
     pub fn new<O: Form>(
         selected: &Selected,
+        columns: Vec<Column>,
         format: Format,
         color: Color,
         has_objects: bool,
         has_headers: bool,
     ) -> Self {
         let width = if format == Format::Wide { Width::Wide } else { Width::Usual };
-        let columns = Columns::new(&selected.kind, O::IS_OF_METADATA, width, selected.spans_namespaces());
+        let columns = Columns::new(columns, O::IS_OF_METADATA, width, selected.spans_namespaces());
         // As wide as the longest of its usual words.
         let rows = Table::new(["EVENT  ".to_owned()].into_iter().chain(columns.headers()));
         Self {

@@ -52,6 +52,9 @@ fn what_is_piped_is_plain_lines_and_a_verdict() {
 
     let said = text(&output.stdout);
     assert!(output.status.success() && !said.contains('\x1b'), "{said}");
+    assert!(said.starts_with("informant demo: ") && said.contains("events/s  nodes "), "{said}");
+    let faults = ["fault now: ", "last fault: "];
+    assert!(said.lines().rev().nth(1).is_some_and(|line| faults.iter().any(|fault| line.contains(fault))), "{said}");
     let last = said.lines().last().unwrap();
     assert!(last.starts_with("verified: 2 caches and 4 handlers know exactly what the server has"), "{last}");
     assert!(said.lines().count() >= 3, "{said}");

@@ -169,6 +169,7 @@ async fn an_index_does_not_tell_what_is_in_secrets() {
     let server = Server::start(&[]);
     let secret: Secret =
         serde_json::from_value(json!({"metadata": {"name": "db"}, "data": {"key": "aHVudGVyMg=="}})).unwrap();
+    server.create_shop().await;
     server.secrets().create(&PostParams::default(), &secret).await.unwrap();
     let by_key = ["get", "secrets", "-A", "--index", "field=data.key", "-o", "name"];
 

@@ -1,5 +1,7 @@
 //! Kinds by the names that `kubectl` takes: also those that only the server knows.
 
+use std::time::Duration;
+
 use informant_apiserver::ApiServer;
 use informant_apiserver::Canned;
 use informant_apiserver::Fault;
@@ -88,4 +90,115 @@ async fn built_in_kinds_need_no_discovery() {
         "{complaint}"
     );
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
+/// As an informer does it for every kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_asked_for_again_if_the_server_is_overloaded() {
+    let (server, listening) = with_widgets().await;
+    for rejected in [1, 3] {
+        let on = On::verbs([Verb::Discover]).times(rejected);
+        server.inject(on, Fault::too_many_requests(Duration::from_secs(1)));
+
+        assert_eq!(names(&listening.url(), "widgets").await, "widget.example.com/w\n", "{rejected}");
+    }
+}
+
+/// The kind may be one of that group.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_cannot_be_listed_is_named_if_the_kind_is_not_found() {
+    let (server, listening) = with_widgets().await;
+    // The server has no document of all groups; it lists its groups, and fails to list the first of them.
+    server.inject(On::verbs([Verb::Discover]).once(), Fault::status(406));
+    server.inject(On::verbs([Verb::Discover]).skip(2).once(), Fault::status(503));
+    let url = listening.url();
+
+    let output = tokio::task::spawn_blocking(move || run(&["get", "gadgets", "--server", &url])).await.unwrap();
+
+    let complaint = text(&output.stderr);
+    assert!(
+        complaint.contains("has no resource \"gadgets\" in the API groups that it could list; listing "),
+        "{complaint}"
+    );
+    assert!(complaint.contains("503") && complaint.lines().count() == 1, "{complaint}");
+}
+
+/// A server with a custom kind whose definition names columns, and an object of it.
+async fn with_columns() -> (ApiServer, Listening) {
+    let server = ApiServer::new();
+    let ready = r#".status.conditions[?(@.type=="Ready")].status"#;
+    let columns = json!([
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Ready", "type": "string", "jsonPath": ready},
+        {"name": "Colour", "type": "string", "jsonPath": ".spec.colour", "priority": 1},
+    ]);
+    let definition = json!({
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "gadgets", "kind": "Gadget"},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": true, "storage": true, "additionalPrinterColumns": columns}],
+        },
+    });
+    server.put("customresourcedefinitions.apiextensions.k8s.io", definition).unwrap();
+    let conditions = json!([{"type": "Ready", "status": "True"}]);
+    let full = json!({"metadata": {"namespace": "default", "name": "full"}, "spec": {"size": 3, "colour": "red"}, "status": {"conditions": conditions}});
+    server.put("gadgets", full).unwrap();
+    server
+        .put("gadgets", json!({"metadata": {"namespace": "default", "name": "none"}, "spec": {"colour": "blue"}}))
+        .unwrap();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    (server, listening)
+}
+
+/// The words of each line.
+fn words(table: &str) -> Vec<Vec<String>> {
+    table.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_resource_is_shown_in_the_columns_of_its_definition() {
+    let (_server, listening) = with_columns().await;
+    let url = listening.url();
+    let table = |arguments: &[&str]| words(&said(&[arguments, &["--server", &url]].concat()));
+
+    assert_eq!(table(&["get", "gadgets"]), [vec!["NAME", "SIZE", "READY"], vec!["full", "3", "True"], vec!["none"]]);
+    assert_eq!(
+        table(&["get", "gadgets", "-o", "wide"]),
+        [vec!["NAME", "SIZE", "READY", "COLOUR"], vec!["full", "3", "True", "red"], vec!["none", "blue"]]
+    );
+    assert_eq!(
+        table(&["watch", "gadgets", "--until-synced"]),
+        [vec!["EVENT", "NAME", "SIZE", "READY"], vec!["ADDED", "full", "3", "True"], vec!["ADDED", "none"]]
+    );
+}
+
+/// Users may see objects whose definition they may not read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_resource_is_shown_by_name_and_age_if_its_definition_cannot_be_read() {
+    for fault in [Fault::status(403), Fault::status(404), Fault::Drop, Fault::Hang] {
+        let (server, listening) = with_columns().await;
+        let url = listening.url();
+        server.inject(On::any().of("customresourcedefinitions"), fault.clone());
+
+        let shown = words(&said(&["get", "gadgets", "--no-headers", "--server", &url]));
+
+        let names: Vec<_> = shown.iter().map(|row| (&*row[0], row.len())).collect();
+        assert_eq!(names, [("full", 2), ("none", 2)], "{fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_is_asked_for_again_if_the_server_is_overloaded_and_only_for_tables() {
+    let (server, listening) = with_columns().await;
+    let url = listening.url();
+    server.inject(On::any().of("customresourcedefinitions").once(), Fault::too_many_requests(Duration::from_secs(1)));
+
+    assert_eq!(words(&said(&["get", "gadgets", "--server", &url]))[0], ["NAME", "SIZE", "READY"]);
+    server.clear_requests();
+    said(&["get", "gadgets", "-o", "json", "--server", &url]);
+    said(&["get", "gadgets", "--metadata-only", "--server", &url]);
+
+    assert!(server.requests_for("customresourcedefinitions").is_empty());
 }

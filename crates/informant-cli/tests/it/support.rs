@@ -21,6 +21,7 @@ use informant_apiserver::Fault;
 use informant_apiserver::Listening;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::Client;
@@ -71,8 +72,8 @@ pub fn said(arguments: &[&str]) -> String {
     let output = run(arguments);
     let (said, complaints) = (text(&output.stdout), text(&output.stderr));
     // How far it is is told where that takes long.
-    let mut complaints =
-        complaints.lines().filter(|line| !line.contains(" is syncing: ") && !line.contains("not synced"));
+    let slow = [" is syncing: ", "not synced", "has not listed its kinds yet"];
+    let mut complaints = complaints.lines().filter(|line| !slow.iter().any(|text| line.contains(text)));
     assert!(output.status.success() && complaints.next().is_none(), "{arguments:?}: {said}{}", text(&output.stderr));
     said
 }
@@ -229,8 +230,20 @@ impl Server {
         let config: ConfigMap = serde_json::from_value(config).unwrap();
         match self.configs().get_opt(name).await.unwrap() {
             Some(_) => self.configs().replace(name, &PostParams::default(), &config).await.unwrap(),
-            None => self.configs().create(&PostParams::default(), &config).await.unwrap(),
+            None => {
+                self.create_shop().await;
+                self.configs().create(&PostParams::default(), &config).await.unwrap()
+            }
         };
+    }
+
+    /// Creates the namespace `shop`, if it does not exist.
+    pub async fn create_shop(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.configs().into_client());
+        if namespaces.get_opt("shop").await.unwrap().is_none() {
+            let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+            namespaces.create(&PostParams::default(), &shop).await.unwrap();
+        }
     }
 
     pub async fn delete(&self, name: &str) {

@@ -94,9 +94,31 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert!(terminal.success, "{contents}");
     assert_eq!(contents.matches("API server   version").count(), 1, "{contents}");
     assert!(contents.contains("verified: 2 caches and 4 handlers"), "{contents}");
-    assert!(contents.starts_with("API server"), "nothing has scrolled away: {contents}");
+    assert!(contents.starts_with("informant demo: "), "nothing has scrolled away: {contents}");
+    for word in ["missed", "merged", "slow", "late"] {
+        assert!(contents.lines().any(|line| line.starts_with(&format!("{word} "))), "{word} is explained: {contents}");
+    }
     let redrawn = String::from_utf8_lossy(&terminal.bytes).matches("\x1b[J").count();
     assert!(redrawn >= 5, "it is alive: {redrawn}");
+}
+
+/// Some fault was active at some time, and is the last one when all are over.
+#[test]
+fn the_demo_names_the_fault_that_is_active_or_the_last_one() {
+    let terminal = seen(&["demo", "--duration", "2s", "--pods", "50", "--rate", "50"], &[]);
+
+    let contents = terminal.contents();
+    let fault = contents.lines().find_map(|line| line.strip_prefix("fault now    ")).unwrap_or_default();
+    assert!(["pods: the ", "nodes: the "].iter().any(|named| fault.contains(named)), "{contents}");
+}
+
+#[test]
+fn the_demo_has_colours_in_a_terminal_unless_they_are_not_wanted() {
+    let arguments = ["demo", "--duration", "1s", "--pods", "50", "--rate", "50"];
+    let is_coloured = |terminal: &Terminal| String::from_utf8_lossy(&terminal.bytes).contains("\x1b[32m");
+
+    assert!(is_coloured(&seen(&arguments, &[])));
+    assert!(!is_coloured(&seen(&arguments, &[("NO_COLOR", "1")])));
 }
 
 #[test]
@@ -125,7 +147,7 @@ fn the_demo_fits_every_terminal() {
         // One may have been taken when the one before had been wiped off.
         let drawn = |picture: &&String| !picture.is_empty() && !picture.contains("verified");
         let before_the_end = terminal.pictures.iter().rev().find(drawn).unwrap();
-        assert!(before_the_end.starts_with("API server"), "nothing has scrolled away: {before_the_end}");
+        assert!(before_the_end.starts_with("informant demo: "), "nothing has scrolled away: {before_the_end}");
         assert!(terminal.success);
     }
 }
@@ -195,6 +217,6 @@ async fn an_error_leaves_the_terminal_clean() {
 
     let terminal = seen(&["get", "pods", "--server", &server.url], &[]);
 
-    assert!(terminal.contents().starts_with("informant: no pods from"), "{}", terminal.contents());
+    assert!(terminal.contents().starts_with("informant: cannot list pods from"), "{}", terminal.contents());
     assert!(!terminal.success);
 }

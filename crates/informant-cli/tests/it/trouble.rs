@@ -56,9 +56,10 @@ fn a_server_that_is_not_there_is_named() {
 
     for command in ["watch", "get"] {
         let said = complaint(&[command, "pods", "--server", &url]);
-        assert_says(&said, &[&format!("no pods from {url}"), "is the server running", "refused"]);
+        assert_says(&said, &[&format!("cannot list pods from {url}: "), "is the server running", "refused"]);
     }
-    assert_says(&complaint(&["watch", "widgets", "--server", &url]), &["\"widgets\"", &url, "refused"]);
+    let said = complaint(&["watch", "widgets", "--server", &url]);
+    assert_says(&said, &["\"widgets\"", &url, "refused", "is the server running"]);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn of_several_kubeconfigs_some_may_be_missing() {
     let (missing, file) = (nowhere(), file.to_str().unwrap().to_owned());
     let missing = missing.to_str().unwrap();
 
-    assert_says(&said(&format!("{missing}:{file}")), &["no pods from http://127.0.0.1:1"]);
+    assert_says(&said(&format!("{missing}:{file}")), &["cannot list pods from http://127.0.0.1:1: "]);
     assert_says(&said(missing), &[missing, "cannot be read"]);
     assert_says(&said(""), &["there is no cluster"]);
 }
@@ -306,7 +307,7 @@ async fn who_may_not_list_is_told_so() {
 
     for command in ["watch", "get"] {
         let said = complaint(&[command, "pods", "-n", "shop", "--server", &server.url]);
-        assert_says(&said, &["no pods from", "grant the client's user `list` and `watch`", "403"]);
+        assert_says(&said, &["cannot list pods from", "grant the client's user `list` and `watch`", "403"]);
     }
 }
 
@@ -372,9 +373,65 @@ async fn that_the_server_is_gone_and_back_is_said() {
     server.running.kill();
     watching.complains_of("may be out of date");
     let again = Server::start(&["--listen", &port, "--load", "pods=5"]);
-    watching.complains_of("it is up to date again");
+    watching.complains_of("informer configmaps is up to date again");
 
     again.put("prices", json!({})).await;
     assert_eq!(watching.event()["key"], "shop/prices");
     assert!(watching.wait().success());
+}
+
+#[tokio::test]
+async fn a_watch_prints_a_line_when_the_cause_of_trouble_changes() {
+    let port = free_port().to_string();
+    let mut server = Server::start(&["--listen", &port]);
+    let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
+    assert_eq!(watching.event()["type"], "SYNCED");
+
+    server.running.kill();
+    watching.complains_of("may be out of date");
+    let _overloaded = Server::start(&["--listen", &port, "--faults", "any=503"]);
+
+    watching.complains_of("503");
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_waited_for_as_long_as_the_user_wants() {
+    let port = free_port().to_string();
+    let url = format!("http://127.0.0.1:{port}");
+    let wait =
+        |kind: &str| Running::start(&["get", kind, "-A", "-o", "name", "--server", &url, "--sync-timeout", "1m"]);
+
+    let (of_kind, of_unknown_kind) = (wait("cm"), wait("widgets"));
+    // Both have tried, and try again.
+    of_kind.complains_of("is not synced: ");
+    of_unknown_kind.complains_of("has not listed its kinds yet: ");
+    let _server = Server::start(&["--listen", &port, "--load", "configmaps=1"]);
+
+    assert_eq!(text(&of_kind.output().stdout), "configmap/configmaps-00000\n");
+    assert_says(&text(&of_unknown_kind.output().stderr), &["has no resource \"widgets\""]);
+}
+
+#[test]
+fn a_wait_for_a_server_that_stays_down_ends_with_the_cause() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let of_kind = |kind: &str| complaint(&["get", kind, "--server", &url, "--sync-timeout", "1500ms"]);
+
+    assert_says(&of_kind("pods"), &["cannot list pods", "not synced after 1.5s", "refused", "is the server running"]);
+    assert_says(&of_kind("widgets"), &["has not listed them in 1.5s", "refused", "is the server running"]);
+}
+
+/// The namespace may have objects; the selectors match none of them.
+#[tokio::test]
+async fn the_message_that_no_object_matches_names_the_selectors() {
+    let server = Server::start(&[]);
+    server.put("prices", json!({})).await;
+    let of_labels = "no configmaps in namespace \"shop\" that match label selector \"tier=hot\"";
+
+    let watching = server.watch(&["cm", "-n", "shop", "-l", "tier=hot"]);
+    assert_eq!(watching.complaint(), format!("informant: {of_labels} yet; it waits for them"));
+    let selectors = ["-l", "tier=hot", "--field-selector", "metadata.name!=a"];
+    let output = run(&[&["get", "cm", "-n", "shop", "--server", &server.url][..], &selectors].concat());
+    assert_eq!(text(&output.stderr), format!("informant: {of_labels} and field selector \"metadata.name!=a\"\n"));
+    let said = complaint(&["get", "cm", "prices", "-n", "shop", "-l", "tier=hot", "--server", &server.url]);
+    assert_eq!(said, "configmaps \"prices\" in namespace \"shop\" that match label selector \"tier=hot\" not found");
 }

@@ -280,6 +280,7 @@ async fn what_is_in_secrets_is_shown_only_on_demand() {
         )
         .unwrap()
     };
+    server.create_shop().await;
     server.secrets().create(&PostParams::default(), &secret("aHVudGVyMg==")).await.unwrap();
 
     for format in ["table", "json", "yaml", "name", "diff"] {

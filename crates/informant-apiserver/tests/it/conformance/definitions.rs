@@ -15,17 +15,17 @@ both_ways! {
     field_selectors_name_the_fields_that_a_definition_lists
 }
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A definition of widgets in a group of this test alone, and where they are.
-pub struct Widgets {
+pub(super) struct Widgets {
     group: String,
-    definition: Value,
-    pub path: String,
+    pub(super) definition: Value,
+    pub(super) path: String,
 }
 
 impl Widgets {
-    fn new(api: &Api) -> Self {
+    pub(super) fn new(api: &Api) -> Self {
         let group = format!("{}.example.com", api.namespace);
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         let definition = json!({
@@ -41,21 +41,25 @@ impl Widgets {
         Self { group, definition, path }
     }
 
-    fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         format!("{DEFINITIONS}/widgets.{}", self.group)
     }
 
-    fn widget(&self, name: &str) -> Value {
+    pub(super) fn widget(&self, name: &str) -> Value {
         json!({"apiVersion": format!("{}/v1", self.group), "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 1}})
     }
 
     /// Defines them, and waits until they are served.
-    pub async fn defined(api: &Api) -> Self {
+    pub(super) async fn defined(api: &Api) -> Self {
         let widgets = Self::new(api);
-        let created = api.post(DEFINITIONS, &widgets.definition).await;
-        assert_eq!(created.code, 201, "{created:?}");
-        until(async || api.get(&widgets.path).await.code == 200).await;
+        widgets.define(api).await;
         widgets
+    }
+
+    pub(super) async fn define(&self, api: &Api) {
+        let created = api.post(DEFINITIONS, &self.definition).await;
+        assert_eq!(created.code, 201, "{created:?}");
+        until(async || api.get(&self.path).await.code == 200).await;
     }
 }
 

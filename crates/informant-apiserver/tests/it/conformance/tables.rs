@@ -1,5 +1,7 @@
 //! Tables: what `kubectl get` asks for.
 
+use super::definitions::DEFINITIONS;
+use super::definitions::Widgets;
 use super::*;
 
 both_ways! {
@@ -10,6 +12,9 @@ both_ways! {
     a_table_has_a_row_for_each_object_of_a_list_or_page
     a_watch_tells_the_columns_once
     a_row_has_what_was_asked_for_of_its_object
+    a_custom_resource_is_shown_in_the_columns_of_its_definition
+    a_custom_resource_without_columns_is_shown_by_name_and_age
+    a_column_that_makes_no_sense_is_refused
 }
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -321,4 +326,92 @@ async fn a_row_has_what_was_asked_for_of_its_object(api: Api) {
     let answer =
         api.send_text(Method::GET, &format!("{path}?includeObject=Some"), String::new(), &[("accept", TABLE)]).await;
     assert_eq!(answer.failure().0, 400, "{answer:?}");
+}
+
+/// A column of a definition, with a type and a path.
+fn column(name: &str, content: &str, path: &str) -> Value {
+    json!({"name": name, "type": content, "jsonPath": path})
+}
+
+fn with_columns(api: &Api, columns: &Value) -> Widgets {
+    let mut widgets = Widgets::new(api);
+    widgets.definition["spec"]["versions"][0]["additionalPrinterColumns"] = columns.clone();
+    widgets
+}
+
+async fn a_custom_resource_is_shown_in_the_columns_of_its_definition(api: Api) {
+    let mut wide = column("Colour", "string", ".spec.colour");
+    wide["priority"] = json!(1);
+    wide["description"] = json!("the colour of the paint");
+    let mut size = column("Size", "integer", ".spec.size");
+    size["format"] = json!("int32");
+    let ready = r#".status.conditions[?(@.type=="Ready")].status"#;
+    let columns = json!([
+        size,
+        column("Ready", "string", ready),
+        column("Owner", "string", r".metadata.annotations['example\.com/owner']"),
+        column("First", "string", ".spec.parts[0].name"),
+        column("Parts", "string", ".spec.parts"),
+        column("Heavy", "boolean", ".spec.heavy"),
+        column("Weight", "number", ".spec.weight"),
+        column("Since", "date", ".spec.since"),
+        wide,
+    ]);
+    let widgets = with_columns(&api, &columns);
+    widgets.define(&api).await;
+    let mut widget = widgets.widget("full");
+    widget["metadata"]["annotations"] = json!({"example.com/owner": "me"});
+    let parts = json!([{"name": "wheel"}]);
+    widget["spec"] =
+        json!({"size": 3, "parts": parts, "heavy": true, "weight": 1.5, "since": "never", "colour": "red"});
+    widget["status"] =
+        json!({"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]});
+
+    let cells = row_of(&api, &widgets.path, &widget).await;
+    let mut empty = widgets.widget("empty");
+    empty["spec"] = json!({});
+    let nothing = row_of(&api, &widgets.path, &empty).await;
+
+    let texts = [json!("True"), json!("me"), json!("wheel"), json!("[{\"name\":\"wheel\"}]"), json!(true)];
+    let rest = [json!(1.5), json!("<invalid>"), json!("red")];
+    assert_eq!(cells, [&[json!("full"), json!(3)][..], &texts, &rest].concat());
+    assert_eq!(nothing, [vec![json!("empty")], vec![Value::Null; 9]].concat());
+    let table = table(&api, &widgets.path).await;
+    let definitions = table.body["columnDefinitions"].as_array().unwrap();
+    assert_eq!((&definitions[0]["name"], &definitions[0]["format"]), (&json!("Name"), &json!("name")));
+    let of_size = json!({
+        "name": "Size", "type": "integer", "format": "int32", "priority": 0,
+        "description": "Custom resource definition column (in JSONPath format): .spec.size",
+    });
+    let of_colour = json!({
+        "name": "Colour", "type": "string", "format": "", "priority": 1, "description": "the colour of the paint",
+    });
+    assert_eq!((&definitions[1], &definitions[9]), (&of_size, &of_colour));
+    api.delete(&widgets.place()).await;
+}
+
+async fn a_custom_resource_without_columns_is_shown_by_name_and_age(api: Api) {
+    let widgets = Widgets::defined(&api).await;
+    assert_eq!(row_of(&api, &widgets.path, &widgets.widget("a")).await, ["a"]);
+
+    let table = table(&api, &widgets.path).await;
+
+    let types: Vec<_> =
+        table.body["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["type"]).collect();
+    assert_eq!(types, ["string", "date"]);
+    assert!(table.body["rows"][0]["cells"][1].as_str().unwrap().ends_with('s'), "{table:?}");
+    api.delete(&widgets.place()).await;
+}
+
+async fn a_column_that_makes_no_sense_is_refused(api: Api) {
+    for (columns, field) in [
+        (json!([column("A", "string", ".a"), column("B", "colour", ".b")]), "[1].type"),
+        (json!([column("A", "string", "a")]), "[0].JSONPath"),
+    ] {
+        let refused = api.post(DEFINITIONS, &with_columns(&api, &columns).definition).await;
+
+        assert_eq!(refused.failure(), (422, "Invalid"), "{refused:?}");
+        let field = format!("spec.versions[0].additionalPrinterColumns{field}");
+        assert_eq!(refused.text("/details/causes/0/field"), field, "{refused:?}");
+    }
 }

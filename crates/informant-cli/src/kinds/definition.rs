@@ -1,0 +1,50 @@
+//! The columns of a kind: those of Kubernetes, or those that the definition of a custom kind names.
+//!
+//! - **In:** a kind; the cluster's definition of it, read with the user's permissions.
+//! - **Out:** columns. A definition that cannot be read is no error: then its name and age are the columns.
+
+use std::time::Duration;
+
+use hyper::Request;
+use informant_apiserver::columns;
+use informant_apiserver::columns::Column;
+use informant_apiserver::columns::PrinterColumn;
+use kube::Client;
+use serde_json::Value;
+use tokio::time::sleep;
+use tokio::time::timeout;
+
+use super::Kind;
+use super::may_pass;
+use super::pause_after;
+
+/// How long the objects wait for the definition.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The columns in which a table shows the objects of a kind.
+pub async fn columns(client: &Client, kind: &Kind) -> Vec<Column> {
+    if kind.is_built_in {
+        return columns::of(&kind.resource.group, &kind.resource.kind);
+    }
+    let named = timeout(PATIENCE, definition(client, kind)).await.ok().flatten();
+    columns::of_definition(&named.and_then(|definition| in_version(definition, kind)).unwrap_or_default())
+}
+
+/// Reads the definition, again if the server is overloaded.
+async fn definition(client: &Client, kind: &Kind) -> Option<Value> {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let path = format!("{definitions}/{}.{}", kind.resource.plural, kind.resource.group);
+    loop {
+        match client.request(Request::get(&path).body(Vec::new()).ok()?).await {
+            Ok(definition) => return Some(definition),
+            Err(error) if may_pass(&error) => sleep(pause_after(&error)).await,
+            Err(_) => return None,
+        }
+    }
+}
+
+fn in_version(mut definition: Value, kind: &Kind) -> Option<Vec<PrinterColumn>> {
+    let versions = definition.pointer_mut("/spec/versions")?.as_array_mut()?;
+    let version = versions.iter_mut().find(|version| version["name"] == *kind.resource.version)?;
+    serde_json::from_value(version["additionalPrinterColumns"].take()).ok()
+}
