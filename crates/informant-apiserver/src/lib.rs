@@ -125,8 +125,8 @@
 //! - Subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
 //! - Several versions of a custom kind: the stored version is served.
 //!
-//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait`, `delete`, `drain` and
-//! `auth can-i` work; `apply --server-side`, `explain`, `logs`, `exec` and commands that send protobuf (`create configmap` and the like) do not.
+//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait`, `delete` and `drain` work;
+//! `apply --server-side`, `explain`, `logs`, `exec` and commands that send protobuf (`create namespace` and the like) do not.
 //! [`compatibility`] has the whole list.
 
 mod access;

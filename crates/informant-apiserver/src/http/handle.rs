@@ -107,10 +107,7 @@ impl Call<'_> {
 
     fn objects(&self, place: &Place) -> Result<Answer, ApiError> {
         let served = self.served(place)?;
-        let verb = match self.request.verb {
-            Verb::WatchList => Verb::Watch,
-            other => other,
-        };
+        let verb = if self.request.verb == Verb::WatchList { Verb::Watch } else { self.request.verb };
         if place.subresource.is_none() && !discovery::verbs(&served.kind).contains(&verb.name()) {
             return Err(ApiError::MethodNotAllowed);
         }

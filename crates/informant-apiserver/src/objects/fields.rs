@@ -21,7 +21,7 @@ Deployment          spec.replicas:int spec.selector:map spec.template.spec:pod s
 EndpointSlice       addressType:text endpoints:maps ports:maps
 Endpoints           subsets:maps
 Event               reason:text type:text message:text note:text count:int deprecatedCount:int involvedObject:map regarding:map
-                    source:map series:map action:text eventTime:text firstTimestamp:text lastTimestamp:text
+                    reportingComponent:text reportingController:text reportingInstance:text source:map series:map action:text eventTime:text firstTimestamp:text lastTimestamp:text
 HorizontalPodAutoscaler spec.minReplicas:int spec.maxReplicas:int spec.scaleTargetRef:map spec.metrics:maps
 Ingress             spec.rules:maps spec.tls:maps spec.ingressClassName:text
 Job                 spec.parallelism:int spec.completions:int spec.backoffLimit:int spec.suspend:bool spec.template.spec:pod

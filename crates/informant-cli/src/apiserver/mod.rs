@@ -37,16 +37,18 @@ use crate::output::say;
   informant apiserver --kubeconfig-out /tmp/kubeconfig &
   kubectl --kubeconfig /tmp/kubeconfig apply -f manifest.yaml
 
-Its URL is written to stdout. It has the usual kinds, and everybody may do
-everything, so it listens on loopback addresses alone. No controllers run in
-it, and it forgets everything at its end, which is Ctrl-C. With -vv it tells of
-each request.
+The URL is written to stdout. The server starts as a new cluster does: with
+the usual kinds, the namespaces default and kube-*, the Service kubernetes. It
+has no access control, so it listens on loopback addresses alone. No
+controllers run in it. It ends with Ctrl-C, and keeps nothing. With -vv each
+request is logged.
 
-Of kubectl, get, describe, apply, create -f, edit, set, label, scale, patch,
-diff, wait and delete work, also with custom resource definitions; create KIND
-does not, since it sends protobuf: write
-  kubectl create … --dry-run=client -o yaml | kubectl create -f -
-There is no server-side apply, and nothing to explain, log, exec or drain.
+kubectl get, describe, apply, create -f, edit, set, label, scale, patch, diff,
+wait, delete and drain work, also with custom resource definitions. Objects
+need a namespace that exists. create KIND sends protobuf, which the server
+does not read; write
+  kubectl create ns shop --dry-run=client -o yaml | kubectl create -f -
+Server-side apply, explain, logs and exec do not work.
 
 --load is a number of objects for each kind, and settings:
   rate=N         changes in a second, over all kinds [default: 0]
