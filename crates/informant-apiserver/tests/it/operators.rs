@@ -17,6 +17,7 @@ use kube::api::DeleteParams;
 use kube::api::EvictParams;
 use kube::api::ListParams;
 use kube::api::PostParams;
+use kube::discovery::ApiGroup;
 use kube::discovery::verbs;
 use kube::runtime::controller::Action;
 use kube::runtime::events::Event;
@@ -74,7 +75,7 @@ async fn aggregated_discovery_finds_what_plain_discovery_finds() {
     let kinds = |discovery: &Discovery| {
         let mut kinds: Vec<_> = discovery
             .groups()
-            .flat_map(|group| group.recommended_resources())
+            .flat_map(ApiGroup::recommended_resources)
             .map(|(resource, abilities)| {
                 let (scope, list) = (format!("{:?}", abilities.scope), abilities.supports_operation(verbs::LIST));
                 (resource.api_version, resource.kind, resource.plural, scope, list)
