@@ -8,8 +8,8 @@ use kube::Client;
 use kube::CustomResourceExt;
 use serde_json::Value;
 
+use crate::builder::ApiServerBuilder;
 use crate::server::ApiServer;
-use crate::server::ApiServerBuilder;
 
 impl ApiServer {
     /// A client of this server, in-process, with the default namespace `default`.

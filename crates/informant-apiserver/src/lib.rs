@@ -131,6 +131,7 @@
 
 mod access;
 mod bootstrap;
+mod builder;
 #[cfg(feature = "kube")]
 mod client;
 pub mod columns;
@@ -151,6 +152,7 @@ mod storage;
 mod watch;
 mod world;
 
+pub use crate::builder::ApiServerBuilder;
 pub use crate::error::ApiError;
 pub use crate::error::Cause;
 pub use crate::faults::After;
@@ -174,5 +176,4 @@ pub use crate::registry::kind::Kind;
 pub use crate::registry::kind::Scope;
 pub use crate::registry::subresource::Subresource;
 pub use crate::server::ApiServer;
-pub use crate::server::ApiServerBuilder;
 pub use crate::storage::Backup;

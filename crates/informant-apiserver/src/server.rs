@@ -1,8 +1,11 @@
-//! The server as those see it who set it up: a handle, and what it can be told before it exists.
+//! The handle of a server, for the program that runs it.
+//!
+//! - **In:** objects, faults and orders of that program.
+//! - **Out:** the objects and requests that the server has; its entries for clients.
+//! - **Knows nothing of:** HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +14,7 @@ use crate::Fault;
 use crate::On;
 use crate::Requested;
 use crate::RuleId;
-use crate::bootstrap;
+use crate::builder::ApiServerBuilder;
 use crate::error::ApiError;
 use crate::http::listener;
 use crate::http::listener::ListenError;
@@ -22,20 +25,14 @@ use crate::objects::Object;
 use crate::objects::encoded::Encoded;
 use crate::objects::rules::Preconditions;
 use crate::objects::validate::normalize;
-use crate::registry::Registry;
 use crate::registry::Served;
-use crate::registry::definition;
 use crate::registry::kind::Kind;
 use crate::registry::kind::means;
-use crate::shared::Settings;
 use crate::shared::Shared;
 use crate::storage::Backup;
 use crate::storage::Collection;
-use crate::storage::HistoryLimits;
 use crate::world::Deleted;
 use crate::world::Run;
-use crate::world::World;
-use crate::world::namespaces::NamespaceCheck;
 
 /// An API server in this process. Clones are handles to the same one.
 ///
@@ -45,38 +42,19 @@ pub struct ApiServer {
     shared: Arc<Shared>,
 }
 
-/// What a server can be told before it exists.
-#[derive(Clone, Debug)]
-pub struct ApiServerBuilder {
-    settings: Settings,
-    seed: u64,
-    history: HistoryLimits,
-    built_in: bool,
-    is_bootstrapped: bool,
-    namespace_check: NamespaceCheck,
-    log: usize,
-    /// Custom resource definitions that exist from the start.
-    definitions: Vec<Value>,
-}
-
 impl ApiServer {
     /// A server with the usual kinds and no objects.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A server that is to be adjusted.
+    /// The options of a server that differs from [`new`](Self::new).
     pub fn builder() -> ApiServerBuilder {
-        ApiServerBuilder {
-            settings: Settings { bookmark_interval: Duration::from_secs(60), watch_cache: true },
-            seed: 0,
-            history: HistoryLimits { changes: 10_000, bytes: 64 * 1024 * 1024 },
-            built_in: true,
-            is_bootstrapped: false,
-            namespace_check: NamespaceCheck::Existing,
-            log: 100_000,
-            definitions: Vec::new(),
-        }
+        ApiServerBuilder::default()
+    }
+
+    pub(crate) fn from_shared(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
     }
 
     /// The server as a `tower` service, for `kube::Client::new` and other clients.
@@ -136,7 +114,7 @@ impl ApiServer {
     }
 
     /// Creates an object of a cluster-scoped kind as a client would.
-    fn create(&self, kind: &str, object: Value) -> Result<(), ApiError> {
+    pub(crate) fn create(&self, kind: &str, object: Value) -> Result<(), ApiError> {
         let served = self.served(kind)?;
         let object = Object::check(&served.kind, object)?;
         self.shared.change(|world, now| world.create(&served, "", object, now, Run::Real)).map(drop)
@@ -324,108 +302,6 @@ impl Default for ApiServer {
 impl std::fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiServer").field("version", &self.version()).finish_non_exhaustive()
-    }
-}
-
-impl ApiServerBuilder {
-    /// What uids, generated names and chance follow from. Default: 0.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// How many changes of each kind the server keeps, for watches and for lists of older versions. A watch that falls
-    /// further behind is cut off. The last change is always kept. Default: 10,000.
-    #[must_use]
-    pub fn history(mut self, changes: usize) -> Self {
-        self.history.changes = changes;
-        self
-    }
-
-    /// How many bytes the server keeps of the older states of each kind's objects, counted as JSON. Beyond that the oldest
-    /// changes are dropped, as beyond the number of [`history`](Self::history). Default: 64 MiB.
-    #[must_use]
-    pub fn history_bytes(mut self, bytes: usize) -> Self {
-        self.history.bytes = bytes;
-        self
-    }
-
-    /// How often a watch that wants bookmarks gets one. Default: every minute.
-    #[must_use]
-    pub fn bookmarks_every(mut self, interval: Duration) -> Self {
-        self.settings.bookmark_interval = interval;
-        self
-    }
-
-    /// Whether lists of "any" version (`resourceVersion=0`) ignore their limit, as those from Kubernetes' watch cache do.
-    /// Default: they do.
-    #[must_use]
-    pub fn watch_cache(mut self, enabled: bool) -> Self {
-        self.settings.watch_cache = enabled;
-        self
-    }
-
-    /// Serves no kinds but those that are registered or defined, and custom resource definitions if there is one.
-    #[must_use]
-    pub fn without_built_in_kinds(mut self) -> Self {
-        self.built_in = false;
-        self
-    }
-
-    /// Starts with the objects that a new cluster has: the namespaces `default`, `kube-node-lease`, `kube-public` and `kube-system`, the
-    /// Service `kubernetes`, the ClusterRole and ClusterRoleBinding `cluster-admin`, and the two system priority classes. Default: no
-    /// objects, so that tests can count theirs.
-    #[must_use]
-    pub fn bootstrapped(mut self) -> Self {
-        self.is_bootstrapped = true;
-        self
-    }
-
-    /// Lets clients create objects in namespaces that do not exist. Default: such a create is answered with 404, as in Kubernetes.
-    ///
-    /// `default`, `kube-node-lease`, `kube-public` and `kube-system` always count as existing, and [`put`](ApiServer::put) can store
-    /// an object in any namespace.
-    #[must_use]
-    pub fn allow_missing_namespaces(mut self) -> Self {
-        self.namespace_check = NamespaceCheck::None;
-        self
-    }
-
-    /// How many requests are remembered. Default: 100,000.
-    #[must_use]
-    pub fn remember_requests(mut self, requests: usize) -> Self {
-        self.log = requests;
-        self
-    }
-
-    /// Builds the server.
-    pub fn build(self) -> ApiServer {
-        let mut world = World::new(self.history, self.seed, self.namespace_check);
-        let is_served = |kind: &Kind| self.built_in || (definition::defines(kind) && !self.definitions.is_empty());
-        Registry::builtin_kinds().filter(is_served).for_each(|kind| world.add_version(kind));
-        let shared = Shared::new(world, self.settings, self.seed, self.log);
-        let server = ApiServer { shared: Arc::new(shared) };
-        if self.is_bootstrapped {
-            for (kind, object) in bootstrap::objects() {
-                // A server without built-in kinds has none of these objects.
-                let _ = server.store(kind, object);
-            }
-        }
-        for definition in self.definitions {
-            let name = definition["metadata"]["name"].clone();
-            if let Err(error) = server.create(definition::RESOURCE, definition) {
-                panic!("the server refuses the custom resource definition {name}: {error}");
-            }
-        }
-        server
-    }
-
-    /// Creates a custom resource definition with the server.
-    #[cfg(feature = "kube")]
-    pub(crate) fn definition(mut self, definition: Value) -> Self {
-        self.definitions.push(definition);
-        self
     }
 }
 

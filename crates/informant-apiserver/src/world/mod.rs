@@ -4,26 +4,22 @@
 //! - **Out:** the state to answer with, or the error that Kubernetes would give.
 //!
 //! `definitions` has what becomes of kinds and their objects when definitions come and go, `namespaces` what becomes of objects
-//! with their namespace, `pods` what is done to pods through subresources.
+//! with their namespace, `patches` how a part of an object is changed, `pods` what is done to pods through subresources.
 
 mod definitions;
 pub(crate) mod namespaces;
+mod patches;
 mod pods;
 
 use std::sync::Arc;
 
-use serde_json::Map;
-use serde_json::Value;
-
 use crate::error::ApiError;
-use crate::error::Cause;
 use crate::list::ListQuery;
 use crate::list::Page;
 use crate::objects::Key;
 use crate::objects::Object;
 use crate::objects::encoded::Change;
 use crate::objects::encoded::Encoded;
-use crate::objects::patch::Patch;
 use crate::objects::rules;
 use crate::objects::rules::Birth;
 use crate::objects::rules::Deletion;
@@ -31,7 +27,6 @@ use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
 use crate::objects::rules::Trust;
 use crate::objects::rules::Updated;
-use crate::objects::scale;
 use crate::objects::views;
 use crate::registry::Registry;
 use crate::registry::Served;
@@ -183,57 +178,6 @@ impl World {
         self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
 
-    /// Changes what is stored, as it is now: nobody comes between.
-    pub(crate) fn patch(
-        &mut self,
-        served: &Served,
-        key: Key,
-        patch: &Patch,
-        part: Part,
-        now: &str,
-        run: Run,
-    ) -> Result<Arc<Encoded>, ApiError> {
-        let old = self.get(served, &key)?;
-        // What was written as JSON can be read as JSON.
-        let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
-        let before = old.decode();
-        let read = |json: &[u8]| Object::read(&served.kind, json);
-        let mut patched = patched(&served.kind, &key, patch, whole, read)?;
-        rules::check_uid_is_kept(&served.kind, &before, &patched)?;
-        if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
-            patched.set("resourceVersion", before.text("resourceVersion"));
-        }
-        self.update(served, key, patched, part, now, run).map(Stored::into_object)
-    }
-
-    /// Gives an object as many replicas as a scale says.
-    pub(crate) fn update_scale(
-        &mut self,
-        served: &Served,
-        key: Key,
-        scale: &Object,
-        now: &str,
-        run: Run,
-    ) -> Result<Arc<Encoded>, ApiError> {
-        let mut object = self.get(served, &key)?.decode();
-        scale::set(&mut object, scale)?;
-        self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
-    }
-
-    /// Changes how many replicas an object is to have.
-    pub(crate) fn patch_scale(
-        &mut self,
-        served: &Served,
-        key: Key,
-        patch: &Patch,
-        now: &str,
-        run: Run,
-    ) -> Result<Arc<Encoded>, ApiError> {
-        let scale = scale::of(&self.get(served, &key)?.decode());
-        let scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
-        self.update_scale(served, key, &scale, now, run)
-    }
-
     /// Creates the object or puts it in the place of the stored one, status included, whatever its version.
     pub(crate) fn put(&mut self, served: &Served, mut object: Object, now: &str) -> Result<Arc<Encoded>, ApiError> {
         if served.kind.scope == Scope::Cluster {
@@ -382,24 +326,6 @@ impl World {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(LETTERS[self.chance.usize(..LETTERS.len())])).collect()
     }
-}
-
-/// What a patch makes of an object.
-fn patched(
-    kind: &Kind,
-    key: &Key,
-    patch: &Patch,
-    whole: Map<String, Value>,
-    read: impl FnOnce(&[u8]) -> Result<Object, ApiError>,
-) -> Result<Object, ApiError> {
-    let text = patch.apply(kind, whole)?.to_string();
-    let patched = read(text.as_bytes()).map_err(|error| {
-        // It is the patch that makes no sense, not the request.
-        let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
-        ApiError::invalid(kind, key.name(), cause)
-    })?;
-    check_name(&patched, key)?;
-    Ok(patched)
 }
 
 /// An object is what the path says.

@@ -1,0 +1,97 @@
+//! Changes to a part of an object: patches, and numbers of replicas.
+//!
+//! - **In:** a patch or a scale, and the key of the object.
+//! - **Out:** the changed object, or the error that Kubernetes would give.
+//! - **Knows nothing of:** how a patch is applied (`objects::patch`).
+
+use std::sync::Arc;
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::error::Cause;
+use crate::objects::Key;
+use crate::objects::Object;
+use crate::objects::encoded::Encoded;
+use crate::objects::patch::Patch;
+use crate::objects::rules;
+use crate::objects::rules::Part;
+use crate::objects::scale;
+use crate::registry::Served;
+use crate::registry::kind::Kind;
+use crate::world::Run;
+use crate::world::Stored;
+use crate::world::World;
+use crate::world::check_name;
+
+impl World {
+    /// Applies a patch to the stored object. No other write happens in between.
+    pub(crate) fn patch(
+        &mut self,
+        served: &Served,
+        key: Key,
+        patch: &Patch,
+        part: Part,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let old = self.get(served, &key)?;
+        // What was written as JSON can be read as JSON.
+        let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
+        let before = old.decode();
+        let read = |json: &[u8]| Object::read(&served.kind, json);
+        let mut patched = patched(&served.kind, &key, patch, whole, read)?;
+        rules::check_uid_is_kept(&served.kind, &before, &patched)?;
+        if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
+            patched.set("resourceVersion", before.text("resourceVersion"));
+        }
+        self.update(served, key, patched, part, now, run).map(Stored::into_object)
+    }
+
+    /// Gives an object as many replicas as a scale says.
+    pub(crate) fn update_scale(
+        &mut self,
+        served: &Served,
+        key: Key,
+        scale: &Object,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let mut object = self.get(served, &key)?.decode();
+        scale::set(&mut object, scale)?;
+        self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
+    }
+
+    /// Changes how many replicas an object is to have.
+    pub(crate) fn patch_scale(
+        &mut self,
+        served: &Served,
+        key: Key,
+        patch: &Patch,
+        now: &str,
+        run: Run,
+    ) -> Result<Arc<Encoded>, ApiError> {
+        let scale = scale::of(&self.get(served, &key)?.decode());
+        let scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
+        self.update_scale(served, key, &scale, now, run)
+    }
+}
+
+/// What a patch makes of an object.
+fn patched(
+    kind: &Kind,
+    key: &Key,
+    patch: &Patch,
+    whole: Map<String, Value>,
+    read: impl FnOnce(&[u8]) -> Result<Object, ApiError>,
+) -> Result<Object, ApiError> {
+    let text = patch.apply(kind, whole)?.to_string();
+    let patched = read(text.as_bytes()).map_err(|error| {
+        // It is the patch that makes no sense, not the request.
+        let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
+        ApiError::invalid(kind, key.name(), cause)
+    })?;
+    check_name(&patched, key)?;
+    Ok(patched)
+}
