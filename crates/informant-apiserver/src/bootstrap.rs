@@ -1,4 +1,7 @@
-//! The objects that a new cluster has before a user creates one.
+//! The objects that a new cluster has.
+//!
+//! - **In:** nothing.
+//! - **Out:** each object as JSON, with the name of its kind, in the order of creation.
 
 use serde_json::Value;
 use serde_json::json;

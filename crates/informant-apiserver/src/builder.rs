@@ -24,10 +24,10 @@ pub struct ApiServerBuilder {
     settings: Settings,
     seed: u64,
     history: HistoryLimits,
-    built_in: bool,
+    has_built_in_kinds: bool,
     is_bootstrapped: bool,
     namespace_check: NamespaceCheck,
-    log: usize,
+    remembered_requests: usize,
     /// Custom resource definitions that exist from the start.
     definitions: Vec<Value>,
 }
@@ -38,17 +38,17 @@ impl Default for ApiServerBuilder {
             settings: Settings { bookmark_interval: Duration::from_secs(60), watch_cache: true },
             seed: 0,
             history: HistoryLimits { changes: 10_000, bytes: 64 * 1024 * 1024 },
-            built_in: true,
+            has_built_in_kinds: true,
             is_bootstrapped: false,
             namespace_check: NamespaceCheck::Existing,
-            log: 100_000,
+            remembered_requests: 100_000,
             definitions: Vec::new(),
         }
     }
 }
 
 impl ApiServerBuilder {
-    /// What uids, generated names and chance follow from. Default: 0.
+    /// The seed of all random values: uids, generated names and the probabilities of faults. Default: 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -89,7 +89,7 @@ impl ApiServerBuilder {
     /// Serves no kinds but those that are registered or defined, and custom resource definitions if there is one.
     #[must_use]
     pub fn without_built_in_kinds(mut self) -> Self {
-        self.built_in = false;
+        self.has_built_in_kinds = false;
         self
     }
 
@@ -102,10 +102,11 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Lets clients create objects in namespaces that do not exist. Default: such a create is answered with 404, as in Kubernetes.
+    /// Lets clients create objects in namespaces that do not exist or are being deleted. Default: kube-apiserver's answers, 404 for a
+    /// missing namespace and 403 for one that is being deleted.
     ///
-    /// `default`, `kube-node-lease`, `kube-public` and `kube-system` always count as existing, and [`put`](ApiServer::put) can store
-    /// an object in any namespace.
+    /// `default`, `kube-node-lease`, `kube-public` and `kube-system` count as existing even if they are not stored.
+    /// [`put`](ApiServer::put) stores an object in any namespace, whatever this option is.
     #[must_use]
     pub fn allow_missing_namespaces(mut self) -> Self {
         self.namespace_check = NamespaceCheck::None;
@@ -115,16 +116,21 @@ impl ApiServerBuilder {
     /// How many requests are remembered. Default: 100,000.
     #[must_use]
     pub fn remember_requests(mut self, requests: usize) -> Self {
-        self.log = requests;
+        self.remembered_requests = requests;
         self
     }
 
     /// Builds the server.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses a custom resource definition that was added with `crd`, for example because two have the same name.
     pub fn build(self) -> ApiServer {
         let mut world = World::new(self.history, self.seed, self.namespace_check);
-        let is_served = |kind: &Kind| self.built_in || (definition::defines(kind) && !self.definitions.is_empty());
+        let is_served =
+            |kind: &Kind| self.has_built_in_kinds || (definition::defines(kind) && !self.definitions.is_empty());
         Registry::builtin_kinds().filter(is_served).for_each(|kind| world.add_version(kind));
-        let shared = Shared::new(world, self.settings, self.seed, self.log);
+        let shared = Shared::new(world, self.settings, self.seed, self.remembered_requests);
         let server = ApiServer::from_shared(shared);
         if self.is_bootstrapped {
             for (kind, object) in bootstrap::objects() {

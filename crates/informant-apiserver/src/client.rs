@@ -1,4 +1,4 @@
-//! What the feature `kube` adds: a client of the server, and custom kinds of types with kube's derive.
+//! What the feature `kube` adds: a client of the server, and definitions of Rust types that derive `CustomResource`.
 //!
 //! - **In:** a server or its builder.
 //! - **Out:** a [`kube::Client`]; a definition, as JSON, that the builder creates with the server.
@@ -23,7 +23,7 @@ impl ApiServer {
 }
 
 impl ApiServerBuilder {
-    /// Creates the custom resource definition of a type with kube's derive, so that its objects are served from the start.
+    /// Creates the custom resource definition of a Rust type that derives `CustomResource`, so that its objects are served from the start.
     ///
     /// ```
     /// use informant_apiserver::ApiServer;

@@ -46,7 +46,7 @@ pub enum ApiError {
         name: String,
         /// Why not.
         why: String,
-        /// The same for programs, where Kubernetes has that.
+        /// The entry of `details.causes`, if kube-apiserver sends one for this error.
         cause: Option<Cause>,
     },
 
@@ -145,9 +145,9 @@ pub enum ApiError {
     #[error("{0}")]
     Internal(String),
 
-    /// An error that an injected fault makes.
+    /// The error of an injected fault.
     #[error("{message}")]
-    Ordered {
+    Injected {
         /// The HTTP code.
         code: u16,
         /// The message.
@@ -215,7 +215,7 @@ impl ApiError {
 
     /// The error of an injected fault.
     pub(crate) fn injected(code: u16, retry_after: Option<u32>) -> Self {
-        Self::Ordered { code, message: format!("injected fault with code {code}"), retry_after }
+        Self::Injected { code, message: format!("injected fault with code {code}"), retry_after }
     }
 
     /// The parameters of a list or watch contradict each other.
@@ -250,7 +250,7 @@ impl ApiError {
             Self::Expired { .. } => 410,
             Self::VersionTooLarge { .. } => 504,
             Self::Internal(_) => 500,
-            Self::Ordered { code, .. } => *code,
+            Self::Injected { code, .. } => *code,
         }
     }
 
@@ -271,7 +271,7 @@ impl ApiError {
             Self::Expired { .. } => "Expired",
             Self::VersionTooLarge { .. } => "Timeout",
             Self::Internal(_) => "",
-            Self::Ordered { code, .. } => usual_reason(*code),
+            Self::Injected { code, .. } => usual_reason(*code),
         }
     }
 
@@ -279,7 +279,7 @@ impl ApiError {
     pub fn retry_after(&self) -> Option<u32> {
         match self {
             Self::VersionTooLarge { .. } => Some(1),
-            Self::Ordered { retry_after, .. } => *retry_after,
+            Self::Injected { retry_after, .. } => *retry_after,
             Self::UnknownPath
             | Self::UnknownKind(_)
             | Self::NotFound { .. }
@@ -359,7 +359,7 @@ impl ApiError {
             | Self::TooManyOperations { .. }
             | Self::Expired { .. }
             | Self::Internal(_)
-            | Self::Ordered { .. } => None,
+            | Self::Injected { .. } => None,
         }
     }
 }

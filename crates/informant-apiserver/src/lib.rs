@@ -6,7 +6,7 @@
 //!
 //! # An operator under test
 //!
-//! `ApiServer::client` is a `kube::Client` of the server: no socket, no thread, and it works while tokio's clock is paused.
+//! `ApiServer::client` returns a `kube::Client` that calls the server in-process: no socket, no thread, and it works while tokio's clock is paused.
 //! (It needs the feature `kube`, which is on by default. Without it, [`ApiServer::service`] is a `tower` service for any
 //! other client.)
 //!
@@ -101,9 +101,8 @@
 //!
 //! # Kinds
 //!
-//! The usual built-in kinds are there; [`register`](ApiServer::register) adds your own, and `ApiServerBuilder::crd::<Fleet>()`
-//! that of a type with kube's derive. [`Load`] fills the server with
-//! realistic objects and changes them at a rate.
+//! The usual built-in kinds are served. [`register`](ApiServer::register) adds a kind, and `ApiServerBuilder::crd::<Fleet>()` adds the
+//! kind of a Rust type that derives `CustomResource`. [`Load`] fills the server with realistic objects and changes them at a rate.
 //!
 //! Each kind supports the field selectors that kube-apiserver 1.37 supports for it: `metadata.name`, `metadata.namespace`, and a
 //! few more, such as `spec.nodeName` of pods. Other fields are answered with 400. A custom kind supports those that its
@@ -112,8 +111,8 @@
 //! # Namespaces
 //!
 //! A client can create an object only in a namespace that exists, as in a cluster; [`put`](ApiServer::put) stores an object in any
-//! namespace, and [`allow_missing_namespaces`](ApiServerBuilder::allow_missing_namespaces) switches the check off. A deleted namespace takes
-//! its objects with it. [`bootstrapped`](ApiServerBuilder::bootstrapped) starts a server with the objects that a new cluster has.
+//! namespace, and [`allow_missing_namespaces`](ApiServerBuilder::allow_missing_namespaces) switches the check off. Deleting a namespace
+//! deletes the objects in it. [`bootstrapped`](ApiServerBuilder::bootstrapped) starts a server with the objects that a new cluster has.
 //!
 //! # What is missing
 //!
@@ -125,9 +124,7 @@
 //! - Subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
 //! - Several versions of a custom kind: the stored version is served.
 //!
-//! So `kubectl get`, `describe`, `apply`, `create -f`, `edit`, `set`, `label`, `scale`, `patch`, `diff`, `wait`, `delete` and `drain` work;
-//! `apply --server-side`, `explain`, `logs`, `exec` and commands that send protobuf (`create namespace` and the like) do not.
-//! [`compatibility`] has the whole list.
+//! [`compatibility`] lists what works and what does not, `kubectl` commands included.
 
 mod access;
 mod bootstrap;

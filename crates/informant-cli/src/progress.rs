@@ -30,7 +30,7 @@ use crate::output::terminal;
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The shortest time between two lines where nothing can be redrawn.
+/// The shortest time between two lines if stderr is not redrawn.
 const TELL: Duration = Duration::from_secs(5);
 
 /// A task that tells how a factory's informers come along; it ends with this.
@@ -93,21 +93,21 @@ struct Story {
     /// Whether a line can be drawn over.
     redraws: bool,
     was_synced: bool,
-    /// The trouble that was printed last, until it is over.
-    trouble: Option<Trouble>,
+    /// The problem that was printed last, until it is solved.
+    reported: Option<ReportedProblem>,
     told: Duration,
 }
 
-/// Trouble of an informer that was synced.
+/// A problem of a synced informer that was printed.
 #[derive(Debug)]
-struct Trouble {
+struct ReportedProblem {
     informer: Arc<str>,
-    cause: Cause,
+    cause: ProblemCause,
 }
 
-/// What of a problem makes a new line worth printing: not how long it lasts, nor which request failed.
+/// The parts of a problem that are compared: a new line is printed only if one of them changes.
 #[derive(Debug, PartialEq, Eq)]
-struct Cause {
+struct ProblemCause {
     problem: Discriminant<Problem>,
     source: Option<Discriminant<SourceError>>,
     /// The code of the server's answer.
@@ -117,7 +117,7 @@ struct Cause {
     advice: Option<&'static str>,
 }
 
-impl Cause {
+impl ProblemCause {
     fn of(problem: &Problem) -> Self {
         let reason = if let Problem::Failing { reason, .. } = problem { Some(&**reason) } else { None };
         let code = reason.and_then(|reason| reason.source.code());
@@ -145,7 +145,7 @@ enum Telling {
 impl Story {
     fn look(&mut self, problems: &[Problem], is_synced: bool, passed: Duration) -> Telling {
         if self.was_synced {
-            return self.look_later(problems, passed);
+            return self.look_after_sync(problems, passed);
         }
         self.was_synced = is_synced;
         let all = || problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -160,25 +160,25 @@ impl Story {
         }
     }
 
-    /// Once it was synced: what has gone wrong since, each time the cause changes, and that it is over.
-    fn look_later(&mut self, problems: &[Problem], passed: Duration) -> Telling {
+    /// After the first sync: prints a problem each time its cause changes, and a line when it is solved.
+    fn look_after_sync(&mut self, problems: &[Problem], passed: Duration) -> Telling {
         let problem = match problems.first() {
             Some(Problem::Stopped { .. } | Problem::NotStarted { .. }) => return Telling::Nothing,
             Some(problem) => problem,
             None => {
-                let over = self.trouble.take();
-                let line = over.map(|trouble| format!("informer {} is up to date again", trouble.informer));
+                let over = self.reported.take();
+                let line = over.map(|problem| format!("informer {} is up to date again", problem.informer));
                 return line.map_or(Telling::Nothing, Telling::Line);
             }
         };
-        let cause = Cause::of(problem);
-        // Two causes may alternate with each attempt; that is not worth a line each.
-        let is_news = self.trouble.as_ref().is_none_or(|last| last.cause != cause && passed - self.told >= TELL);
+        let cause = ProblemCause::of(problem);
+        // Two causes can alternate with each attempt; print at most one line every 5 s.
+        let is_news = self.reported.as_ref().is_none_or(|last| last.cause != cause && passed - self.told >= TELL);
         if !is_news {
             return Telling::Nothing;
         }
         self.told = passed;
-        self.trouble = Some(Trouble { informer: Arc::clone(problem.informer()), cause });
+        self.reported = Some(ReportedProblem { informer: Arc::clone(problem.informer()), cause });
         Telling::Line(format!("{problem}; retrying"))
     }
 }

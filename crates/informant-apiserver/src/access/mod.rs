@@ -1,7 +1,7 @@
-//! Who sends a request, and what it may do: everything, because the server has no access control.
+//! The user who sends a request, tokens and reviews. There is no access control: every request is allowed.
 //!
 //! - **In:** the `Authorization` header of a request; reviews, which ask whether an access would be allowed.
-//! - **Out:** the user that the server answers about; tokens for service accounts; answered reviews.
+//! - **Out:** the user who sent the request; tokens for service accounts; answered reviews.
 //! - **Knows nothing of:** the objects that are stored.
 
 pub(crate) mod review;
@@ -22,13 +22,13 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user that sent a request: the service account of a token of this server, or else one that may do everything.
+    /// The user who sent a request: the service account of a valid token, otherwise `system:unsecured`.
     pub(crate) fn of_request(authorization: &str, now: Timestamp) -> Self {
         let token = authorization.strip_prefix("Bearer ").unwrap_or_default();
         Claims::read(token, now).map_or_else(Self::unsecured, |claims| Self::service_account(&claims))
     }
 
-    /// The name that Kubernetes gives to requests without access control.
+    /// The user that Kubernetes assigns to requests on a port without access control.
     fn unsecured() -> Self {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
         Self { name: "system:unsecured".to_owned(), uid: String::new(), groups }

@@ -1,4 +1,8 @@
-//! Reviews: requests that ask who somebody is, or whether an access would be allowed.
+//! Reviews: requests that ask which user a token belongs to, or whether a user may do something.
+//!
+//! - **In:** a review as a client sent it, the user who sent it, and the time.
+//! - **Out:** the review with its status filled in; every access is allowed.
+//! - **Knows nothing of:** HTTP, stored objects.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -48,7 +52,7 @@ fn token_status(token: &str, now: Timestamp) -> Result<Value, ApiError> {
     })
 }
 
-/// An access review names one access, and whose it is unless it is about its sender.
+/// Checks that a review names exactly one access and, unless it is about its sender, a user or a group.
 fn check_access(kind: &Kind, spec: &Value) -> Result<(), ApiError> {
     let is_there = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
     let invalid = |field: &'static str, why: &str| Err(ApiError::invalid(kind, "", Cause::invalid(field, "null", why)));

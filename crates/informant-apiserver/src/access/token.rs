@@ -1,4 +1,8 @@
-//! Tokens of service accounts: unsigned JSON web tokens, which this server alone accepts.
+//! Tokens of service accounts: unsigned JSON web tokens that only this server accepts.
+//!
+//! - **In:** a TokenRequest and its service account; or a token that a client sent.
+//! - **Out:** the TokenRequest with a token in its status; or the claims of a token that has not expired.
+//! - **Knows nothing of:** HTTP.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +19,7 @@ use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 use crate::registry::subresource::Subresource;
 
-/// What a token claims, by the names that Kubernetes uses.
+/// The claims of a token, under the names that Kubernetes uses.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Claims {
     iss: String,
@@ -30,19 +34,21 @@ pub(crate) struct Claims {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Account {
     namespace: String,
-    serviceaccount: Named,
+    serviceaccount: ServiceAccountId,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Named {
+struct ServiceAccountId {
     name: String,
     uid: String,
 }
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-const SHORTEST: i64 = 600;
-const LONGEST: i64 = 1 << 32;
-const USUAL: i64 = 3600;
+
+/// Lifetimes of tokens in seconds, as kube-apiserver limits them.
+const MIN_LIFETIME: i64 = 600;
+const MAX_LIFETIME: i64 = 1 << 32;
+const DEFAULT_LIFETIME: i64 = 3600;
 
 impl Claims {
     pub(super) fn subject(&self) -> &str {
@@ -66,16 +72,16 @@ impl Claims {
         let mut parts = token.split('.');
         let (header, claims) = (parts.next()?, parts.next()?);
         let claims: Self = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-        (header == encoded(&header_of_all()) && claims.iss == ISSUER && claims.exp > now.as_second()).then_some(claims)
+        (header == encoded(&jwt_header()) && claims.iss == ISSUER && claims.exp > now.as_second()).then_some(claims)
     }
 
     fn token(&self) -> String {
         // A token has three parts; the signature of an unsigned one is empty.
-        format!("{}.{}.", encoded(&header_of_all()), encoded(&json!(self)))
+        format!("{}.{}.", encoded(&jwt_header()), encoded(&json!(self)))
     }
 }
 
-fn header_of_all() -> Value {
+fn jwt_header() -> Value {
     json!({"alg": "none", "typ": "JWT"})
 }
 
@@ -92,13 +98,13 @@ pub(crate) fn kind() -> Kind {
 /// The request with a token for the service account in its status.
 pub(crate) fn issue(request: &Object, account: &Object, now: Timestamp) -> Result<Value, ApiError> {
     let mut spec = request.field("spec");
-    let seconds = spec["expirationSeconds"].as_i64().unwrap_or(USUAL);
+    let seconds = spec["expirationSeconds"].as_i64().unwrap_or(DEFAULT_LIFETIME);
     let field = "spec.expirationSeconds";
-    if seconds < SHORTEST {
+    if seconds < MIN_LIFETIME {
         let cause = Cause::invalid(field, &seconds.to_string(), "may not specify a duration less than 10 minutes");
         return Err(ApiError::invalid(&kind(), account.text("name"), cause));
     }
-    if seconds > LONGEST {
+    if seconds > MAX_LIFETIME {
         let cause = Cause::invalid(field, &seconds.to_string(), "may not specify a duration larger than 2^32 seconds");
         return Err(ApiError::invalid(&kind(), account.text("name"), cause));
     }
@@ -111,7 +117,7 @@ pub(crate) fn issue(request: &Object, account: &Object, now: Timestamp) -> Resul
         aud: audiences.clone(),
         iat: now.as_second(),
         exp: now.as_second() + seconds,
-        account: Account { namespace, serviceaccount: Named { name, uid } },
+        account: Account { namespace, serviceaccount: ServiceAccountId { name, uid } },
     };
     let expires = Timestamp::from_second(claims.exp).unwrap_or(now);
     Ok(json!({

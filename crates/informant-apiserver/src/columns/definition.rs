@@ -16,13 +16,13 @@ use super::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrinterColumn {
-    /// What it is called.
+    /// The header of the column.
     pub name: String,
     /// `integer`, `number`, `string`, `boolean` or `date`.
     pub r#type: String,
     /// A format of OpenAPI, such as `int32`; empty if there is none.
     pub format: String,
-    /// What it shows, for people.
+    /// An explanation for users.
     pub description: String,
     /// 0 for columns that are always shown; others are shown with `-o wide`.
     pub priority: i32,

@@ -15,7 +15,7 @@
 //! assert_eq!(pods[2].cell(&pod, jiff::Timestamp::now()), "Running");
 //! ```
 //!
-//! The kinds that people look at most have the columns of Kubernetes 1.36; the others their name and age. Custom resources have
+//! The kinds that people look at most have the columns of Kubernetes 1.37; the others their name and age. Custom resources have
 //! those of their definition ([`of_definition`]).
 
 mod ages;
@@ -345,7 +345,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_an_object_does_not_have_is_shown_as_kubernetes_shows_it() {
+    fn an_empty_object_has_the_placeholders_of_kubernetes() {
         let shown = |group: &str, kind: &str| {
             let cells = of(group, kind).into_iter().skip(1).filter(|column| column.name() != "Age");
             let cell = |column: Column| {

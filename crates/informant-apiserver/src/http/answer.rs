@@ -67,7 +67,7 @@ impl Answer {
         Self::new(code, AnswerBody::Document(document))
     }
 
-    /// A few bytes that are no JSON.
+    /// A document with this content type, and code 200.
     pub(crate) fn of_type(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
         let mut answer = Self::document(200, bytes.into());
         answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

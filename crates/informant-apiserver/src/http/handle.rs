@@ -119,12 +119,12 @@ impl Call<'_> {
             None
             | Some(
                 Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers | Subresource::Finalize,
-            ) => self.part(place, &served),
+            ) => self.object_or_part(place, &served),
         }
     }
 
-    /// A whole object, or a part of it that is read and written like a whole object.
-    fn part(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
+    /// Carries out a request for an object, for a collection, or for a subresource that is read and written like its object.
+    fn object_or_part(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         match self.request.verb {
             Verb::Create if served.kind.is_review => self.review(served),
             Verb::Get => self.get(place, served),
@@ -231,7 +231,7 @@ impl Call<'_> {
             }
             WatchList::Fails => {
                 let message = "Internal error occurred: RequestWatchProgress is disabled".into();
-                let error = ApiError::Ordered { code: 500, message, retry_after: None };
+                let error = ApiError::Injected { code: 500, message, retry_after: None };
                 return Ok(Answer::watch(stream::iter([Ok(error_line(&error))])));
             }
         }
@@ -285,7 +285,7 @@ impl Call<'_> {
         let object = Object::read(&served.kind, self.json()?)?;
         let key = Key::new(&place.namespace, &place.name);
         check_name(&object, &key)?;
-        let part = part(place);
+        let part = written_part(place);
         let run = self.run_write("UpdateOptions")?;
         let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
         Ok(match stored {
@@ -298,7 +298,7 @@ impl Call<'_> {
         let form = form(self.accept, AnswerTo::One)?;
         let patch = Patch::read(&served.kind, self.content_type, &self.body)?;
         let key = Key::new(&place.namespace, &place.name);
-        let part = part(place);
+        let part = written_part(place);
         let run = self.run_write("PatchOptions")?;
         let patched = self.shared.change(|world, now| world.patch(served, key, &patch, part, now, run))?;
         Ok(Answer::object(200, &patched, form))
@@ -363,8 +363,8 @@ impl Call<'_> {
     }
 }
 
-/// Which part of an object is written.
-fn part(place: &Place) -> Part {
+/// The part of an object that a request to this place writes.
+fn written_part(place: &Place) -> Part {
     match place.subresource {
         Some(Subresource::Status) => Part::Status,
         Some(Subresource::Approval) => Part::Field { of: "status", name: "conditions" },

@@ -55,8 +55,8 @@ impl Params {
         Ok(params)
     }
 
-    /// Makes it a watch, of the object with this name alone if the name is not empty.
-    pub(crate) fn watch_only(&mut self, name: &str) {
+    /// Turns the parameters into those of a watch; of one object, if a name is given.
+    pub(crate) fn make_watch(&mut self, name: &str) {
         self.watch = true;
         if !name.is_empty() {
             let separator = if self.field_selector.is_empty() { "" } else { "," };

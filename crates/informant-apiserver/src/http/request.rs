@@ -119,13 +119,13 @@ impl ApiRequest {
         let decoded = uri.path().split('/').filter(|part| !part.is_empty());
         let parts = decoded.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect::<Vec<_>>();
         let mut parts = parts.iter().map(String::as_str).collect::<Vec<_>>();
-        let is_old_watch = remove_watch(&mut parts);
+        let has_watch_segment = remove_watch_segment(&mut parts);
         let mut target = Target::read(&parts).ok_or(ApiError::UnknownPath)?;
-        if let (Target::Objects(place), true) = (&mut target, is_old_watch) {
+        if let (Target::Objects(place), true) = (&mut target, has_watch_segment) {
             if *method != Method::GET {
                 return Err(ApiError::MethodNotAllowed);
             }
-            params.watch_only(&std::mem::take(&mut place.name));
+            params.make_watch(&std::mem::take(&mut place.name));
         }
         let verb = match &target {
             Target::Document(_) if [Method::GET, Method::HEAD].contains(method) => Verb::Discover,
@@ -143,15 +143,14 @@ impl ApiRequest {
     }
 }
 
-/// Takes `watch` out of an old path such as `/api/v1/watch/pods`, which means `/api/v1/pods?watch=true`; returns whether it was
-/// one.
-fn remove_watch(parts: &mut Vec<&str>) -> bool {
+/// Removes `watch` from a deprecated path: `/api/v1/watch/pods` means `/api/v1/pods?watch=true`. Returns true if it was there.
+fn remove_watch_segment(parts: &mut Vec<&str>) -> bool {
     let position = if parts.first() == Some(&"api") { 2 } else { 3 };
-    let is_old_watch = parts.len() > position + 1 && parts[position] == "watch";
-    if is_old_watch {
+    let has_watch_segment = parts.len() > position + 1 && parts[position] == "watch";
+    if has_watch_segment {
         parts.remove(position);
     }
-    is_old_watch
+    has_watch_segment
 }
 
 fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {

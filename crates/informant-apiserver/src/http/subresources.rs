@@ -1,4 +1,4 @@
-//! Requests for subresources that are not a part of their object, and reviews.
+//! Requests for the subresources `scale`, `eviction`, `binding` and `token`, and for reviews.
 //!
 //! - **In:** a request whose path names an action (`eviction`, `binding`, `token`), a scale, or a kind of review.
 //! - **Out:** the answer, or the error that Kubernetes would give.
@@ -63,7 +63,7 @@ impl Call<'_> {
     }
 
     pub(super) fn evict(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let eviction = self.action(place, Subresource::Eviction)?;
+        let eviction = self.read_action(place, Subresource::Eviction)?;
         let options = match eviction.rest.get("deleteOptions") {
             Some(options) if **options != *b"null" => DeleteOptions::read(options)?,
             Some(_) | None => DeleteOptions::default(),
@@ -75,7 +75,7 @@ impl Call<'_> {
     }
 
     pub(super) fn bind(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
-        let binding = self.action(place, Subresource::Binding)?;
+        let binding = self.read_action(place, Subresource::Binding)?;
         let run = self.run_write("CreateOptions")?;
         let key = Key::new(&place.namespace, &place.name);
         self.shared.change(|world, now| world.bind(served, key, &binding, now, run))?;
@@ -96,8 +96,8 @@ impl Call<'_> {
         Ok(Answer::json(CREATED, &review::answer(&served.kind, &review, &user, now)?))
     }
 
-    /// What a client sent to an action, which may leave out the name of its object.
-    fn action(&self, place: &Place, subresource: Subresource) -> Result<Object, ApiError> {
+    /// Reads the body of an action; a missing name is taken from the path.
+    fn read_action(&self, place: &Place, subresource: Subresource) -> Result<Object, ApiError> {
         let (group, version, kind) = subresource.own_type().unwrap_or_default();
         let kind = Kind { origin: Origin::BuiltIn, ..Kind::new(group, version, kind, subresource.name()) };
         let mut sent = Object::read(&kind, self.json()?)?;

@@ -85,7 +85,7 @@ impl Changes {
         let [update, create, delete, recreate] = [update, create, delete, recreate].map(u64::from);
         match self.chance.u64(..(update + create + delete + recreate).max(1)) {
             _ if live == 0 => Choice::Create,
-            // At the margin, the number of objects turns back.
+            // At the limits, a drawn create or delete becomes the one that brings the number back towards `wanted`.
             drawn if drawn < create + delete && live <= self.wanted.saturating_sub(margin) => Choice::Create,
             drawn if drawn < create + delete && live >= self.wanted.saturating_add(margin) => Choice::Delete,
             drawn if drawn < create => Choice::Create,

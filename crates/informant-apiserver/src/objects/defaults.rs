@@ -1,7 +1,8 @@
-//! What Kubernetes adds to objects of a few kinds by itself.
+//! Default values that Kubernetes adds to objects of a few kinds.
 //!
-//! - **In:** an object that is to be stored.
-//! - **Out:** the same object with what was added.
+//! - **In:** an object that is about to be stored.
+//! - **Out:** the same object with the values below.
+//! - **Knows nothing of:** the stored object that it replaces.
 //!
 //! | kind | added |
 //! | --- | --- |
@@ -22,8 +23,8 @@ use crate::registry::kind::Origin;
 /// The label that every namespace has.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Adds what Kubernetes adds to a new object.
-pub(crate) fn fill_in(kind: &Kind, object: &mut Object) {
+/// Adds the defaults of a new object.
+pub(crate) fn fill_in_new(kind: &Kind, object: &mut Object) {
     if kind.origin != Origin::BuiltIn {
         return;
     }
@@ -38,11 +39,11 @@ pub(crate) fn fill_in(kind: &Kind, object: &mut Object) {
         }
         _ => {}
     }
-    settle(kind, object);
+    normalize(kind, object);
 }
 
-/// Does what Kubernetes does to new and to changed objects.
-pub(crate) fn settle(kind: &Kind, object: &mut Object) {
+/// Sets what a write cannot change: the name label of a namespace, and `data` from `stringData` of a Secret.
+pub(crate) fn normalize(kind: &Kind, object: &mut Object) {
     if kind.origin != Origin::BuiltIn {
         return;
     }

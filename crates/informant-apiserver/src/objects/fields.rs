@@ -1,17 +1,19 @@
-//! The types of well-known fields: a client that sends a text where a number belongs is refused.
+//! Types of frequently used fields: a request with a string where a number belongs is refused.
 //!
-//! - **In:** the fields of an object that a client sent.
-//! - **Out:** the first field of a wrong type.
+//! - **In:** a built-in kind, and an object of it as JSON.
+//! - **Out:** a message that names the first field of a wrong type.
 //!
-//! There are no schemas here, so only the fields below are checked, those that clients use most. Others are stored as they are.
+//! The server has no schemas: only the fields listed here are checked.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 
-/// A kind and, behind it, fields with their types. `[]` stands for each item of a list. A line that begins with white space goes on
-/// with the kind before. The types are those of [`Type::read`]; the type `pod` is a pod's spec.
+/// Each line is a kind, followed by its fields as `path:type`; indented lines continue the line above. `[]` means each item of a
+/// list. [`Type::read`] has the types; `pod` is the spec of a pod.
 const FIELDS: &str = "
 ConfigMap           data:texts binaryData:base64 immutable:bool
 CronJob             spec.schedule:text spec.suspend:bool spec.jobTemplate:map spec.jobTemplate.spec.template.spec:pod
@@ -62,22 +64,22 @@ volumeMounts[].readOnly:bool livenessProbe:map readinessProbe:map startupProbe:m
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
-    Text,
+    String,
     Int,
     Bool,
-    Map,
+    Object,
     /// A map of texts.
-    Texts,
+    StringMap,
     /// A map of texts that are bytes in base64.
-    Base64,
+    Base64Map,
     /// A list of texts.
-    List,
+    StringList,
     /// A list of maps.
-    Maps,
+    ObjectList,
     /// A map with the fields of a pod's spec.
-    Pod,
+    PodSpec,
     /// A list of maps with the fields of a container.
-    Container,
+    Containers,
 }
 
 impl Type {
@@ -85,27 +87,27 @@ impl Type {
         match name {
             "int" => Self::Int,
             "bool" => Self::Bool,
-            "map" => Self::Map,
-            "texts" => Self::Texts,
-            "base64" => Self::Base64,
-            "list" => Self::List,
-            "maps" => Self::Maps,
-            "pod" => Self::Pod,
-            "container" => Self::Container,
-            _ => Self::Text,
+            "map" => Self::Object,
+            "texts" => Self::StringMap,
+            "base64" => Self::Base64Map,
+            "list" => Self::StringList,
+            "maps" => Self::ObjectList,
+            "pod" => Self::PodSpec,
+            "container" => Self::Containers,
+            _ => Self::String,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Text => "a string",
+            Self::String => "a string",
             Self::Int => "an integer",
             Self::Bool => "a boolean",
-            Self::Map | Self::Pod => "an object",
-            Self::Texts => "an object whose values are strings",
-            Self::Base64 => "an object whose values are base64 strings",
-            Self::List => "a list of strings",
-            Self::Maps | Self::Container => "a list of objects",
+            Self::Object | Self::PodSpec => "an object",
+            Self::StringMap => "an object whose values are strings",
+            Self::Base64Map => "an object whose values are base64 strings",
+            Self::StringList => "a list of strings",
+            Self::ObjectList | Self::Containers => "a list of objects",
         }
     }
 
@@ -116,31 +118,29 @@ impl Type {
             value.as_object().is_some_and(|map| map.values().all(is))
         };
         match self {
-            Self::Text => value.is_string(),
+            Self::String => value.is_string(),
             Self::Int => value.is_i64(),
             Self::Bool => value.is_boolean(),
-            Self::Map | Self::Pod => value.is_object(),
-            Self::Texts => texts(value, |_| true),
-            Self::Base64 => texts(value, is_base64),
-            Self::List => all(value, Value::is_string),
-            Self::Maps | Self::Container => all(value, Value::is_object),
+            Self::Object | Self::PodSpec => value.is_object(),
+            Self::StringMap => texts(value, |_| true),
+            Self::Base64Map => texts(value, is_base64),
+            Self::StringList => all(value, Value::is_string),
+            Self::ObjectList | Self::Containers => all(value, Value::is_object),
         }
     }
 }
 
 fn is_base64(text: &str) -> bool {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.decode(text.replace(['\n', '\r'], "")).is_ok()
+    STANDARD.decode(text.replace(['\n', '\r'], "")).is_ok()
 }
 
-/// Says which well-known field of a built-in kind has a value of the wrong type.
+/// Returns an error that names the first field of a built-in kind with a value of the wrong type.
 pub(crate) fn check(kind: &Kind, object: &Value) -> Result<(), String> {
     if kind.origin != Origin::BuiltIn {
         return Ok(());
     }
-    let wrong =
-        ["spec:map", "status:map"].into_iter().chain(fields_of(&kind.kind)).find_map(|field| wrong(object, "", field));
-    match wrong {
+    let mut fields = ["spec:map", "status:map"].into_iter().chain(fields_of(&kind.kind));
+    match fields.find_map(|field| find_wrong_type(object, "", field)) {
         Some((path, expected)) => Err(format!(
             "{} in version {:?} cannot be handled as a {}: {path} must be {expected}",
             kind.kind, kind.version, kind.kind
@@ -158,37 +158,44 @@ fn fields_of(kind: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// The path of the first value below `value` that is not of the type that `field` asks for, and that type.
-fn wrong(value: &Value, path: &str, field: &'static str) -> Option<(String, &'static str)> {
+fn find_wrong_type(value: &Value, path: &str, field: &'static str) -> Option<(String, &'static str)> {
     let (names, expected) = field.split_once(':')?;
     let expected = Type::read(expected);
     let mut found = vec![(path.to_owned(), value)];
     for name in names.split('.') {
         let (name, is_each) = name.strip_suffix("[]").map_or((name, false), |name| (name, true));
-        found = found.into_iter().flat_map(|(path, value)| below(&path, value, name, is_each)).collect();
+        found = found.into_iter().flat_map(|(path, value)| values_at(&path, value, name, is_each)).collect();
     }
     let is_wrong = |value: &Value| !value.is_null() && !expected.has(value);
     if let Some((path, _)) = found.iter().find(|(_, value)| is_wrong(value)) {
         return Some((path.clone(), expected.name()));
     }
     let inside = match expected {
-        Type::Pod => POD,
-        Type::Container => {
+        Type::PodSpec => POD,
+        Type::Containers => {
             let items = found.into_iter().flat_map(|(path, value)| items(&path, value)).collect::<Vec<_>>();
-            return items.into_iter().find_map(|(path, item)| wrong_in(item, &path, CONTAINER));
+            return items.into_iter().find_map(|(path, item)| find_wrong_type_in(item, &path, CONTAINER));
         }
-        Type::Text | Type::Int | Type::Bool | Type::Map | Type::Texts | Type::Base64 | Type::List | Type::Maps => {
+        Type::String
+        | Type::Int
+        | Type::Bool
+        | Type::Object
+        | Type::StringMap
+        | Type::Base64Map
+        | Type::StringList
+        | Type::ObjectList => {
             return None;
         }
     };
-    found.into_iter().find_map(|(path, value)| wrong_in(value, &path, inside))
+    found.into_iter().find_map(|(path, value)| find_wrong_type_in(value, &path, inside))
 }
 
-fn wrong_in(value: &Value, path: &str, fields: &'static str) -> Option<(String, &'static str)> {
-    fields.split_whitespace().find_map(|field| wrong(value, path, field))
+fn find_wrong_type_in(value: &Value, path: &str, fields: &'static str) -> Option<(String, &'static str)> {
+    fields.split_whitespace().find_map(|field| find_wrong_type(value, path, field))
 }
 
-/// The value of a field, or each item of it, if it is there.
-fn below<'a>(path: &str, value: &'a Value, name: &str, is_each: bool) -> Vec<(String, &'a Value)> {
+/// The value of the field `name`, or each of its items; empty if the field is absent.
+fn values_at<'a>(path: &str, value: &'a Value, name: &str, is_each: bool) -> Vec<(String, &'a Value)> {
     let path = join(path, name);
     match (value.get(name), is_each) {
         (Some(value), false) => vec![(path, value)],
@@ -249,7 +256,7 @@ mod tests {
             assert!(Registry::builtin_kinds().any(|built_in| built_in.kind == kind), "{kind}");
         }
         for field in [FIELDS, POD, CONTAINER].concat().split_whitespace().filter_map(|field| field.split_once(':')) {
-            assert!(Type::read(field.1) != Type::Text || field.1 == "text", "{field:?}");
+            assert!(Type::read(field.1) != Type::String || field.1 == "text", "{field:?}");
         }
     }
 }

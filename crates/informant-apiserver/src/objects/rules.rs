@@ -112,7 +112,7 @@ pub(crate) fn create(
     if trust == Trust::Client {
         validate::pod(kind, &object)?;
     }
-    // Only what is really stored has a version, so the storage refuses one; a dry run does not get that far.
+    // In kube-apiserver the storage refuses a version in a new object, and a dry run does not reach the storage.
     if run == Run::Real && !matches!(object.text("resourceVersion"), "" | "0") {
         return Err(ApiError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
@@ -128,7 +128,7 @@ pub(crate) fn create(
     if kind.has(Subresource::Status) && trust == Trust::Client {
         object.rest.remove("status");
     }
-    defaults::fill_in(kind, &mut object);
+    defaults::fill_in_new(kind, &mut object);
     Ok((Key::new(namespace, &name), object))
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
             if kind.has(Subresource::Status) {
                 copy_field("status", old, &mut next);
             }
-            defaults::settle(kind, &mut next);
+            defaults::normalize(kind, &mut next);
             next
         }
         Part::Status => {
@@ -185,7 +185,7 @@ pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Resu
     new.metadata.remove("uid");
     settle_namespace(kind, key.namespace(), &mut new, "the namespace of the object does not match")?;
     let mut next = with_kept_metadata(old, new);
-    defaults::fill_in(kind, &mut next);
+    defaults::fill_in_new(kind, &mut next);
     settle(kind, old, next)
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn delete(
     Ok(Deletion::Marked(marked))
 }
 
-/// Whether a namespace waits for its objects, or for what else its spec names.
+/// Returns true for a namespace with finalizers in its spec; such a namespace cannot be removed yet.
 fn has_spec_finalizers(kind: &Kind, object: &Object) -> bool {
     kind.is_namespace() && object.field("spec")["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
@@ -269,7 +269,8 @@ fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(),
     }
 }
 
-/// A patch that names another uid is wrong itself; an update may have been meant for another incarnation of the object.
+/// Refuses a patch that changes the uid, with 422. An update with another uid gets 409 in `check_state`, because the client may mean
+/// an earlier incarnation of the object.
 pub(crate) fn check_uid_is_kept(kind: &Kind, old: &Object, patched: &Object) -> Result<(), ApiError> {
     let uid = patched.text("uid");
     if uid.is_empty() || uid == old.text("uid") {
@@ -348,7 +349,7 @@ fn is_same_moment(left: &Value, right: &Value) -> bool {
     left == right || time(left).is_some_and(|left| Some(left) == time(right))
 }
 
-/// A field of `to` becomes that of `from`, also if `from` has none.
+/// Copies a field from `from` to `to`; removes it from `to` if `from` does not have it.
 fn copy_field(name: &str, from: &Object, to: &mut Object) {
     match from.rest.get(name) {
         Some(value) => to.rest.insert(name.into(), value.clone()),

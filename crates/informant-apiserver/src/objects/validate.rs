@@ -109,7 +109,7 @@ pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid(kind, name, Cause::invalid("metadata.name", &format!("{name:?}"), why)))
 }
 
-/// A pod has containers, each with a name and an image.
+/// Refuses a pod without containers, or with a container that lacks a name or an image.
 pub(crate) fn pod(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     if kind.origin != Origin::BuiltIn || !kind.is_pod() {
         return Ok(());
@@ -127,10 +127,10 @@ pub(crate) fn pod(kind: &Kind, object: &Object) -> Result<(), ApiError> {
             }
         }
     }
-    refuse(kind, object, causes)
+    error_from(kind, object, causes)
 }
 
-/// Labels, annotations, finalizers and owners are well-formed.
+/// Checks labels, annotations, finalizers, owner references and the generation.
 pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     let labels = object.metadata.get("labels").and_then(Value::as_object);
@@ -167,17 +167,18 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
         let why = "must be greater than or equal to 0";
         causes.push(Cause::invalid("metadata.generation", &generation.to_string(), why));
     }
-    refuse(kind, object, causes)
+    error_from(kind, object, causes)
 }
 
-fn refuse(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), ApiError> {
+/// Returns an error with these causes; `Ok` if there are none.
+fn error_from(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
     }
     Err(ApiError::Invalid { kind: kind.clone().into(), name: object.text("name").into(), causes })
 }
 
-/// Each owner is named completely, and one of them at most controls the object.
+/// Checks that each owner reference is complete, and that at most one of them is the controller.
 fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
     let owners = object.metadata.get("ownerReferences").and_then(Value::as_array);
     let mut controller: Option<String> = None;

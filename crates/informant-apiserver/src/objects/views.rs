@@ -1,14 +1,15 @@
-//! Kinds that are two views of the same objects: what is written as the one is read as the other.
+//! Kinds that show the same objects: an object written as one kind can be read as the other.
 //!
-//! - **In:** an object of a kind.
-//! - **Out:** the same object as the other kind has it.
+//! - **In:** an object of one kind.
+//! - **Out:** the same object in the form of the other kind.
+//! - **Knows nothing of:** collections, versions.
 //!
 //! | kind | other kind | what differs |
 //! | --- | --- | --- |
 //! | `v1` Event | `events.k8s.io/v1` Event | the names of fields |
-//! | `autoscaling/v2` HorizontalPodAutoscaler | `autoscaling/v1` | `v1` has one metric, the load of the CPU; `v2` has a list |
+//! | `autoscaling/v2` HorizontalPodAutoscaler | `autoscaling/v1` | `v1` has one metric, the CPU utilization; `v2` has a list |
 //!
-//! What `autoscaling/v1` has no field for stands in an annotation there, as JSON of `v2`.
+//! In `autoscaling/v1`, an annotation holds what has no field there, as JSON of `v2`.
 
 use serde_json::Map;
 use serde_json::Value;
@@ -18,28 +19,28 @@ use crate::objects::Object;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 
-/// The other kind that shows the objects of a kind.
+/// A second kind that shows the objects of a kind, and the conversion to it.
 #[derive(Clone, Copy)]
-pub(crate) struct View {
+pub(crate) struct OtherKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) plural: &'static str,
-    convert: fn(Object) -> Object,
+    conversion: fn(Object) -> Object,
 }
 
-impl View {
-    /// The object as the other kind shows it.
-    pub(crate) fn of(&self, object: &Object) -> Object {
-        (self.convert)(object.clone())
+impl OtherKind {
+    /// The object in the form of the other kind.
+    pub(crate) fn convert(&self, object: &Object) -> Object {
+        (self.conversion)(object.clone())
     }
 }
 
-/// The other view of a kind's objects, if there is one.
-pub(crate) fn other(kind: &Kind) -> Option<View> {
+/// The other kind that shows the same objects, if there is one.
+pub(crate) fn other_kind_of(kind: &Kind) -> Option<OtherKind> {
     if kind.origin != Origin::BuiltIn {
         return None;
     }
-    let view = |group, version, plural, convert| Some(View { group, version, plural, convert });
+    let view = |group, version, plural, conversion| Some(OtherKind { group, version, plural, conversion });
     match (&*kind.group, &*kind.version, &*kind.plural) {
         ("", "v1", "events") => view("events.k8s.io", "v1", "events", |event| rename(event, EVENT_FIELDS)),
         ("events.k8s.io", "v1", "events") => {
@@ -75,23 +76,23 @@ fn rename<const N: usize>(mut object: Object, names: [(&str, &str); N]) -> Objec
     object
 }
 
-/// The parts of a spec or status that `autoscaling/v1` keeps in annotations.
-const KEPT: [(&str, &str, &str); 4] = [
+/// Fields of `v2` that `autoscaling/v1` holds in annotations: parent, field, annotation.
+const ANNOTATED_FIELDS: [(&str, &str, &str); 4] = [
     ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),
     ("spec", "behavior", "autoscaling.alpha.kubernetes.io/behavior"),
     ("status", "currentMetrics", "autoscaling.alpha.kubernetes.io/current-metrics"),
     ("status", "conditions", "autoscaling.alpha.kubernetes.io/conditions"),
 ];
 
-/// The one metric that `autoscaling/v1` has a field for: field of the object, list in `v2`, field in `v1`, name of the target in `v2`.
-const CPU: [(&str, &str, &str, &str); 2] = [
+/// The metric that `autoscaling/v1` has a field for: parent, list in `v2`, field in `v1`, name of the target in `v2`.
+const CPU_METRICS: [(&str, &str, &str, &str); 2] = [
     ("spec", "metrics", "targetCPUUtilizationPercentage", "target"),
     ("status", "currentMetrics", "currentCPUUtilizationPercentage", "current"),
 ];
 
 fn autoscaler_v1(mut object: Object) -> Object {
     let mut annotations = annotations(&object);
-    for (field, list, percentage, target) in CPU {
+    for (field, list, percentage, target) in CPU_METRICS {
         let mut part = object.field(field);
         let Some(metrics) = part[list].as_array().cloned() else { continue };
         let is_cpu = |metric: &Value| metric["resource"]["name"] == "cpu" && metric["type"] == "Resource";
@@ -102,7 +103,7 @@ fn autoscaler_v1(mut object: Object) -> Object {
         part[list] = others.into();
         object.set_field(field, &part);
     }
-    for (field, name, annotation) in KEPT {
+    for (field, name, annotation) in ANNOTATED_FIELDS {
         let mut part = object.field(field);
         let Some(value) = part.as_object_mut().and_then(|part| part.remove(name)) else { continue };
         object.set_field(field, &part);
@@ -116,7 +117,7 @@ fn autoscaler_v1(mut object: Object) -> Object {
 
 fn autoscaler_v2(mut object: Object) -> Object {
     let mut annotations = annotations(&object);
-    for (field, name, annotation) in KEPT {
+    for (field, name, annotation) in ANNOTATED_FIELDS {
         let kept = annotations.remove(annotation).and_then(|text| serde_json::from_str::<Value>(text.as_str()?).ok());
         if let Some(kept) = kept {
             let mut part = object.field(field);
@@ -124,7 +125,7 @@ fn autoscaler_v2(mut object: Object) -> Object {
             object.set_field(field, &part);
         }
     }
-    for (field, list, percentage, target) in CPU {
+    for (field, list, percentage, target) in CPU_METRICS {
         let mut part = object.field(field);
         let Some(load) = part.as_object_mut().and_then(|part| part.remove(percentage)) else { continue };
         let value = match target {
@@ -175,7 +176,7 @@ mod tests {
             "status": {"currentReplicas": 2, "currentMetrics": [cpu("current")]},
         }));
 
-        let v1 = other(&kind).unwrap().of(&stored);
+        let v1 = other_kind_of(&kind).unwrap().convert(&stored);
         let spec = v1.field("spec");
         assert_eq!(spec, json!({"maxReplicas": 9, "targetCPUUtilizationPercentage": 70}));
         assert_eq!(v1.field("status"), json!({"currentReplicas": 2, "currentCPUUtilizationPercentage": 70}));

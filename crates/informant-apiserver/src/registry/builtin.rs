@@ -15,7 +15,7 @@ pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
 
 /// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation,
 /// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there, `a` it is one
-/// of `kubectl get all`, `r` it has replicas and therefore a scale subresource, `j` a create is judged and nothing is stored.
+/// of `kubectl get all`, `r` it has replicas and therefore a scale subresource, `j` a review: a create is answered and not stored.
 const TABLE: &str = "
     v1                              Namespace                       namespaces                       ns          so
     v1                              Node                            nodes                            no          s

@@ -4,8 +4,8 @@
 //! - **Out:** the kind that it defines, or what is wrong with it; and the status that it has then.
 //! - **Knows nothing of:** the kinds that are served, and their objects.
 //!
-//! A kind has one version here: that in which Kubernetes would store its objects. There are no schemas, so those are not read. The
-//! columns of tables are read; `columns` shows them.
+//! A kind has one version here: that in which Kubernetes would store its objects. Schemas are ignored; printer
+//! columns and selectable fields are read.
 
 use std::borrow::Cow;
 

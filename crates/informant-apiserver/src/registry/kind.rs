@@ -38,7 +38,7 @@ pub struct Kind {
     pub(crate) updates_blindly: bool,
     /// An update of what is not there creates it.
     pub(crate) creates_on_update: bool,
-    /// A create is answered with a judgement of the object, and nothing is stored.
+    /// A review: a create is answered with a filled-in status, and nothing is stored.
     pub(crate) is_review: bool,
     /// Fields of a custom kind that field selectors may name, such as `spec.colour`.
     pub(crate) selectable_fields: Vec<Cow<'static, str>>,

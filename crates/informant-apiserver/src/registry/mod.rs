@@ -52,8 +52,8 @@ impl Registry {
             .find(|served| served.kind.group == group && served.kind.version == version && served.kind.plural == plural)
     }
 
-    /// Removes the kind with exactly this place, in all its versions.
-    pub(crate) fn remove_exactly(&mut self, group: &str, plural: &str) -> Vec<Served> {
+    /// Removes all versions of the kind with this group and plural.
+    pub(crate) fn remove_all_versions(&mut self, group: &str, plural: &str) -> Vec<Served> {
         self.served.extract_if(.., |served| served.kind.is_at(group, plural)).collect()
     }
 

@@ -1,7 +1,7 @@
 //! The fields that field selectors may name, for each kind.
 //!
 //! - **In:** a kind, and the label of a field as it stands in a selector: `spec.nodeName`.
-//! - **Out:** where an object has the value of that field, or kube-apiserver's refusal.
+//! - **Out:** the paths at which an object has that field, or kube-apiserver's error message.
 //! - **Knows nothing of:** objects, and the values that a selector asks for.
 
 use crate::registry::kind::Kind;
@@ -15,7 +15,7 @@ pub(crate) enum SelectableField {
     Namespace,
     /// A scalar in the object.
     Scalar {
-        /// Paths to it, joined by dots; the first one with a value counts.
+        /// Paths to it, joined by dots; the first one with a value is used.
         paths: Vec<String>,
         /// Its value if no path has one.
         absent: &'static str,
@@ -129,7 +129,7 @@ mod tests {
     use crate::registry::Registry;
 
     #[test]
-    fn every_kind_with_selectable_fields_is_built_in() {
+    fn each_kind_in_the_table_of_labels_is_built_in() {
         let with_fields = Registry::builtin_kinds().filter(|kind| !labels_of_built_in(&kind.resource()).is_empty());
 
         assert_eq!(with_fields.count(), 10);

@@ -1,14 +1,17 @@
-//! Parts of an object, and actions on it, that have a path of their own.
+//! Subresources: which ones exist, and which verbs and types they have.
+//!
+//! - **In:** the last part of a path, or a method.
+//! - **Out:** the subresource; its verbs and its type.
 
 use http::Method;
 
-/// What a path names behind an object: a part of it, a view of it, or an action on it.
+/// The last part of a path such as `/api/v1/namespaces/shop/pods/web/status`: a part of an object, a view of it, or an action on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Subresource {
-    /// What is, in contrast to what is wanted.
+    /// The status: the observed state of an object, in contrast to its spec.
     Status,
-    /// How many replicas are wanted, in the same words for all kinds.
+    /// The number of replicas, as an `autoscaling/v1` Scale for every kind.
     Scale,
     /// Whether a certificate signing request is approved.
     Approval,

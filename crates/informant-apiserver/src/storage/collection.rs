@@ -126,12 +126,12 @@ impl Collection {
         let event = Event { version, key, change, object: object.clone(), previous };
         self.history_bytes += event.bytes();
         self.history.push_back(event);
-        self.forget_above(limits);
+        self.drop_changes_beyond(limits);
         object
     }
 
-    /// Forgets the oldest changes until the history keeps to the limits.
-    fn forget_above(&mut self, limits: HistoryLimits) {
+    /// Drops the oldest changes until the history is within the limits.
+    fn drop_changes_beyond(&mut self, limits: HistoryLimits) {
         while self.history.len() > 1
             && (self.history.len() > limits.changes || self.history_bytes > limits.bytes)
             && let Some(oldest) = self.history.pop_front()

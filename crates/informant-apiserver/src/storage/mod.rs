@@ -126,7 +126,7 @@ impl Storage {
         Some(collection.write(self.version, key, change, object, self.limits))
     }
 
-    /// Stores what another collection shows of the last write, under the same version.
+    /// Stores the other form of the object that was written last, under the same version.
     pub(crate) fn write_view(&mut self, id: CollectionId, key: Key, change: Change, object: Object) {
         if let Some(collection) = self.collections.get_mut(&id).filter(|collection| !collection.has_ended()) {
             collection.write(self.version, key, change, object, self.limits);

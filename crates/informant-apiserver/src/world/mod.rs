@@ -3,8 +3,8 @@
 //! - **In:** one operation at a time, with the time it happens at.
 //! - **Out:** the state to answer with, or the error that Kubernetes would give.
 //!
-//! `definitions` has what becomes of kinds and their objects when definitions come and go, `namespaces` what becomes of objects
-//! with their namespace, `patches` how a part of an object is changed, `pods` what is done to pods through subresources.
+//! `definitions` adds and removes kinds with their definitions, `namespaces` deletes objects with their namespace, `patches` applies
+//! patches and scales, `pods` evicts and binds pods.
 
 mod definitions;
 pub(crate) mod namespaces;
@@ -85,13 +85,13 @@ impl World {
 
     /// Serves a kind, in place of the one with the same name if there is one.
     pub(crate) fn add_kind(&mut self, kind: Kind) {
-        for before in self.registry.remove_exactly(&kind.group, &kind.plural) {
+        for before in self.registry.remove_all_versions(&kind.group, &kind.plural) {
             self.storage.end_collection(before.collection);
         }
         self.add_version(kind);
     }
 
-    /// Serves a kind beside other versions of it.
+    /// Serves a kind in addition to other versions of it.
     pub(crate) fn add_version(&mut self, kind: Kind) {
         let collection = self.storage.add_collection(kind.clone());
         self.registry.add(kind, collection);
@@ -100,7 +100,7 @@ impl World {
     /// Stops to serve a kind: its objects are deleted and its watches end. Says whether there was one.
     pub(crate) fn remove_kind(&mut self, name: &str) -> bool {
         let Some(kind) = self.registry.find(name).map(|served| Arc::clone(&served.kind)) else { return false };
-        for served in self.registry.remove_exactly(&kind.group, &kind.plural) {
+        for served in self.registry.remove_all_versions(&kind.group, &kind.plural) {
             self.storage.end_collection(served.collection);
         }
         true
@@ -225,7 +225,7 @@ impl World {
     ) -> Result<Deleted, ApiError> {
         let old = self.get(served, &key)?.clone();
         if served.kind.is_namespace() {
-            namespaces::check_can_go(&served.kind, key.name())?;
+            namespaces::check_deletable(&served.kind, key.name())?;
         }
         let mut last = old.decode();
         let mut deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
@@ -294,7 +294,7 @@ impl World {
             self.storage.write_view(collection, key, change, object);
         }
         if change == Change::Deleted && !namespace.is_empty() {
-            self.release_namespace(&namespace)?;
+            self.finish_namespace_deletion(&namespace)?;
         }
         match (change, definition_name, defined) {
             (Change::Deleted, Some(name), _) => self.undefine(&name),
@@ -305,11 +305,11 @@ impl World {
         Ok(written)
     }
 
-    /// The other view of an object, and where it is stored.
+    /// The form of an object in the other kind that shows it, and the collection of that kind.
     fn view_of(&self, kind: &Kind, object: &Object) -> Option<(CollectionId, Object)> {
-        let view = views::other(kind)?;
-        let other = self.registry.at(view.group, view.version, view.plural)?;
-        Some((other.collection, view.of(object)))
+        let other_kind = views::other_kind_of(kind)?;
+        let served = self.registry.at(other_kind.group, other_kind.version, other_kind.plural)?;
+        Some((served.collection, other_kind.convert(object)))
     }
 
     /// A random uid in the usual form, repeatable by the seed.

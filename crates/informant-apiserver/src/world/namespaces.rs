@@ -1,8 +1,8 @@
-//! Namespaces and what is in them: an object needs a namespace, and a namespace takes its objects with it.
+//! Namespaces: an object is created only in an existing namespace, and deleting a namespace deletes its objects.
 //!
-//! - **In:** that an object is to be created, or is gone; that a namespace is to go.
-//! - **Out:** a refusal; the deletes of objects; the end of a namespace that has waited for them.
-//! - **Knows nothing of:** what else is in a namespace object (`objects::defaults`).
+//! - **In:** the namespace of an object to create; the namespace of a deleted object; the name of a namespace to delete.
+//! - **Out:** an error if the namespace is missing or being deleted; the deletes of its objects; the delete of the empty namespace.
+//! - **Knows nothing of:** the content of a namespace object (`objects::defaults`).
 
 use serde_json::json;
 
@@ -27,12 +27,15 @@ pub(crate) enum NamespaceCheck {
     None,
 }
 
-/// The namespaces that every cluster has, whether they are stored or not.
-const PERMANENT: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// Namespaces that count as existing even if they are not stored.
+const ALWAYS_PRESENT: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Whether a namespace can be deleted.
-pub(super) fn check_can_go(namespaces: &Kind, name: &str) -> Result<(), ApiError> {
-    match PERMANENT.contains(&name) && name != "kube-node-lease" {
+/// Namespaces that cannot be deleted, as in kube-apiserver.
+const UNDELETABLE: [&str; 3] = ["default", "kube-public", "kube-system"];
+
+/// Refuses to delete a namespace that every cluster needs.
+pub(super) fn check_deletable(namespaces: &Kind, name: &str) -> Result<(), ApiError> {
+    match UNDELETABLE.contains(&name) {
         true => Err(ApiError::forbidden(namespaces, name, "this namespace may not be deleted")),
         false => Ok(()),
     }
@@ -47,7 +50,7 @@ impl World {
         let Some(namespaces) = self.registry.find("namespaces") else { return Ok(()) };
         let found = match self.get(namespaces, &Key::new("", namespace)) {
             Ok(found) => found.decode(),
-            Err(_) if PERMANENT.contains(&namespace) => return Ok(()),
+            Err(_) if ALWAYS_PRESENT.contains(&namespace) => return Ok(()),
             Err(error) => return Err(error),
         };
         if !found.is_being_deleted() {
@@ -63,7 +66,7 @@ impl World {
         Err(ApiError::Forbidden { kind, name: name.to_owned(), why, cause: Some(cause) })
     }
 
-    /// Deletes all objects of a namespace; it ends with the last of them.
+    /// Deletes all objects of a namespace. Objects with finalizers are only marked; the namespace stays until the last one is removed.
     pub(super) fn empty_namespace(&mut self, name: &str, now: &str) -> Result<(), ApiError> {
         for (served, keys) in self.content_of(name) {
             for key in keys {
@@ -74,11 +77,12 @@ impl World {
                 }
             }
         }
-        self.release_namespace(name)
+        self.finish_namespace_deletion(name)
     }
 
-    /// Ends a namespace that is being deleted, if no object is left in it.
-    pub(super) fn release_namespace(&mut self, name: &str) -> Result<(), ApiError> {
+    /// Removes the finalizer `kubernetes` from a namespace that is being deleted and has no objects left. This deletes the namespace,
+    /// unless it has other finalizers.
+    pub(super) fn finish_namespace_deletion(&mut self, name: &str) -> Result<(), ApiError> {
         let Some(namespaces) = self.registry.find("namespaces").cloned() else { return Ok(()) };
         let key = Key::new("", name);
         let Ok(old) = self.get(&namespaces, &key).cloned() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Changes to a part of an object: patches, and numbers of replicas.
+//! Patches, and updates of the scale subresource.
 //!
 //! - **In:** a patch or a scale, and the key of the object.
 //! - **Out:** the changed object, or the error that Kubernetes would give.
@@ -49,7 +49,7 @@ impl World {
         self.update(served, key, patched, part, now, run).map(Stored::into_object)
     }
 
-    /// Gives an object as many replicas as a scale says.
+    /// Sets the replicas of an object to those of a scale.
     pub(crate) fn update_scale(
         &mut self,
         served: &Served,
@@ -63,7 +63,7 @@ impl World {
         self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
     }
 
-    /// Changes how many replicas an object is to have.
+    /// Applies a patch to the scale of an object, and sets its replicas to the result.
     pub(crate) fn patch_scale(
         &mut self,
         served: &Served,
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// What a patch makes of an object.
+/// Applies a patch to an object or a scale, and reads the result.
 fn patched(
     kind: &Kind,
     key: &Key,
@@ -88,7 +88,7 @@ fn patched(
 ) -> Result<Object, ApiError> {
     let text = patch.apply(kind, whole)?.to_string();
     let patched = read(text.as_bytes()).map_err(|error| {
-        // It is the patch that makes no sense, not the request.
+        // kube-apiserver answers 422, not 400, because the request could be read and only its result is invalid.
         let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
         ApiError::invalid(kind, key.name(), cause)
     })?;

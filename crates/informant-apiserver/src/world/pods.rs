@@ -1,7 +1,8 @@
-//! What is done to a pod through its subresources: it is evicted, or assigned to a node.
+//! Eviction of pods, and their binding to nodes.
 //!
-//! - **In:** the pod's key, and what a client sent.
-//! - **Out:** the pod as it is then, or the error that Kubernetes would give.
+//! - **In:** a pod's key, and the preconditions of an eviction or the binding that a client sent.
+//! - **Out:** the deleted pod for an eviction, nothing for a binding; or the error that kube-apiserver would give.
+//! - **Knows nothing of:** HTTP.
 
 use serde_json::Value;
 use serde_json::json;

@@ -109,7 +109,7 @@ async fn a_server_without_built_in_kinds_serves_what_is_defined() {
 
 #[test]
 #[should_panic(expected = "refuses the custom resource definition \"fleets.example.com\"")]
-fn a_definition_that_is_there_twice_is_refused() {
+fn building_with_the_same_definition_twice_panics() {
     let _ = ApiServer::builder().crd::<Fleet>().crd::<Fleet>().build();
 }
 

@@ -1,4 +1,4 @@
-//! What is special to the embedded server as a cluster: what it starts with, and how namespaces take their objects with them.
+//! What is special to the embedded server as a cluster: the objects that it starts with, and the deletion of namespaces.
 
 use informant_apiserver::ApiServer;
 use serde_json::Value;
@@ -75,7 +75,7 @@ async fn a_namespace_waits_for_the_finalizers_of_its_objects() {
 }
 
 #[tokio::test]
-async fn namespaces_need_not_exist_if_the_server_allows_that() {
+async fn allow_missing_namespaces_lets_clients_create_in_missing_namespaces() {
     let server = ApiServer::builder().allow_missing_namespaces().build();
     let web = Web::in_process(&server);
 

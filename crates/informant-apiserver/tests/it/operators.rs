@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::Event as CoreEvent;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event as NewEvent;
 use kube::Api;
-use kube::Client;
 use kube::Discovery;
 use kube::Resource;
 use kube::ResourceExt;
@@ -29,10 +28,6 @@ use kube::runtime::finalizer::Event as Finalizer;
 use kube::runtime::finalizer::finalizer;
 use serde_json::json;
 
-fn client(server: &ApiServer) -> Client {
-    Client::new(server.service(), "default")
-}
-
 /// One call of a reconciler that uses `finalizer`; returns what it was asked to do.
 async fn reconcile(maps: &Api<ConfigMap>) -> Result<&'static str, FinalizerError<std::io::Error>> {
     let map = Arc::new(maps.get("a").await.expect("the object is there until its finalizer is removed"));
@@ -49,9 +44,9 @@ async fn reconcile(maps: &Api<ConfigMap>) -> Result<&'static str, FinalizerError
 }
 
 #[tokio::test]
-async fn a_finalizer_of_kube_runtime_lives_through_the_whole_life_of_an_object() {
+async fn kube_runtimes_finalizer_is_added_applied_and_removed() {
     let server = ApiServer::new();
-    let maps: Api<ConfigMap> = Api::namespaced(client(&server), "default");
+    let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let map = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     maps.create(&PostParams::default(), &map).await.unwrap();
 
@@ -69,8 +64,8 @@ async fn a_finalizer_of_kube_runtime_lives_through_the_whole_life_of_an_object()
 async fn aggregated_discovery_finds_what_plain_discovery_finds() {
     let server = ApiServer::new();
 
-    let plain = Discovery::new(client(&server)).run().await.unwrap();
-    let aggregated = Discovery::new(client(&server)).run_aggregated().await.unwrap();
+    let plain = Discovery::new(server.client()).run().await.unwrap();
+    let aggregated = Discovery::new(server.client()).run_aggregated().await.unwrap();
 
     let kinds = |discovery: &Discovery| {
         let mut kinds: Vec<_> = discovery
@@ -93,7 +88,7 @@ async fn an_event_of_kubes_recorder_is_seen_in_both_apis() {
     let server = ApiServer::new();
     let pod: Pod =
         serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "default", "uid": "u1"}})).unwrap();
-    let recorder = Recorder::new(client(&server), Reporter { controller: "starter".into(), instance: None });
+    let recorder = Recorder::new(server.client(), Reporter { controller: "starter".into(), instance: None });
     let event = Event {
         type_: EventType::Normal,
         reason: "Started".into(),
@@ -105,29 +100,37 @@ async fn an_event_of_kubes_recorder_is_seen_in_both_apis() {
     recorder.publish(&event, &pod.object_ref(&())).await.unwrap();
     recorder.publish(&event, &pod.object_ref(&())).await.unwrap();
 
-    let core: Api<CoreEvent> = Api::namespaced(client(&server), "default");
+    let core: Api<CoreEvent> = Api::namespaced(server.client(), "default");
     let core = core.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(core.len(), 1, "the second one raises a count: {core:?}");
     assert_eq!(core[0].message.as_deref(), Some("container started"));
     assert_eq!(core[0].involved_object.name.as_deref(), Some("web"));
     assert_eq!(core[0].reporting_component.as_deref(), Some("starter"));
-    let new: Api<NewEvent> = Api::namespaced(client(&server), "default");
+    let new: Api<NewEvent> = Api::namespaced(server.client(), "default");
     let new = new.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(new[0].series.as_ref().map(|series| series.count), Some(2));
     assert_eq!(new[0].resource_version(), core[0].resource_version());
 }
 
 #[tokio::test]
-async fn a_pod_is_evicted_and_an_access_is_reviewed() {
+async fn kube_can_evict_a_pod() {
     let server = ApiServer::new();
     let pod = json!({"metadata": {"namespace": "default", "name": "web"}, "spec": {"containers": []}});
     server.put("pods", pod).unwrap();
-    let pods: Api<Pod> = Api::namespaced(client(&server), "default");
+    let pods: Api<Pod> = Api::namespaced(server.client(), "default");
 
     pods.evict("web", &EvictParams::default()).await.unwrap();
+
     assert_eq!(server.count("pods"), Ok(0));
+}
+
+#[tokio::test]
+async fn kube_can_create_an_access_review() {
+    let server = ApiServer::new();
     let access = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client(&server));
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(server.client());
+
     let answered = reviews.create(&PostParams::default(), &serde_json::from_value(access).unwrap()).await.unwrap();
+
     assert!(answered.status.unwrap().allowed);
 }

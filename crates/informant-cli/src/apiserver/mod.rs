@@ -37,18 +37,16 @@ use crate::output::say;
   informant apiserver --kubeconfig-out /tmp/kubeconfig &
   kubectl --kubeconfig /tmp/kubeconfig apply -f manifest.yaml
 
-The URL is written to stdout. The server starts as a new cluster does: with
-the usual kinds, the namespaces default and kube-*, the Service kubernetes. It
-has no access control, so it listens on loopback addresses alone. No
-controllers run in it. It ends with Ctrl-C, and keeps nothing. With -vv each
-request is logged.
+The URL is written to stdout. The server starts with the objects of a new
+cluster: the namespaces default and kube-*, the Service kubernetes and a few
+more. It has no access control, so it listens on loopback addresses only, and
+no controllers. Ctrl-C stops it; nothing is saved. -vv logs each request.
 
-kubectl get, describe, apply, create -f, edit, set, label, scale, patch, diff,
-wait, delete and drain work, also with custom resource definitions. Objects
-need a namespace that exists. create KIND sends protobuf, which the server
-does not read; write
+These kubectl commands work: get, describe, apply, create -f, edit, set, label,
+scale, patch, diff, wait, delete, drain; for custom resources too. Objects can
+be created only in existing namespaces. Not supported: server-side apply,
+explain, logs, exec, and create KIND, which sends protobuf. Instead, write
   kubectl create ns shop --dry-run=client -o yaml | kubectl create -f -
-Server-side apply, explain, logs and exec do not work.
 
 --load is a number of objects for each kind, and settings:
   rate=N         changes in a second, over all kinds [default: 0]

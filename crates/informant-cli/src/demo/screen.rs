@@ -124,8 +124,8 @@ pub fn trouble(informer: &InformerFigures) -> String {
 }
 
 /// `1 relist`, `2 relists`.
-pub fn counted(number: u64, what: &str, of_several: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { of_several })
+pub fn counted(number: u64, what: &str, plural_suffix: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { plural_suffix })
 }
 
 /// The text in lines of at most so many columns, broken between words; all but the first begin with `indent`.

@@ -1,7 +1,7 @@
 //! The columns of a kind: those of Kubernetes, or those that the definition of a custom kind names.
 //!
 //! - **In:** a kind; the cluster's definition of it, read with the user's permissions.
-//! - **Out:** columns. A definition that cannot be read is no error: then its name and age are the columns.
+//! - **Out:** columns. If the definition cannot be read, the columns are name and age; this is not an error.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use tokio::time::sleep;
 use tokio::time::timeout;
 
 use super::Kind;
-use super::may_pass;
-use super::pause_after;
+use super::is_transient;
+use super::retry_delay;
 
-/// How long the objects wait for the definition.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for the definition before showing name and age only.
+const DEFINITION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The columns in which a table shows the objects of a kind.
 pub async fn columns(client: &Client, kind: &Kind) -> Vec<Column> {
     if kind.is_built_in {
         return columns::of(&kind.resource.group, &kind.resource.kind);
     }
-    let named = timeout(PATIENCE, definition(client, kind)).await.ok().flatten();
-    columns::of_definition(&named.and_then(|definition| in_version(definition, kind)).unwrap_or_default())
+    let named = timeout(DEFINITION_TIMEOUT, definition(client, kind)).await.ok().flatten();
+    columns::of_definition(&named.and_then(|definition| printer_columns(definition, kind)).unwrap_or_default())
 }
 
 /// Reads the definition, again if the server is overloaded.
@@ -37,13 +37,14 @@ async fn definition(client: &Client, kind: &Kind) -> Option<Value> {
     loop {
         match client.request(Request::get(&path).body(Vec::new()).ok()?).await {
             Ok(definition) => return Some(definition),
-            Err(error) if may_pass(&error) => sleep(pause_after(&error)).await,
+            Err(error) if is_transient(&error) => sleep(retry_delay(&error)).await,
             Err(_) => return None,
         }
     }
 }
 
-fn in_version(mut definition: Value, kind: &Kind) -> Option<Vec<PrinterColumn>> {
+/// The columns that a definition names for the version of a kind.
+fn printer_columns(mut definition: Value, kind: &Kind) -> Option<Vec<PrinterColumn>> {
     let versions = definition.pointer_mut("/spec/versions")?.as_array_mut()?;
     let version = versions.iter_mut().find(|version| version["name"] == *kind.resource.version)?;
     serde_json::from_value(version["additionalPrinterColumns"].take()).ok()

@@ -12,7 +12,7 @@ use kube::discovery::Scope;
 
 use super::Kind;
 use super::KindName;
-use super::may_pass;
+use super::is_transient;
 
 /// How many groups are asked for at once.
 const AT_ONCE: usize = 8;
@@ -22,7 +22,7 @@ pub(super) struct Discovered {
     /// In the versions that the server prefers first.
     pub(super) kinds: Vec<Kind>,
     /// The first group that could not be listed, and why: its own server may be down, while the others answer.
-    pub(super) unread: Option<(String, kube::Error)>,
+    pub(super) failed_group: Option<(String, kube::Error)>,
 }
 
 /// The kinds of the groups that the name may be of.
@@ -34,9 +34,9 @@ pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Discovered
         Ok::<_, kube::Error>([in_document(&core), in_document(&others)].concat())
     };
     match together.await {
-        Ok(kinds) if !kinds.is_empty() => Ok(Discovered { kinds, unread: None }),
+        Ok(kinds) if !kinds.is_empty() => Ok(Discovered { kinds, failed_group: None }),
         // More requests do not help a server that is overloaded.
-        Err(error) if may_pass(&error) => Err(error),
+        Err(error) if is_transient(&error) => Err(error),
         Ok(_) | Err(_) => one_by_one(client, name).await,
     }
 }
@@ -81,7 +81,7 @@ async fn one_by_one(client: &Client, name: &KindName) -> Result<Discovered, kube
         (version, answer)
     });
     let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
-    let mut discovered = Discovered { kinds: Vec::new(), unread: None };
+    let mut discovered = Discovered { kinds: Vec::new(), failed_group: None };
     if name.may_be_of_group("") {
         discovered.kinds.extend(in_list(&client.list_core_api_resources("v1").await?));
     }
@@ -89,7 +89,7 @@ async fn one_by_one(client: &Client, name: &KindName) -> Result<Discovered, kube
         match answer {
             Ok(list) => discovered.kinds.extend(in_list(&list)),
             Err(kube::Error::Api(status)) if status.code == 429 => return Err(kube::Error::Api(status)),
-            Err(error) => discovered.unread = discovered.unread.or(Some((version, error))),
+            Err(error) => discovered.failed_group = discovered.failed_group.or(Some((version, error))),
         }
     }
     Ok(discovered)

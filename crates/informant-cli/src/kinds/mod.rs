@@ -49,19 +49,19 @@ pub enum KindError {
     #[error("{name:?} is no built-in kind, and the server at {url} cannot be asked for others: {why}")]
     Discovery { url: String, name: KindName, why: String },
     #[error(
-        "the server at {url} has no resource {name:?} in the API groups that it could list; listing {group} failed: {why}"
+        "the server at {url} has no resource {name:?} in the API groups that it could list; it may be in {group}, which could not be listed: {why}"
     )]
-    UnreadGroup { url: String, name: KindName, group: String, why: String },
+    GroupNotListed { url: String, name: KindName, group: String, why: String },
 }
 
 /// How long the server may take to list its kinds, unless the user sets another limit.
-const DISCOVERY: Duration = Duration::from_secs(30);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pause between two attempts to list the kinds, unless the server asks for another one.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// After this time without the kinds, the reason is printed once.
-const QUIET: Duration = Duration::from_secs(5);
+/// If discovery still fails after this time, the reason is printed once.
+const REPORT_AFTER: Duration = Duration::from_secs(5);
 
 fn meant(similar: Option<&str>) -> String {
     match similar {
@@ -105,16 +105,16 @@ fn told(error: &kube::Error) -> String {
     format!("the server says: {} ({}, {}){advice}", status.message, status.reason, status.code)
 }
 
-/// Returns true if the server answers that it is overloaded or in trouble, which may be over a little later.
-fn may_pass(error: &kube::Error) -> bool {
+/// Returns true if the server is overloaded or failing (429 or 5xx), so that a retry may help.
+fn is_transient(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 429 || status.code >= 500)
 }
 
-/// How long to wait after this error: as long as the server asks for.
-fn pause_after(error: &kube::Error) -> Duration {
-    let kube::Error::Api(status) = error else { return PAUSE };
+/// How long to wait before the next attempt: as long as the server asks for, otherwise [`RETRY_PAUSE`].
+fn retry_delay(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else { return RETRY_PAUSE };
     let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    if asked > 0 { Duration::from_secs(asked.into()) } else { PAUSE }
+    if asked > 0 { Duration::from_secs(asked.into()) } else { RETRY_PAUSE }
 }
 
 /// The full name of a kind, `deployments.apps`, if it is one of the usual ones; else the name as it is.
@@ -136,21 +136,21 @@ pub fn built_in_kinds() -> Vec<Kind> {
     built_in::kinds()
 }
 
-/// Finds the kind that is meant; asks the server only if it is none of the usual ones. An overloaded server is asked again for
-/// 30 s; with a time limit of the user, the server is asked again after every error until then.
+/// Finds the kind with this name, in the table of built-in kinds or by discovery. Without `limit`, discovery retries errors of an
+/// overloaded server for 30 s; with `limit`, it retries every error until then.
 pub async fn find(client: &Client, url: &str, name: &KindName, limit: Option<Duration>) -> Result<Kind, KindError> {
     let built_in = built_in::kinds();
     if let Some(kind) = name.find_in(&built_in) {
         return Ok(kind.clone());
     }
     let failed = |why: String| KindError::Discovery { url: url.to_owned(), name: name.clone(), why };
-    let Discovered { kinds, unread } = discover(client, url, name, limit).await.map_err(failed)?;
+    let Discovered { kinds, failed_group } = discover(client, url, name, limit).await.map_err(failed)?;
     let (url, similar) = (url.to_owned(), name.similar_in(kinds.iter().chain(&built_in)));
-    match (name.find_in(&kinds), unread) {
+    match (name.find_in(&kinds), failed_group) {
         (Some(kind), _) if kind.can_be_watched => Ok(kind.clone()),
         (Some(_), _) => Err(KindError::NotWatchable { url, name: name.clone() }),
         (None, Some((group, error))) => {
-            Err(KindError::UnreadGroup { url, name: name.clone(), group, why: told(&error) })
+            Err(KindError::GroupNotListed { url, name: name.clone(), group, why: told(&error) })
         }
         (None, None) => Err(KindError::Unknown { url, name: name.clone(), similar }),
     }
@@ -158,30 +158,30 @@ pub async fn find(client: &Client, url: &str, name: &KindName, limit: Option<Dur
 
 /// Asks the server for its kinds until it answers, or the time is over, or it answers with an error that retrying does not fix.
 async fn discover(client: &Client, url: &str, name: &KindName, limit: Option<Duration>) -> Result<Discovered, String> {
-    let (begun, within) = (Instant::now(), limit.unwrap_or(DISCOVERY));
+    let (begun, within) = (Instant::now(), limit.unwrap_or(DISCOVERY_TIMEOUT));
     let mut last = None;
     let mut is_printed = false;
     let attempts = async {
         loop {
             let error = match discovery::kinds(client, name).await {
                 Ok(discovered) => return Ok(discovered),
-                Err(error) if limit.is_none() && !may_pass(&error) => return Err(told(&error)),
+                Err(error) if limit.is_none() && !is_transient(&error) => return Err(told(&error)),
                 Err(error) => error,
             };
             let why = told(&error);
-            if !is_printed && begun.elapsed() >= QUIET {
+            if !is_printed && begun.elapsed() >= REPORT_AFTER {
                 is_printed = true;
                 say(&format!("the server at {url} has not listed its kinds yet: {why}; retrying"));
             }
             last = Some(why);
-            sleep(pause_after(&error)).await;
+            sleep(retry_delay(&error)).await;
         }
     };
     let outcome = timeout(within, attempts).await;
     outcome.unwrap_or_else(|_| {
         Err(match last {
-            Some(why) => format!("it has not listed them in {within:?}; the last attempt failed: {why}"),
-            None => format!("it does not answer in {within:?}"),
+            Some(why) => format!("its list of kinds did not arrive within {within:?}; the last attempt failed: {why}"),
+            None => format!("its list of kinds did not arrive within {within:?}"),
         })
     })
 }

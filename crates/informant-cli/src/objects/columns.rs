@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_name_and_more_columns_if_they_may_be_wide() {
+    fn every_kind_shows_its_name_and_wide_tables_have_at_least_as_many_columns() {
         let metadata = json!({"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "web"}});
         let object = json!({ "metadata": metadata });
         for kind in crate::kinds::built_in_kinds() {

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_and_a_row_stay_free() {
+    fn redrawing_leaves_one_column_and_one_row_free() {
         assert_eq!(Size { columns: 80, rows: 24 }.room(), Size { columns: 79, rows: 23 });
         assert_eq!(Size { columns: 80, rows: 1 }.room(), Size { columns: 79, rows: 1 });
         assert_eq!(size(Some((Width(0), Height(0)))), USUAL);

@@ -65,9 +65,9 @@ pub struct Selection {
     /// Show what Secrets have in them [default: how long it is]
     #[arg(long)]
     show_secrets: bool,
-    /// Retry every error, and give up if the first list is not complete after this time, such as 30s; credentials and the
-    /// list of kinds have as much for themselves [default: give up at errors that retrying does not fix, as a server that
-    /// is down]
+    /// Retry every error, and give up if the first list is not complete after this time, such as 30s. Getting credentials and
+    /// discovering kinds have the same limit each [default: give up at once if the server is down, or on errors that
+    /// retrying does not fix, such as 403]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     sync_timeout: Option<Duration>,
     #[command(flatten)]
@@ -245,8 +245,12 @@ impl Selected {
         let selectors = [("label", &self.selector), ("field", &self.field_selector)].into_iter();
         let selectors = selectors.filter(|(_, selector)| !selector.is_empty());
         let selectors: Vec<_> = selectors.map(|(of, selector)| format!("{of} selector {selector:?}")).collect();
-        let matching = if selectors.is_empty() { "" } else { " that match " };
-        format!("{}{named}{place}{matching}{}", self.kind.resource.plural, selectors.join(" and "))
+        let (kind, matching) = match self.name {
+            Some(_) => (self.kind.singular_with_group(), " that matches "),
+            None => (self.kind.resource.plural.clone(), " that match "),
+        };
+        let matching = if selectors.is_empty() { "" } else { matching };
+        format!("{kind}{named}{place}{matching}{}", selectors.join(" and "))
     }
 }
 

@@ -69,7 +69,7 @@ async fn what_is_not_there_is_said() {
 
     let missing = run(&["get", "cm", "plums", "-n", "shop", "--server", &server.url]);
     assert_eq!(missing.status.code(), Some(1));
-    assert_eq!(text(&missing.stderr), "informant: configmaps \"plums\" in namespace \"shop\" not found\n");
+    assert_eq!(text(&missing.stderr), "informant: configmap \"plums\" in namespace \"shop\" not found\n");
     assert!(missing.stdout.is_empty());
 
     let none = run(&["get", "pods", "--server", &server.url]);

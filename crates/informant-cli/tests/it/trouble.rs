@@ -285,7 +285,7 @@ fn a_server_that_does_not_answer_is_not_waited_for_forever() {
     let url = format!("http://{}", silent.local_addr().unwrap());
 
     let of_kind = |kind: &str| complaint(&["get", kind, "--server", &url, "--sync-timeout", "500ms"]);
-    assert_says(&of_kind("widgets"), &["it does not answer in 500ms"]);
+    assert_says(&of_kind("widgets"), &["its list of kinds did not arrive within 500ms"]);
     assert_says(&of_kind("pods"), &["not synced after 500ms"]);
 }
 
@@ -417,7 +417,10 @@ fn a_wait_for_a_server_that_stays_down_ends_with_the_cause() {
     let of_kind = |kind: &str| complaint(&["get", kind, "--server", &url, "--sync-timeout", "1500ms"]);
 
     assert_says(&of_kind("pods"), &["cannot list pods", "not synced after 1.5s", "refused", "is the server running"]);
-    assert_says(&of_kind("widgets"), &["has not listed them in 1.5s", "refused", "is the server running"]);
+    assert_says(
+        &of_kind("widgets"),
+        &["its list of kinds did not arrive within 1.5s", "refused", "is the server running"],
+    );
 }
 
 /// The namespace may have objects; the selectors match none of them.
@@ -433,5 +436,5 @@ async fn the_message_that_no_object_matches_names_the_selectors() {
     let output = run(&[&["get", "cm", "-n", "shop", "--server", &server.url][..], &selectors].concat());
     assert_eq!(text(&output.stderr), format!("informant: {of_labels} and field selector \"metadata.name!=a\"\n"));
     let said = complaint(&["get", "cm", "prices", "-n", "shop", "-l", "tier=hot", "--server", &server.url]);
-    assert_eq!(said, "configmaps \"prices\" in namespace \"shop\" that match label selector \"tier=hot\" not found");
+    assert_eq!(said, "configmap \"prices\" in namespace \"shop\" that matches label selector \"tier=hot\" not found");
 }

@@ -424,7 +424,7 @@ async fn that_there_is_nothing_is_said() {
     let of_one = run(&["watch", "cm", "costs", "-n", "shop", "--until-synced", "--server", &server.url]);
     assert_eq!(
         (of_one.status.code(), text(&of_one.stderr).as_str()),
-        (Some(1), "informant: configmaps \"costs\" in namespace \"shop\" not found\n"),
+        (Some(1), "informant: configmap \"costs\" in namespace \"shop\" not found\n"),
         "as get says it"
     );
 }

@@ -1,4 +1,7 @@
-//! JSON patches: one operation after the other, within bounds.
+//! JSON patches: operations are applied in order, and the size of the result is limited.
+//!
+//! - **In:** the operations that a client sent, and an object.
+//! - **Out:** the changed object, or an error.
 //!
 //! Kubernetes accepts more than RFC 6902 allows; each operation is first rewritten in terms of the RFC:
 //!
@@ -51,7 +54,7 @@ pub(super) fn read(mut list: Vec<Value>) -> Result<json_patch::Patch, ApiError> 
 pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result<Value, ApiError> {
     let mut copied = 0;
     for operation in &operations.0 {
-        let Some(operation) = &in_terms_of_the_rfc(operation, &object) else { continue };
+        let Some(operation) = &to_rfc_6902(operation, &object) else { continue };
         let added = match operation {
             PatchOperation::Add(add) => Some(&add.value),
             PatchOperation::Replace(replace) => Some(&replace.value),
@@ -72,12 +75,12 @@ pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result
     Ok(object)
 }
 
-/// The operation that RFC 6902 has for what Kubernetes does; none if it succeeds without a change.
-fn in_terms_of_the_rfc(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
-    let counted = |path: &Pointer| with_counted_indexes(path, object, 0);
+/// Translates an operation into one that has the same effect under RFC 6902. `None` if it succeeds without a change.
+fn to_rfc_6902(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
+    let counted = |path: &Pointer| resolve_negative_indexes(path, object, 0);
     Some(match operation {
         PatchOperation::Add(AddOperation { path, value }) => {
-            PatchOperation::Add(AddOperation { path: with_counted_indexes(path, object, 1), value: value.clone() })
+            PatchOperation::Add(AddOperation { path: resolve_negative_indexes(path, object, 1), value: value.clone() })
         }
         PatchOperation::Remove(RemoveOperation { path }) => {
             PatchOperation::Remove(RemoveOperation { path: counted(path) })
@@ -90,10 +93,10 @@ fn in_terms_of_the_rfc(operation: &PatchOperation, object: &Value) -> Option<Pat
             }
         }
         PatchOperation::Move(MoveOperation { from, path }) => {
-            PatchOperation::Move(MoveOperation { from: counted(from), path: with_counted_indexes(path, object, 1) })
+            PatchOperation::Move(MoveOperation { from: counted(from), path: resolve_negative_indexes(path, object, 1) })
         }
         PatchOperation::Copy(CopyOperation { from, path }) => {
-            let (from, path) = (counted(from), with_counted_indexes(path, object, 1));
+            let (from, path) = (counted(from), resolve_negative_indexes(path, object, 1));
             match is_absent_key(&from, object) {
                 true => PatchOperation::Add(AddOperation { path, value: Value::Null }),
                 false => PatchOperation::Copy(CopyOperation { from, path }),
@@ -116,16 +119,16 @@ fn is_absent_key(path: &Pointer, object: &Value) -> bool {
     map.is_some_and(|map| !map.contains_key(&*key.decoded()))
 }
 
-/// The path with every index below 0 replaced by the one that it stands for. The last part may name one of `places` places
-/// behind the end of a list. An index before the start of its list stays: no path has it.
-fn with_counted_indexes(path: &Pointer, object: &Value, places: usize) -> PointerBuf {
+/// Repast_end every negative index by the index that it stands for. With `past_end` = 1, the last index may be the one behind the last
+/// item, as `add` needs. An index before the start of its list is kept, so that the operation fails.
+fn resolve_negative_indexes(path: &Pointer, object: &Value, past_end: usize) -> PointerBuf {
     let mut counted = PointerBuf::new();
     let mut tokens = path.tokens().peekable();
     while let Some(token) = tokens.next() {
         let list = counted.resolve(object).ok().and_then(Value::as_array);
-        let places = if tokens.peek().is_none() { places } else { 0 };
+        let past_end = if tokens.peek().is_none() { past_end } else { 0 };
         let from_end = token.encoded().strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
-        let index = list.zip(from_end).and_then(|(list, from_end)| (list.len() + places).checked_sub(from_end));
+        let index = list.zip(from_end).and_then(|(list, from_end)| (list.len() + past_end).checked_sub(from_end));
         match index {
             Some(index) => counted.push_back(index),
             None => counted.push_back(token),
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_mean_what_they_mean_in_kubernetes() {
+    fn operations_beyond_rfc_6902_behave_as_in_kube_apiserver() {
         let object = json!({"map": {"a": "1"}, "list": [{"n": 1}, {"n": 2}]});
         let result = |operation: Value| {
             let operations = read(vec![operation]).map_err(|error| error.code())?;

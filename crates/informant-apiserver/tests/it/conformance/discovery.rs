@@ -4,7 +4,7 @@ use super::*;
 
 both_ways! {
     an_aggregated_document_has_all_groups_versions_and_kinds
-    clients_that_do_not_ask_for_it_get_the_plain_documents
+    clients_that_do_not_accept_aggregated_discovery_get_plain_documents
     subresources_are_discovered
 }
 
@@ -42,7 +42,7 @@ async fn an_aggregated_document_has_all_groups_versions_and_kinds(api: Api) {
     assert_eq!(autoscaling["versions"][1]["version"], "v1");
 }
 
-async fn clients_that_do_not_ask_for_it_get_the_plain_documents(api: Api) {
+async fn clients_that_do_not_accept_aggregated_discovery_get_plain_documents(api: Api) {
     assert_eq!(api.get("/api").await.text("/kind"), "APIVersions");
     assert_eq!(api.get("/apis").await.text("/kind"), "APIGroupList");
     let v1 = aggregated(&api, "/apis/apps/v1").await;

@@ -4,8 +4,8 @@ use super::*;
 
 both_ways! {
     an_event_that_is_written_as_one_kind_is_read_as_the_other
-    both_kinds_of_an_event_are_watched
-    both_kinds_of_an_event_are_updated_and_deleted
+    a_new_event_reaches_watches_of_both_kinds
+    an_update_or_delete_through_one_kind_shows_in_the_other
     both_versions_of_an_autoscaler_are_served
 }
 
@@ -56,7 +56,7 @@ async fn an_event_that_is_written_as_one_kind_is_read_as_the_other(api: Api) {
     assert_eq!(list["items"].as_array().unwrap().len(), 2);
 }
 
-async fn both_kinds_of_an_event_are_watched(api: Api) {
+async fn a_new_event_reaches_watches_of_both_kinds(api: Api) {
     let since = api.get(&api.path("events")).await.body["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let since = format!("resourceVersion={since}");
     let mut core = api.watch(&api.path("events"), &since).await;
@@ -69,7 +69,7 @@ async fn both_kinds_of_an_event_are_watched(api: Api) {
     assert_eq!((&new["type"], &new["object"]["note"]), (&json!("ADDED"), &json!("container started")));
 }
 
-async fn both_kinds_of_an_event_are_updated_and_deleted(api: Api) {
+async fn an_update_or_delete_through_one_kind_shows_in_the_other(api: Api) {
     api.post(&api.path("events.k8s.io/events"), &event(&api, "a")).await;
     let (core, new) = (format!("{}/a", api.path("events")), format!("{}/a", api.path("events.k8s.io/events")));
 

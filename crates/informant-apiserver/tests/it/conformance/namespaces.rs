@@ -7,8 +7,8 @@ both_ways! {
     an_object_is_not_created_in_a_missing_namespace
     an_object_is_not_created_in_a_namespace_that_is_being_deleted
     a_namespace_keeps_its_finalizer_and_label_when_it_is_updated
-    permanent_namespaces_cannot_be_deleted
-    all_namespaces_at_once_cannot_be_deleted
+    the_namespace_default_cannot_be_deleted
+    the_collection_of_namespaces_cannot_be_deleted
 }
 
 const KUBERNETES: &str = "kubernetes";
@@ -89,11 +89,11 @@ async fn a_namespace_keeps_its_finalizer_and_label_when_it_is_updated(api: Api) 
     assert_eq!(changed.body["status"]["phase"], "Active");
 }
 
-async fn all_namespaces_at_once_cannot_be_deleted(api: Api) {
+async fn the_collection_of_namespaces_cannot_be_deleted(api: Api) {
     assert_eq!(api.delete("/api/v1/namespaces").await.failure(), (405, "MethodNotAllowed"));
 }
 
-async fn permanent_namespaces_cannot_be_deleted(api: Api) {
+async fn the_namespace_default_cannot_be_deleted(api: Api) {
     // A cluster has it; the embedded server has it on request alone.
     let created = api.post("/api/v1/namespaces", &json!({"metadata": {"name": "default"}})).await;
     assert!([201, 409].contains(&created.code), "{created:?}");

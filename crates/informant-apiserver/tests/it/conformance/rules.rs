@@ -4,15 +4,15 @@ use super::*;
 
 both_ways! {
     a_dry_run_of_a_create_may_name_a_version
-    an_owner_needs_a_uid_and_only_one_may_control
+    an_owner_reference_without_uid_or_a_second_controller_is_refused
     delete_options_that_contradict_each_other_are_refused
-    the_generation_of_a_new_object_is_its_own_where_the_kind_has_none
+    a_kind_without_generations_keeps_the_generation_that_a_client_sends
     a_uid_cannot_be_changed
-    an_old_path_watches_as_well
+    deprecated_watch_paths_open_watches
     a_new_pod_is_pending
     a_pod_without_containers_is_refused
-    the_texts_of_a_secret_become_data
-    well_known_fields_have_their_types
+    string_data_of_a_secret_is_stored_as_base64_data
+    a_value_of_the_wrong_type_is_refused
 }
 
 async fn a_dry_run_of_a_create_may_name_a_version(api: Api) {
@@ -26,7 +26,7 @@ async fn a_dry_run_of_a_create_may_name_a_version(api: Api) {
     assert_eq!(api.post(&api.path("configmaps"), &map).await.code, 500);
 }
 
-async fn an_owner_needs_a_uid_and_only_one_may_control(api: Api) {
+async fn an_owner_reference_without_uid_or_a_second_controller_is_refused(api: Api) {
     let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "controller": true});
     let create = async |name: &str, owners: Value| {
         let mut map = config_map(name, &json!({}));
@@ -57,7 +57,7 @@ async fn delete_options_that_contradict_each_other_are_refused(api: Api) {
     assert_eq!(api.get(&api.config_map("a")).await.code, 200);
 }
 
-async fn the_generation_of_a_new_object_is_its_own_where_the_kind_has_none(api: Api) {
+async fn a_kind_without_generations_keeps_the_generation_that_a_client_sends(api: Api) {
     let mut map = config_map("a", &json!({}));
     map["metadata"]["generation"] = json!(5);
     let created = api.post(&api.path("configmaps"), &map).await;
@@ -85,7 +85,7 @@ async fn a_uid_cannot_be_changed(api: Api) {
     assert_eq!(patched.text("/details/causes/0/field"), "metadata.uid");
 }
 
-async fn an_old_path_watches_as_well(api: Api) {
+async fn deprecated_watch_paths_open_watches(api: Api) {
     let since = format!("resourceVersion={}", version(&api.add("a").await));
     let old = |rest: &str| format!("/api/v1/watch/namespaces/{}/configmaps{rest}", api.namespace);
     let mut all =
@@ -136,7 +136,7 @@ async fn a_pod_without_containers_is_refused(api: Api) {
     assert!(nameless.text("/message").contains("spec.containers[0].name: Required value"), "{nameless:?}");
 }
 
-async fn the_texts_of_a_secret_become_data(api: Api) {
+async fn string_data_of_a_secret_is_stored_as_base64_data(api: Api) {
     let secret = json!({"metadata": {"name": "a"}, "data": {"user": "YQ=="}, "stringData": {"password": "hunter2", "user": "b"}});
 
     let created = api.post(&api.path("secrets"), &secret).await;
@@ -149,7 +149,7 @@ async fn the_texts_of_a_secret_become_data(api: Api) {
     assert_eq!(patched.body["data"], json!({"user": "Yw==", "password": "aHVudGVyMg=="}));
 }
 
-async fn well_known_fields_have_their_types(api: Api) {
+async fn a_value_of_the_wrong_type_is_refused(api: Api) {
     let mut map = config_map("a", &json!({}));
     map["data"] = json!({"size": 5});
     assert_eq!(api.post(&api.path("configmaps"), &map).await.failure(), (400, "BadRequest"));

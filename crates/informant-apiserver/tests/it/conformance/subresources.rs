@@ -1,4 +1,4 @@
-//! Actions on objects and reviews: what needs no kubelet.
+//! Subresources that need no kubelet, reviews, and API services.
 
 use super::*;
 
@@ -7,12 +7,12 @@ both_ways! {
     a_disruption_budget_prevents_an_eviction
     a_binding_assigns_a_pod_to_a_node_once
     a_service_account_gets_a_token_that_a_review_accepts
-    a_request_for_a_certificate_is_approved
-    ephemeral_containers_are_added_to_a_pod
-    access_reviews_are_answered
+    the_approval_subresource_changes_only_conditions
+    the_ephemeralcontainers_subresource_changes_only_ephemeral_containers
+    access_reviews_allow_the_access_and_malformed_ones_are_refused
     the_sender_of_a_request_can_ask_who_it_is
     an_action_allows_no_other_verb
-    api_services_are_stored
+    api_services_can_be_created_and_deleted
 }
 
 impl Api {
@@ -105,8 +105,8 @@ async fn a_service_account_gets_a_token_that_a_review_accepts(api: Api) {
     assert_eq!((unknown.code, unknown.body["status"].get("authenticated")), (201, None));
     let short = api.post(&path, &json!({"spec": {"expirationSeconds": 5}})).await;
     assert_eq!(short.failure(), (422, "Invalid"));
-    let nobody = path.replace("robot", "none");
-    assert_eq!(api.post(&nobody, &json!({"spec": {}})).await.failure(), (404, "NotFound"));
+    let missing_account = path.replace("robot", "none");
+    assert_eq!(api.post(&missing_account, &json!({"spec": {}})).await.failure(), (404, "NotFound"));
 }
 
 /// A certificate signing request for the name `conformance`, in base64.
@@ -116,7 +116,7 @@ const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIUU1IZ
     d1JRSWgKQU1ZclljN2VoQkw0L3M0bTFjTi9HNlVIWjlGUmJucGVFTy9nU1Z2UTJZenZBaUI3dDkzVHhYTHR5MEF5TlMrVApYWWlo\
     dFZMSHlKcEk5WHRhakRxejRueVZpZz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
 
-async fn a_request_for_a_certificate_is_approved(api: Api) {
+async fn the_approval_subresource_changes_only_conditions(api: Api) {
     let all = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let path = format!("{all}/{}", api.namespace);
     let spec = json!({"request": REQUEST, "signerName": "example.com/signer", "usages": ["client auth"]});
@@ -137,7 +137,7 @@ async fn a_request_for_a_certificate_is_approved(api: Api) {
     assert_eq!(approved.body["spec"]["signerName"], "example.com/signer");
 }
 
-async fn ephemeral_containers_are_added_to_a_pod(api: Api) {
+async fn the_ephemeralcontainers_subresource_changes_only_ephemeral_containers(api: Api) {
     let path = api.add_pod("a").await;
     let debugger = json!({"name": "debugger", "image": "example.com/debug:1"});
     let patch = json!({"spec": {"ephemeralContainers": [debugger], "nodeName": "node-1"}});
@@ -152,7 +152,7 @@ async fn ephemeral_containers_are_added_to_a_pod(api: Api) {
     assert_eq!(api.get(&format!("{path}/ephemeralcontainers")).await.body["spec"], patched.body["spec"]);
 }
 
-async fn access_reviews_are_answered(api: Api) {
+async fn access_reviews_allow_the_access_and_malformed_ones_are_refused(api: Api) {
     let access = json!({"verb": "list", "resource": "pods", "namespace": api.namespace});
     let of_user = json!({"user": "admin", "groups": ["system:masters"], "resourceAttributes": access});
     let paths = [
@@ -171,8 +171,8 @@ async fn access_reviews_are_answered(api: Api) {
     }
     let empty = api.post(&paths[0].0, &json!({"spec": {}})).await;
     assert_eq!(empty.failure(), (422, "Invalid"));
-    let nobody = api.post(&paths[1].0, &json!({"spec": {"resourceAttributes": access}})).await;
-    assert_eq!(nobody.failure(), (422, "Invalid"));
+    let without_user = api.post(&paths[1].0, &json!({"spec": {"resourceAttributes": access}})).await;
+    assert_eq!(without_user.failure(), (422, "Invalid"));
     let rules = json!({"spec": {"namespace": api.namespace}});
     let rules = api.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", &rules).await;
     assert_eq!((rules.code, rules.body["status"]["resourceRules"].is_array()), (201, true), "{rules:?}");
@@ -197,7 +197,7 @@ async fn an_action_allows_no_other_verb(api: Api) {
     assert_eq!(api.post(&format!("{path}/token"), &json!({})).await.code, 404);
 }
 
-async fn api_services_are_stored(api: Api) {
+async fn api_services_can_be_created_and_deleted(api: Api) {
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
     // The group is this test's own, because an API service has a name that no other has.
     let group = format!("{}.example.com", api.namespace);

@@ -14,7 +14,7 @@ both_ways! {
     a_row_has_what_was_asked_for_of_its_object
     a_custom_resource_is_shown_in_the_columns_of_its_definition
     a_custom_resource_without_columns_is_shown_by_name_and_age
-    a_column_that_makes_no_sense_is_refused
+    a_column_with_an_unknown_type_or_a_bad_path_is_refused
 }
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -403,7 +403,7 @@ async fn a_custom_resource_without_columns_is_shown_by_name_and_age(api: Api) {
     api.delete(&widgets.place()).await;
 }
 
-async fn a_column_that_makes_no_sense_is_refused(api: Api) {
+async fn a_column_with_an_unknown_type_or_a_bad_path_is_refused(api: Api) {
     for (columns, field) in [
         (json!([column("A", "string", ".a"), column("B", "colour", ".b")]), "[1].type"),
         (json!([column("A", "string", "a")]), "[0].JSONPath"),

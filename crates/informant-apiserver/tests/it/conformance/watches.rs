@@ -15,7 +15,7 @@ both_ways! {
     an_object_that_starts_to_match_is_added_and_one_that_stops_is_deleted
     a_watch_can_follow_one_object
     finalizers_make_an_end_a_change_first
-    a_watch_from_a_forgotten_version_gets_an_error_event
+    a_watch_from_a_version_that_is_no_longer_kept_gets_an_error_event
     a_watch_whose_parameters_contradict_each_other_is_refused
     a_watch_from_the_future_waits_for_it
     a_watch_of_metadata_alone
@@ -212,7 +212,7 @@ async fn finalizers_make_an_end_a_change_first(api: Api) {
     assert_eq!(watch.next_short().await, "DELETED a");
 }
 
-async fn a_watch_from_a_forgotten_version_gets_an_error_event(api: Api) {
+async fn a_watch_from_a_version_that_is_no_longer_kept_gets_an_error_event(api: Api) {
     // The history of a kind starts when the kind is defined, also on a server that keeps all its changes.
     let widgets = Widgets::defined(&api).await;
 
