@@ -243,7 +243,7 @@ impl Following {
                     return Err(selected.not_found().into());
                 }
                 progress.make_room();
-                let outlook = if is_enough { "" } else { " yet; it waits for them" };
+                let outlook = if is_enough { "" } else { " yet; waiting" };
                 say(&format!("no {}{outlook}", selected.description()));
             }
             if is_enough {

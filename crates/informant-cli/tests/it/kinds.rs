@@ -117,7 +117,7 @@ async fn a_group_that_cannot_be_listed_is_named_if_the_kind_is_not_found() {
 
     let complaint = text(&output.stderr);
     assert!(
-        complaint.contains("has no resource \"gadgets\" in the API groups that it could list; listing "),
+        complaint.contains("has no resource \"gadgets\" in the API groups that it could list; it may be in "),
         "{complaint}"
     );
     assert!(complaint.contains("503") && complaint.lines().count() == 1, "{complaint}");

@@ -231,7 +231,7 @@ async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
     of_tls["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = json!(true);
     let file = fresh_file("of-tls");
     std::fs::write(&file, of_tls.to_string()).unwrap();
-    let secure = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "5s"]);
+    let secure = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "1s"]);
     assert_says(&secure, &[&format!("from https://{address}")]);
     let file = kubeconfig("two-lines", "https://127.0.0.1:1", &json!({"token": "hunter2\nhunter3"}));
     let said = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap()]);
@@ -431,7 +431,7 @@ async fn the_message_that_no_object_matches_names_the_selectors() {
     let of_labels = "no configmaps in namespace \"shop\" that match label selector \"tier=hot\"";
 
     let watching = server.watch(&["cm", "-n", "shop", "-l", "tier=hot"]);
-    assert_eq!(watching.complaint(), format!("informant: {of_labels} yet; it waits for them"));
+    assert_eq!(watching.complaint(), format!("informant: {of_labels} yet; waiting"));
     let selectors = ["-l", "tier=hot", "--field-selector", "metadata.name!=a"];
     let output = run(&[&["get", "cm", "-n", "shop", "--server", &server.url][..], &selectors].concat());
     assert_eq!(text(&output.stderr), format!("informant: {of_labels} and field selector \"metadata.name!=a\"\n"));
