@@ -12,6 +12,7 @@ mod operators;
 #[path = "../../../informant/tests/it/random.rs"]
 mod random;
 mod requests;
+mod review;
 mod sockets;
 mod support;
 mod versions;

@@ -14,6 +14,7 @@ mod lists;
 mod namespaces;
 mod objects;
 mod patches;
+mod review;
 mod rules;
 mod scales;
 mod strategic;
