@@ -64,9 +64,29 @@ const OPERATORS: [(&str, Operator); 6] = [
     (">", Operator::Greater),
 ];
 
+/// How many brackets may be open at once: parsing and evaluation recurse into filters.
+const DEEPEST: usize = 16;
+
+/// The largest number of brackets that are open at once; brackets in quotes count, too.
+fn nesting(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'[' => open += 1,
+            b']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
+}
+
 impl Path {
     /// Returns `None` if the path is not understood.
     pub(super) fn parse(text: &str) -> Option<Self> {
+        if nesting(text) > DEEPEST {
+            return None;
+        }
         let mut steps = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {

@@ -1,13 +1,16 @@
-//! What may come in the body of a delete.
+//! The options of a delete.
 //!
-//! - **In:** the bytes.
+//! - **In:** the body and the query of a request.
 //! - **Out:** the options, or what Kubernetes says of bad ones.
 //! - **Knows nothing of:** the objects.
 
 use serde::Deserialize;
+use serde_json::Map;
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::error::Cause;
+use crate::http::params::Params;
 use crate::objects::rules::Preconditions;
 use crate::world::Run;
 
@@ -30,13 +33,25 @@ struct SentPreconditions {
 }
 
 impl DeleteOptions {
-    /// Reads a body; none at all has no options.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, ApiError> {
-        if body.is_empty() {
-            return Ok(Self::default());
+    /// Reads the options of a delete from its body, or from its query if the body is empty.
+    pub(crate) fn of_request(body: &[u8], params: &Params) -> Result<Self, ApiError> {
+        if !body.is_empty() {
+            return Self::read(body);
         }
-        let options: Self = serde_json::from_slice(body)
-            .map_err(|error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}")))?;
+        let propagation_policy = params.propagation_policy.clone();
+        Self { propagation_policy, orphan_dependents: params.orphan_dependents, ..Self::default() }.checked()
+    }
+
+    /// Reads options from JSON.
+    pub(crate) fn read(json: &[u8]) -> Result<Self, ApiError> {
+        let unreadable = |error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}"));
+        // A struct could also be read from a list.
+        let fields: Map<String, Value> = serde_json::from_slice(json).map_err(unreadable)?;
+        serde_json::from_value::<Self>(fields.into()).map_err(unreadable)?.checked()
+    }
+
+    fn checked(self) -> Result<Self, ApiError> {
+        let options = self;
         if let Some(kind) = options.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
             return Err(ApiError::BadRequest(format!("a {kind} is no DeleteOptions")));
         }

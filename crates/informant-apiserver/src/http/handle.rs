@@ -306,7 +306,7 @@ impl Call<'_> {
 
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let options = DeleteOptions::read(self.json()?)?;
+        let options = DeleteOptions::of_request(self.json()?, &self.request.params)?;
         let run = options.run(self.run("DeleteOptions")?);
         let key = Key::new(&place.namespace, &place.name);
         let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
@@ -319,7 +319,7 @@ impl Call<'_> {
 
     fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::List)?;
-        let options = DeleteOptions::read(self.json()?)?;
+        let options = DeleteOptions::of_request(self.json()?, &self.request.params)?;
         let run = options.run(self.run("DeleteOptions")?);
         let params = &self.request.params;
         let query = ListQuery {

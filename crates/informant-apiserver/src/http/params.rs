@@ -28,6 +28,8 @@ pub(crate) struct Params {
     pub(crate) dry_run: Option<String>,
     pub(crate) field_validation: String,
     include_object: String,
+    pub(crate) propagation_policy: Option<String>,
+    pub(crate) orphan_dependents: Option<bool>,
 }
 
 impl Params {
@@ -48,6 +50,8 @@ impl Params {
                 "timeoutSeconds" => params.timeout_seconds = whole(&name, &value)?.filter(|seconds| *seconds != 0),
                 "dryRun" => params.dry_run = Some(value.into_owned()),
                 "fieldValidation" => params.field_validation = value.into_owned(),
+                "propagationPolicy" => params.propagation_policy = Some(value.into_owned()),
+                "orphanDependents" => params.orphan_dependents = Some(is_true(&value)),
                 "includeObject" => params.include_object = value.into_owned(),
                 _ => {}
             }

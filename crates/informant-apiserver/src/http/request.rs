@@ -122,6 +122,9 @@ impl ApiRequest {
         let has_watch_segment = remove_watch_segment(&mut parts);
         let mut target = Target::read(&parts).ok_or(ApiError::UnknownPath)?;
         if let (Target::Objects(place), true) = (&mut target, has_watch_segment) {
+            if place.subresource.is_some() {
+                return Err(ApiError::UnknownPath);
+            }
             if *method != Method::GET {
                 return Err(ApiError::MethodNotAllowed);
             }
@@ -280,5 +283,6 @@ mod tests {
         assert_eq!(read(&Method::DELETE, "/api/v1/namespaces/a/pods/b/status"), Err(405));
         assert_eq!(read(&Method::GET, "/api/v1/namespaces/a/pods/b/eviction"), Err(405));
         assert_eq!(read(&Method::POST, "/api/v1/watch/pods"), Err(405));
+        assert_eq!(read(&Method::GET, "/api/v1/watch/namespaces/a/pods/b/status"), Err(404));
     }
 }

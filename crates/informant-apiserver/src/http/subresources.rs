@@ -84,6 +84,7 @@ impl Call<'_> {
 
     pub(super) fn issue_token(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let request = Object::read(&token::kind(), self.json()?)?;
+        self.shared.world.read().check_namespace(served, &place.namespace, &place.name)?;
         let account = self.find(place, served)?.decode();
         let token = token::issue(&request, &account, self.shared.timestamp())?;
         Ok(Answer::json(CREATED, &token))
@@ -103,6 +104,10 @@ impl Call<'_> {
         let mut sent = Object::read(&kind, self.json()?)?;
         if sent.text("name").is_empty() {
             sent.set("name", &*place.name);
+        }
+        if !["", &*place.namespace].contains(&sent.text("namespace")) {
+            let why = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(ApiError::BadRequest(why.to_owned()));
         }
         check_name(&sent, &Key::new(&place.namespace, &place.name))?;
         Ok(sent)

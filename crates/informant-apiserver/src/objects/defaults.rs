@@ -30,19 +30,16 @@ pub(crate) fn fill_in_new(kind: &Kind, object: &mut Object) {
     }
     match (&*kind.group, &*kind.plural) {
         ("", "namespaces") => {
-            fill_in_field(object, "spec", "finalizers", json!(["kubernetes"]));
+            add_finalizer(object);
             fill_in_field(object, "status", "phase", json!("Active"));
         }
         ("", "pods") => fill_in_field(object, "status", "phase", json!("Pending")),
-        ("", "secrets") => {
-            object.rest.entry("type".into()).or_insert_with(|| json!("Opaque").to_string().into());
-        }
         _ => {}
     }
     normalize(kind, object);
 }
 
-/// Sets what a write cannot change: the name label of a namespace, and `data` from `stringData` of a Secret.
+/// Sets what a write cannot change: the name label of a namespace; the type of a Secret, and `data` from its `stringData`.
 pub(crate) fn normalize(kind: &Kind, object: &mut Object) {
     if kind.origin != Origin::BuiltIn {
         return;
@@ -54,7 +51,12 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Object) {
             labels.insert(NAME_LABEL.into(), name.into());
             object.set("labels", labels);
         }
-        ("", "secrets") => encode_string_data(object),
+        ("", "secrets") => {
+            encode_string_data(object);
+            if object.rest.get("type").is_none_or(|given| [b"null", &b"\"\""[..]].contains(&&**given)) {
+                object.set_field("type", &json!("Opaque"));
+            }
+        }
         _ => {}
     }
 }
@@ -64,6 +66,17 @@ fn fill_in_field(object: &mut Object, field: &str, name: &str, value: Value) {
     if map.get(name).is_none_or(Value::is_null) {
         map[name] = value;
         object.set_field(field, &map);
+    }
+}
+
+/// Adds the finalizer `kubernetes` to the spec of a namespace, if it is missing.
+fn add_finalizer(namespace: &mut Object) {
+    let mut spec = namespace.field("spec");
+    let mut finalizers = spec["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.contains(&json!("kubernetes")) {
+        finalizers.push(json!("kubernetes"));
+        spec["finalizers"] = finalizers.into();
+        namespace.set_field("spec", &spec);
     }
 }
 

@@ -7,6 +7,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::Map;
 use serde_json::Value;
 
 use crate::registry::kind::Kind;
@@ -23,12 +25,13 @@ Deployment          spec.replicas:int spec.selector:map spec.template.spec:pod s
 EndpointSlice       addressType:text endpoints:maps ports:maps
 Endpoints           subsets:maps
 Event               reason:text type:text message:text note:text count:int deprecatedCount:int involvedObject:map regarding:map
-                    reportingComponent:text reportingController:text reportingInstance:text source:map series:map action:text eventTime:text firstTimestamp:text lastTimestamp:text
+                    reportingComponent:text reportingController:text reportingInstance:text source:map series:map action:text eventTime:time firstTimestamp:time lastTimestamp:time
+                    deprecatedFirstTimestamp:time deprecatedLastTimestamp:time
 HorizontalPodAutoscaler spec.minReplicas:int spec.maxReplicas:int spec.scaleTargetRef:map spec.metrics:maps
 Ingress             spec.rules:maps spec.tls:maps spec.ingressClassName:text
 Job                 spec.parallelism:int spec.completions:int spec.backoffLimit:int spec.suspend:bool spec.template.spec:pod
-Lease               spec.holderIdentity:text spec.leaseDurationSeconds:int spec.leaseTransitions:int spec.acquireTime:text
-                    spec.renewTime:text
+Lease               spec.holderIdentity:text spec.leaseDurationSeconds:int spec.leaseTransitions:int spec.acquireTime:time
+                    spec.renewTime:time
 Namespace           spec.finalizers:list status.phase:text
 Node                spec.unschedulable:bool spec.taints:maps spec.providerID:text spec.podCIDR:text status.conditions:maps
                     status.addresses:maps status.capacity:map status.allocatable:map
@@ -39,17 +42,24 @@ PodDisruptionBudget spec.selector:map status.disruptionsAllowed:int
 PodTemplate         template.spec:pod
 ReplicaSet          spec.replicas:int spec.selector:map spec.template.spec:pod spec.minReadySeconds:int
 ReplicationController spec.replicas:int spec.selector:texts spec.template.spec:pod
+Binding             target:map
+Eviction            deleteOptions:map
 Secret              data:base64 stringData:texts type:text immutable:bool
 Service             spec.ports:maps spec.ports[].name:text spec.ports[].port:int spec.ports[].nodePort:int
                     spec.ports[].protocol:text spec.selector:texts spec.clusterIP:text spec.type:text spec.externalName:text
 ServiceAccount      secrets:maps imagePullSecrets:maps automountServiceAccountToken:bool
+SubjectAccessReview spec.user:text spec.groups:list spec.resourceAttributes:map spec.nonResourceAttributes:map
+LocalSubjectAccessReview spec.user:text spec.groups:list spec.resourceAttributes:map
+SelfSubjectAccessReview spec.resourceAttributes:map spec.nonResourceAttributes:map
+TokenRequest        spec.audiences:list spec.expirationSeconds:long spec.boundObjectRef:map
+TokenReview         spec.token:text spec.audiences:list
 StatefulSet         spec.replicas:int spec.selector:map spec.template.spec:pod spec.serviceName:text
 ";
 
 /// The fields of a pod's spec.
 const POD: &str = "
 nodeName:text serviceAccountName:text restartPolicy:text schedulerName:text hostname:text priorityClassName:text priority:int
-hostNetwork:bool hostPID:bool hostIPC:bool terminationGracePeriodSeconds:int activeDeadlineSeconds:int nodeSelector:texts
+hostNetwork:bool hostPID:bool hostIPC:bool terminationGracePeriodSeconds:long activeDeadlineSeconds:long nodeSelector:texts
 volumes:maps tolerations:maps imagePullSecrets:maps affinity:map securityContext:map volumes[].name:text
 containers:container initContainers:container ephemeralContainers:container
 ";
@@ -65,7 +75,12 @@ volumeMounts[].readOnly:bool livenessProbe:map readinessProbe:map startupProbe:m
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     String,
+    /// A time as RFC 3339 writes it.
+    Time,
+    /// An integer of 32 bits.
     Int,
+    /// An integer of 64 bits.
+    Long,
     Bool,
     Object,
     /// A map of texts.
@@ -85,7 +100,9 @@ enum Type {
 impl Type {
     fn read(name: &str) -> Self {
         match name {
+            "time" => Self::Time,
             "int" => Self::Int,
+            "long" => Self::Long,
             "bool" => Self::Bool,
             "map" => Self::Object,
             "texts" => Self::StringMap,
@@ -101,7 +118,9 @@ impl Type {
     fn name(self) -> &'static str {
         match self {
             Self::String => "a string",
-            Self::Int => "an integer",
+            Self::Time => "a time such as \"2026-01-02T03:04:05Z\"",
+            Self::Int => "an integer of 32 bits",
+            Self::Long => "an integer",
             Self::Bool => "a boolean",
             Self::Object | Self::PodSpec => "an object",
             Self::StringMap => "an object whose values are strings",
@@ -119,7 +138,9 @@ impl Type {
         };
         match self {
             Self::String => value.is_string(),
-            Self::Int => value.is_i64(),
+            Self::Time => value.as_str().is_some_and(|text| text.parse::<Timestamp>().is_ok()),
+            Self::Int => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+            Self::Long => value.is_i64(),
             Self::Bool => value.is_boolean(),
             Self::Object | Self::PodSpec => value.is_object(),
             Self::StringMap => texts(value, |_| true),
@@ -146,6 +167,20 @@ pub(crate) fn check(kind: &Kind, object: &Value) -> Result<(), String> {
             kind.kind, kind.version, kind.kind
         )),
         None => Ok(()),
+    }
+}
+
+/// Replaces each null in a map of strings by an empty string, as decoding into Go types does.
+pub(crate) fn fill_in_nulls(kind: &Kind, object: &mut Value) {
+    if kind.origin != Origin::BuiltIn {
+        return;
+    }
+    let maps = fields_of(&kind.kind).filter_map(|field| field.strip_suffix(":texts"));
+    for path in maps {
+        let map = object.pointer_mut(&format!("/{}", path.replace('.', "/"))).and_then(Value::as_object_mut);
+        for value in map.into_iter().flat_map(Map::values_mut).filter(|value| value.is_null()) {
+            *value = Value::String(String::new());
+        }
     }
 }
 
@@ -177,7 +212,9 @@ fn find_wrong_type(value: &Value, path: &str, field: &'static str) -> Option<(St
             return items.into_iter().find_map(|(path, item)| find_wrong_type_in(item, &path, CONTAINER));
         }
         Type::String
+        | Type::Time
         | Type::Int
+        | Type::Long
         | Type::Bool
         | Type::Object
         | Type::StringMap
@@ -235,8 +272,14 @@ mod tests {
         assert_eq!(deployment(&container(json!({"name": "b", "image": "b", "args": ["x"]}))), None);
         assert_eq!(deployment(&container(json!({"image": 7}))).unwrap(), format!("{place}.image must be a string"));
         let port = json!({"ports": [{"containerPort": "80"}]});
-        assert_eq!(deployment(&container(port)).unwrap(), format!("{place}.ports[0].containerPort must be an integer"));
-        assert_eq!(deployment(&json!({"spec": {"replicas": "3"}})).unwrap(), "spec.replicas must be an integer");
+        assert_eq!(
+            deployment(&container(port)).unwrap(),
+            format!("{place}.ports[0].containerPort must be an integer of 32 bits")
+        );
+        assert_eq!(
+            deployment(&json!({"spec": {"replicas": "3"}})).unwrap(),
+            "spec.replicas must be an integer of 32 bits"
+        );
         assert_eq!(deployment(&json!({"spec": {"replicas": null}})), None);
         assert_eq!(deployment(&json!({"spec": []})).unwrap(), "spec must be an object");
         assert_eq!(
@@ -253,7 +296,8 @@ mod tests {
     fn every_kind_and_type_of_the_table_exists() {
         for line in FIELDS.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()) {
             let kind = line.split_whitespace().next().unwrap();
-            assert!(Registry::builtin_kinds().any(|built_in| built_in.kind == kind), "{kind}");
+            let is_built_in = Registry::builtin_kinds().any(|built_in| built_in.kind == kind);
+            assert!(is_built_in || ["Binding", "Eviction", "TokenRequest"].contains(&kind), "{kind}");
         }
         for field in [FIELDS, POD, CONTAINER].concat().split_whitespace().filter_map(|field| field.split_once(':')) {
             assert!(Type::read(field.1) != Type::String || field.1 == "text", "{field:?}");

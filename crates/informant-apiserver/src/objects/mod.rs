@@ -37,7 +37,7 @@ pub(crate) struct Object {
 impl Object {
     /// Reads what a client sent.
     pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
-        let value: Value = serde_json::from_slice(body)
+        let mut value: Value = serde_json::from_slice(body)
             .map_err(|error| ApiError::BadRequest(format!("the object provided is not valid JSON: {error}")))?;
         if kind.origin == Origin::Custom {
             for field in ["kind", "apiVersion"] {
@@ -47,6 +47,7 @@ impl Object {
             }
         }
         fields::check(kind, &value).map_err(ApiError::BadRequest)?;
+        fields::fill_in_nulls(kind, &mut value);
         let mut object = Self::check(kind, value)?;
         validate::types(&object.metadata)?;
         validate::normalize(&mut object.metadata);

@@ -163,6 +163,7 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
             if kind.origin == Origin::BuiltIn {
                 next.metadata = with_kept_metadata(old, new).metadata;
             }
+            check_phase(kind, &next)?;
             next
         }
         Part::Field { of, name } => {
@@ -185,6 +186,10 @@ pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Resu
     new.metadata.remove("uid");
     settle_namespace(kind, key.namespace(), &mut new, "the namespace of the object does not match")?;
     let mut next = with_kept_metadata(old, new);
+    if kind.is_namespace() && old.is_being_deleted() {
+        copy_field("spec", old, &mut next);
+        copy_field("status", old, &mut next);
+    }
     defaults::fill_in_new(kind, &mut next);
     settle(kind, old, next)
 }
@@ -210,7 +215,9 @@ pub(crate) fn delete(
             return Err(ApiError::conflict(kind, key.name(), why));
         }
     }
-    if old.finalizers().is_empty() && !has_spec_finalizers(kind, old) {
+    // A namespace is marked first, so that no object is created in it while its objects are deleted.
+    let is_marked_first = kind.is_namespace() && !old.is_being_deleted();
+    if old.finalizers().is_empty() && !has_spec_finalizers(kind, old) && !is_marked_first {
         return Ok(Deletion::Gone(old.clone()));
     }
     if old.is_being_deleted() {
@@ -227,6 +234,20 @@ pub(crate) fn delete(
     }
     raise_generation(&mut marked);
     Ok(Deletion::Marked(marked))
+}
+
+/// Refuses a namespace whose phase does not fit: it is `Terminating` exactly if the namespace is being deleted.
+fn check_phase(kind: &Kind, namespace: &Object) -> Result<(), ApiError> {
+    let phase = namespace.field("status")["phase"].take();
+    let is_deleted = namespace.is_being_deleted();
+    if !kind.is_namespace() || (phase == "Terminating") == is_deleted {
+        return Ok(());
+    }
+    let why = match is_deleted {
+        true => "may only be 'Terminating' if `deletionTimestamp` is not empty",
+        false => "may only be 'Active' if `deletionTimestamp` is empty",
+    };
+    Err(ApiError::invalid(kind, namespace.text("name"), Cause::invalid("status.Phase", &phase.to_string(), why)))
 }
 
 /// Returns true for a namespace with finalizers in its spec; such a namespace cannot be removed yet.
@@ -301,7 +322,7 @@ fn with_kept_metadata(old: &Object, mut new: Object) -> Object {
 }
 
 /// Finalizers, generation, and whether anything changes at all.
-fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiError> {
+pub(crate) fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiError> {
     if old.is_being_deleted() {
         let before = old.finalizers();
         let fresh = next.finalizers().into_iter().filter(|one| !before.contains(one)).collect::<Vec<_>>();

@@ -72,9 +72,8 @@ pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
                 value.as_object().is_some_and(|map| map.values().all(|text| text.is_string() || text.is_null()))
             }
             "finalizers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
-            "ownerReferences" | "managedFields" => {
-                value.as_array().is_some_and(|list| list.iter().all(Value::is_object))
-            }
+            "ownerReferences" => value.as_array().is_some_and(|list| list.iter().all(is_owner)),
+            "managedFields" => value.as_array().is_some_and(|list| list.iter().all(Value::is_object)),
             "generation" | "deletionGracePeriodSeconds" => value.is_i64(),
             _ => true,
         };
@@ -83,6 +82,16 @@ pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
         }
     }
     Ok(())
+}
+
+/// The fields of an owner reference are of the types that every client expects.
+fn is_owner(owner: &Value) -> bool {
+    let Value::Object(fields) = owner else { return false };
+    fields.iter().all(|(field, value)| match field.as_str() {
+        "controller" | "blockOwnerDeletion" => value.is_boolean() || value.is_null(),
+        "apiVersion" | "kind" | "name" | "uid" => value.is_string() || value.is_null(),
+        _ => true,
+    })
 }
 
 /// The name is one that the kind allows.

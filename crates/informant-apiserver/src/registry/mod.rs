@@ -40,9 +40,10 @@ impl Registry {
         self.served.push(Served { kind: Arc::new(kind), collection });
     }
 
-    /// The kind that a user means: `pods`, `deployments.apps`, or `deployments` if that is the first of this name.
+    /// The kind that a user means: `pods`, `deployments.apps`, or `deployments` if that is the first kind with this plural.
     pub(crate) fn find(&self, name: &str) -> Option<&Served> {
-        self.served.iter().find(|served| served.kind.is_called(name))
+        let exact = self.served.iter().find(|served| served.kind.resource() == name);
+        exact.or_else(|| self.served.iter().find(|served| served.kind.is_called(name)))
     }
 
     /// The kind with exactly this place in the API.

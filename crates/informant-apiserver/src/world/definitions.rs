@@ -37,8 +37,7 @@ impl World {
     /// The definition of this name is gone, whatever was in it.
     pub(super) fn undefine(&mut self, name: &str) {
         if let Some(served) = self.defined(name) {
-            self.registry.remove_all_versions(&served.kind.group, &served.kind.plural);
-            self.storage.end_collection(served.collection);
+            self.end_kind(&served.kind.group, &served.kind.plural);
         }
     }
 

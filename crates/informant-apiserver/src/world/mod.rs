@@ -27,11 +27,13 @@ use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
 use crate::objects::rules::Trust;
 use crate::objects::rules::Updated;
+use crate::objects::validate;
 use crate::objects::views;
 use crate::registry::Registry;
 use crate::registry::Served;
 use crate::registry::definition;
 use crate::registry::kind::Kind;
+use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
 use crate::storage::CollectionId;
 use crate::storage::HistoryLimits;
@@ -85,9 +87,7 @@ impl World {
 
     /// Serves a kind, in place of the one with the same name if there is one.
     pub(crate) fn add_kind(&mut self, kind: Kind) {
-        for before in self.registry.remove_all_versions(&kind.group, &kind.plural) {
-            self.storage.end_collection(before.collection);
-        }
+        self.end_kind(&kind.group, &kind.plural);
         self.add_version(kind);
     }
 
@@ -100,10 +100,16 @@ impl World {
     /// Stops to serve a kind: its objects are deleted and its watches end. Says whether there was one.
     pub(crate) fn remove_kind(&mut self, name: &str) -> bool {
         let Some(kind) = self.registry.find(name).map(|served| Arc::clone(&served.kind)) else { return false };
-        for served in self.registry.remove_all_versions(&kind.group, &kind.plural) {
+        self.end_kind(&kind.group, &kind.plural);
+        true
+    }
+
+    /// Removes a kind in all its versions, and deletes its objects.
+    fn end_kind(&mut self, group: &str, plural: &str) {
+        for served in self.registry.remove_all_versions(group, plural) {
             self.storage.end_collection(served.collection);
         }
-        true
+        self.finish_namespace_deletions();
     }
 
     pub(crate) fn get(&self, served: &Served, key: &Key) -> Result<&Arc<Encoded>, ApiError> {
@@ -174,6 +180,9 @@ impl World {
         if definition::defines(&served.kind) {
             definition::check_change(&served.kind, &before, &object, part)?;
         }
+        if part == Part::Main && validate::pod(&served.kind, &before).is_ok() {
+            validate::pod(&served.kind, &object)?;
+        }
         let updated = rules::update(&served.kind, &key, &before, object, part)?;
         self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
@@ -235,7 +244,12 @@ impl World {
             deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
         }
         match deletion {
-            Deletion::Same => Ok(Deleted::Waits(old)),
+            Deletion::Same => {
+                if served.kind.is_namespace() && run == Run::Real {
+                    self.empty_namespace(key.name(), now)?;
+                }
+                Ok(Deleted::Waits(old))
+            }
             Deletion::Marked(object) => {
                 let marked = self.write(served, key.clone(), Change::Modified, object, run)?;
                 if served.kind.is_namespace() && run == Run::Real {
@@ -294,7 +308,7 @@ impl World {
             self.storage.write_view(collection, key, change, object);
         }
         if change == Change::Deleted && !namespace.is_empty() {
-            self.finish_namespace_deletion(&namespace)?;
+            self.finish_namespace_deletion(&namespace);
         }
         match (change, definition_name, defined) {
             (Change::Deleted, Some(name), _) => self.undefine(&name),
@@ -309,6 +323,10 @@ impl World {
     fn view_of(&self, kind: &Kind, object: &Object) -> Option<(CollectionId, Object)> {
         let other_kind = views::other_kind_of(kind)?;
         let served = self.registry.at(other_kind.group, other_kind.version, other_kind.plural)?;
+        // A kind that was registered from code has its own objects.
+        if served.kind.origin != Origin::BuiltIn {
+            return None;
+        }
         Some((served.collection, other_kind.convert(object)))
     }
 

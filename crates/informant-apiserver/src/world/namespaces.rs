@@ -10,11 +10,11 @@ use crate::error::ApiError;
 use crate::error::Cause;
 use crate::objects::Key;
 use crate::objects::rules;
-use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
+use crate::storage::Collection;
 use crate::world::Run;
 use crate::world::World;
 
@@ -43,7 +43,7 @@ pub(super) fn check_deletable(namespaces: &Kind, name: &str) -> Result<(), ApiEr
 
 impl World {
     /// Whether an object can be created in a namespace.
-    pub(super) fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), ApiError> {
+    pub(crate) fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), ApiError> {
         if self.namespace_check == NamespaceCheck::None || served.kind.scope == Scope::Cluster {
             return Ok(());
         }
@@ -77,37 +77,53 @@ impl World {
                 }
             }
         }
-        self.finish_namespace_deletion(name)
+        self.finish_namespace_deletion(name);
+        Ok(())
     }
 
     /// Removes the finalizer `kubernetes` from a namespace that is being deleted and has no objects left. This deletes the namespace,
     /// unless it has other finalizers.
-    pub(super) fn finish_namespace_deletion(&mut self, name: &str) -> Result<(), ApiError> {
-        let Some(namespaces) = self.registry.find("namespaces").cloned() else { return Ok(()) };
+    pub(super) fn finish_namespace_deletion(&mut self, name: &str) {
+        let Some(namespaces) = self.registry.find("namespaces").cloned() else { return };
         let key = Key::new("", name);
-        let Ok(old) = self.get(&namespaces, &key).cloned() else { return Ok(()) };
+        let Ok(old) = self.get(&namespaces, &key).cloned() else { return };
         let before = old.decode();
-        if !before.is_being_deleted() || self.content_of(name).iter().any(|(_, keys)| !keys.is_empty()) {
-            return Ok(());
+        if !before.is_being_deleted() || self.has_content(name) {
+            return;
         }
         let mut released = before.clone();
         let mut spec = released.field("spec");
         let finalizers = spec["finalizers"].as_array().into_iter().flatten();
         spec["finalizers"] = finalizers.filter(|finalizer| **finalizer != json!("kubernetes")).cloned().collect();
         released.set_field("spec", &spec);
-        let part = Part::Field { of: "spec", name: "finalizers" };
-        let updated = rules::update(&namespaces.kind, &key, &before, released, part)?;
-        self.carry_out(&namespaces, key, old, updated, Run::Real).map(drop)
+        // Nothing can be wrong with it: no finalizer is added, and namespaces are served.
+        if let Ok(updated) = rules::settle(&namespaces.kind, &before, released) {
+            let _ = self.carry_out(&namespaces, key, old, updated, Run::Real);
+        }
+    }
+
+    /// The same for all namespaces.
+    pub(super) fn finish_namespace_deletions(&mut self) {
+        let namespaces = self.registry.find("namespaces").and_then(|served| self.storage.collection(served.collection));
+        let names: Vec<_> = namespaces.into_iter().flat_map(Collection::objects).map(|(key, _)| key.clone()).collect();
+        for key in names {
+            self.finish_namespace_deletion(key.name());
+        }
     }
 
     /// The keys of all objects in a namespace, by kind.
     fn content_of(&self, namespace: &str) -> Vec<(Served, Vec<Key>)> {
-        let is_namespaced = |kind: &Kind| kind.scope == Scope::Namespaced;
-        let kinds = self.registry.served().filter(|served| is_namespaced(&served.kind));
-        let keys = |served: &Served| {
-            let collection = self.storage.collection(served.collection);
-            collection.into_iter().flat_map(|found| found.keys_in(namespace)).cloned().collect()
-        };
-        kinds.map(|served| (served.clone(), keys(served))).collect()
+        let keys =
+            |(served, found): (&Served, &Collection)| (served.clone(), found.keys_in(namespace).cloned().collect());
+        self.namespaced_collections().map(keys).collect()
+    }
+
+    fn has_content(&self, namespace: &str) -> bool {
+        self.namespaced_collections().any(|(_, collection)| collection.keys_in(namespace).next().is_some())
+    }
+
+    fn namespaced_collections(&self) -> impl Iterator<Item = (&Served, &Collection)> {
+        let served = self.registry.served().filter(|served| served.kind.scope == Scope::Namespaced);
+        served.filter_map(|served| Some((served, self.storage.collection(served.collection)?)))
     }
 }

@@ -13,6 +13,7 @@ use crate::objects::Object;
 use crate::objects::rules;
 use crate::objects::rules::Part;
 use crate::objects::rules::Preconditions;
+use crate::objects::rules::Updated;
 use crate::objects::scale;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
@@ -34,6 +35,7 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Deleted, ApiError> {
+        self.check_namespace(pods, key.namespace(), key.name())?;
         let pod = self.get(pods, &key)?;
         let phase = pod.decode().field("status")["phase"].take();
         // A pod that does not run is not counted by a budget.
@@ -88,15 +90,25 @@ impl World {
     ) -> Result<(), ApiError> {
         let target = binding.field("target");
         let node = target["name"].as_str().unwrap_or_default();
+        if !["", "Node"].contains(&target["kind"].as_str().unwrap_or_default()) {
+            return Err(ApiError::Internal("target.kind: Unsupported value: supported values: \"Node\"".to_owned()));
+        }
         if node.is_empty() {
             return Err(ApiError::Internal("target.name: Required value".to_owned()));
         }
+        self.check_namespace(pods, key.namespace(), key.name())?;
         let old = self.get(pods, &key)?.clone();
         let before = old.decode();
         let mut pod = before.clone();
         let mut spec = pod.field("spec");
         let pod_binding = Kind::new("", "v1", "Pod", "pods/binding");
         let name = key.name();
+        let uid = binding.text("uid");
+        if !uid.is_empty() && uid != pod.text("uid") {
+            let why =
+                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", pod.text("uid"));
+            return Err(ApiError::conflict(&pod_binding, name, why));
+        }
         if pod.is_being_deleted() {
             let why = format!("pod {name} is being deleted, cannot be assigned to a host");
             return Err(ApiError::conflict(&pod_binding, name, why));
@@ -105,12 +117,24 @@ impl World {
             let why = format!("pod {name} is already assigned to node {assigned:?}");
             return Err(ApiError::conflict(&pod_binding, name, why));
         }
+        for field in ["annotations", "labels"] {
+            let sent = binding.metadata.get(field).and_then(Value::as_object);
+            let mut all = pod.metadata.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+            all.extend(sent.cloned().unwrap_or_default());
+            if !all.is_empty() {
+                pod.set(field, all);
+            }
+        }
         spec["nodeName"] = json!(node);
         pod.set_field("spec", &spec);
         let mut status = pod.field("status");
         set_scheduled(&mut status, now);
         pod.set_field("status", &status);
-        let updated = rules::put(&pods.kind, &key, &before, pod)?;
+        let mut updated = rules::put(&pods.kind, &key, &before, pod)?;
+        // A binding is no update of the spec by a client.
+        if let (Updated::Changed(bound), Some(generation)) = (&mut updated, before.metadata.get("generation")) {
+            bound.set("generation", generation.clone());
+        }
         self.carry_out(pods, key, old, updated, run).map(drop)
     }
 }

@@ -341,3 +341,40 @@ async fn field_selectors_name_the_selectable_fields_of_a_registered_kind() {
         ((400, "BadRequest"), "field label not supported: spec.size")
     );
 }
+
+#[tokio::test]
+async fn a_registered_kind_is_found_by_its_plural_before_a_kind_of_another_group() {
+    let server = ApiServer::new();
+    server.register(Kind::new("", "v1", "Event", "events"));
+
+    let put = server.put("events", json!({"metadata": {"namespace": "a", "name": "e"}})).unwrap();
+
+    assert_eq!(put["apiVersion"], "v1");
+}
+
+#[tokio::test]
+async fn a_table_with_a_deeply_nested_column_path_does_not_end_the_server() {
+    let server = ApiServer::new();
+    let path = format!(".a{}.b{}", "[?(@".repeat(8_000), ")]".repeat(8_000));
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": [{"name": "Deep", "type": "string", "jsonPath": path}],
+            }],
+        },
+    });
+    let web = Web::in_process(&server);
+    web.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+
+    let answer = web.send(http::Method::GET, "/apis/example.com/v1/widgets", None, &table).await;
+
+    assert!([200, 404].contains(&answer.code));
+}

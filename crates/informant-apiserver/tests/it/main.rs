@@ -12,7 +12,6 @@ mod operators;
 #[path = "../../../informant/tests/it/random.rs"]
 mod random;
 mod requests;
-mod review;
 mod sockets;
 mod support;
 mod versions;

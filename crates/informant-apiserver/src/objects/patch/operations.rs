@@ -77,10 +77,11 @@ pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result
 
 /// Translates an operation into one that has the same effect under RFC 6902. `None` if it succeeds without a change.
 fn to_rfc_6902(operation: &PatchOperation, object: &Value) -> Option<PatchOperation> {
-    let counted = |path: &Pointer| resolve_negative_indexes(path, object, 0);
+    let counted = |path: &Pointer| resolve_negative_indexes(path, object, 0, None);
+    let target = |path: &Pointer| resolve_negative_indexes(path, object, 1, None);
     Some(match operation {
         PatchOperation::Add(AddOperation { path, value }) => {
-            PatchOperation::Add(AddOperation { path: resolve_negative_indexes(path, object, 1), value: value.clone() })
+            PatchOperation::Add(AddOperation { path: target(path), value: value.clone() })
         }
         PatchOperation::Remove(RemoveOperation { path }) => {
             PatchOperation::Remove(RemoveOperation { path: counted(path) })
@@ -93,10 +94,12 @@ fn to_rfc_6902(operation: &PatchOperation, object: &Value) -> Option<PatchOperat
             }
         }
         PatchOperation::Move(MoveOperation { from, path }) => {
-            PatchOperation::Move(MoveOperation { from: counted(from), path: resolve_negative_indexes(path, object, 1) })
+            let from = counted(from);
+            let path = resolve_negative_indexes(path, object, 1, from.parent());
+            PatchOperation::Move(MoveOperation { from, path })
         }
         PatchOperation::Copy(CopyOperation { from, path }) => {
-            let (from, path) = (counted(from), resolve_negative_indexes(path, object, 1));
+            let (from, path) = (counted(from), target(path));
             match is_absent_key(&from, object) {
                 true => PatchOperation::Add(AddOperation { path, value: Value::Null }),
                 false => PatchOperation::Copy(CopyOperation { from, path }),
@@ -120,15 +123,23 @@ fn is_absent_key(path: &Pointer, object: &Value) -> bool {
 }
 
 /// Repast_end every negative index by the index that it stands for. With `past_end` = 1, the last index may be the one behind the last
-/// item, as `add` needs. An index before the start of its list is kept, so that the operation fails.
-fn resolve_negative_indexes(path: &Pointer, object: &Value, past_end: usize) -> PointerBuf {
+/// item, as `add` needs. An index before the start of its list is kept, so that the operation fails. The list at `shortened` counts as
+/// one item shorter: `move` takes an item out of it first.
+fn resolve_negative_indexes(
+    path: &Pointer,
+    object: &Value,
+    past_end: usize,
+    shortened: Option<&Pointer>,
+) -> PointerBuf {
     let mut counted = PointerBuf::new();
     let mut tokens = path.tokens().peekable();
     while let Some(token) = tokens.next() {
         let list = counted.resolve(object).ok().and_then(Value::as_array);
         let past_end = if tokens.peek().is_none() { past_end } else { 0 };
         let from_end = token.encoded().strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
-        let index = list.zip(from_end).and_then(|(list, from_end)| (list.len() + past_end).checked_sub(from_end));
+        let removed = usize::from(shortened == Some(&*counted));
+        let length = |list: &Vec<Value>| (list.len() + past_end).saturating_sub(removed);
+        let index = list.zip(from_end).and_then(|(list, from_end)| length(list).checked_sub(from_end));
         match index {
             Some(index) => counted.push_back(index),
             None => counted.push_back(token),
@@ -180,6 +191,8 @@ mod tests {
         let copy = |from: &str| result(json!({"op": "copy", "from": from, "path": "/map/b"}));
         assert_eq!(copy("/map/none"), with("/map", json!({"a": "1", "b": null})));
         assert_eq!(copy("/list/-1"), with("/map", json!({"a": "1", "b": {"n": 2}})));
+        let moved = result(json!({"op": "move", "from": "/list/0", "path": "/list/-1"}));
+        assert_eq!(moved, with("/list", json!([{"n": 2}, {"n": 1}])));
         assert_eq!(result(json!({"op": "move", "from": "/map/none", "path": "/map/b"})), Err(422));
     }
 

@@ -14,7 +14,6 @@ mod lists;
 mod namespaces;
 mod objects;
 mod patches;
-mod review;
 mod rules;
 mod scales;
 mod strategic;

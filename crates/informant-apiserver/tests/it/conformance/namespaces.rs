@@ -9,6 +9,8 @@ both_ways! {
     a_namespace_keeps_its_finalizer_and_label_when_it_is_updated
     the_namespace_default_cannot_be_deleted
     the_collection_of_namespaces_cannot_be_deleted
+    a_namespace_always_has_the_finalizer_of_kubernetes
+    a_namespace_is_terminating_only_if_it_is_deleted
 }
 
 const KUBERNETES: &str = "kubernetes";
@@ -102,4 +104,20 @@ async fn the_namespace_default_cannot_be_deleted(api: Api) {
 
     assert_eq!(refused.failure(), (403, "Forbidden"));
     assert_eq!(refused.text("/message"), "namespaces \"default\" is forbidden: this namespace may not be deleted");
+}
+
+async fn a_namespace_always_has_the_finalizer_of_kubernetes(api: Api) {
+    let namespace = json!({"metadata": {"generateName": "conformance-"}, "spec": {"finalizers": ["example.com/a"]}});
+    let created = api.post("/api/v1/namespaces?dryRun=All", &namespace).await;
+
+    assert_eq!(created.body["spec"]["finalizers"], json!(["example.com/a", "kubernetes"]));
+}
+
+async fn a_namespace_is_terminating_only_if_it_is_deleted(api: Api) {
+    let status = json!({"status": {"phase": "Terminating"}});
+    let patched = api
+        .patch(&format!("/api/v1/namespaces/{}/status", api.namespace), "application/merge-patch+json", &status)
+        .await;
+
+    assert_eq!(patched.failure(), (422, "Invalid"));
 }

@@ -18,6 +18,7 @@ both_ways! {
     a_patch_of_the_status_changes_the_status_alone
     a_patch_that_runs_dry_changes_nothing
     the_last_finalizer_can_be_patched_away
+    a_move_counts_a_negative_index_after_the_item_is_removed
 }
 
 const MERGE: &str = "application/merge-patch+json";
@@ -229,4 +230,16 @@ async fn the_last_finalizer_can_be_patched_away(api: Api) {
 
     assert_eq!(patched.code, 200, "{patched:?}");
     assert_eq!(api.get(&api.config_map("a")).await.code, 404);
+}
+
+async fn a_move_counts_a_negative_index_after_the_item_is_removed(api: Api) {
+    let finalizers = json!(["example.com/a", "example.com/b", "example.com/c"]);
+    let map = json!({"metadata": {"name": "a", "finalizers": finalizers}});
+    assert_eq!(api.post(&api.path("configmaps"), &map).await.code, 201);
+
+    let patch = json!([{"op": "move", "from": "/metadata/finalizers/0", "path": "/metadata/finalizers/-1"}]);
+    let moved = api.patch(&api.config_map("a"), "application/json-patch+json", &patch).await;
+
+    assert_eq!(moved.code, 200, "{moved:?}");
+    assert_eq!(moved.body["metadata"]["finalizers"], json!(["example.com/b", "example.com/c", "example.com/a"]));
 }

@@ -13,6 +13,12 @@ both_ways! {
     a_pod_without_containers_is_refused
     string_data_of_a_secret_is_stored_as_base64_data
     a_value_of_the_wrong_type_is_refused
+    a_null_in_a_map_of_strings_is_an_empty_string
+    a_secret_always_has_a_type
+    a_pod_cannot_lose_its_containers
+    contradictory_delete_options_in_the_query_are_refused
+    delete_options_that_are_not_an_object_are_refused
+    an_event_with_a_malformed_time_is_refused
 }
 
 async fn a_dry_run_of_a_create_may_name_a_version(api: Api) {
@@ -159,10 +165,71 @@ async fn a_value_of_the_wrong_type_is_refused(api: Api) {
     let mut port = deployment("a");
     port["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"containerPort": "http"}]);
     assert_eq!(api.post(&api.path("apps/deployments"), &port).await.failure(), (400, "BadRequest"));
+    replicas["spec"]["replicas"] = json!(1_u64 << 40);
+    assert_eq!(api.post(&api.path("apps/deployments"), &replicas).await.failure(), (400, "BadRequest"));
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1", "controller": "true"});
+    let owned = json!({"metadata": {"name": "a", "ownerReferences": [owner]}});
+    assert_eq!(api.post(&api.path("configmaps"), &owned).await.failure(), (400, "BadRequest"));
     let secret = json!({"metadata": {"name": "a"}, "data": {"password": "no base64!"}});
     assert_eq!(api.post(&api.path("secrets"), &secret).await.failure(), (400, "BadRequest"));
     api.add("b").await;
     let patch = json!({"data": {"size": 5}});
     let patched = api.patch(&api.config_map("b"), "application/merge-patch+json", &patch).await;
     assert_eq!(patched.failure(), (422, "Invalid"));
+}
+
+async fn a_null_in_a_map_of_strings_is_an_empty_string(api: Api) {
+    let created = api.post(&api.path("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": null}})).await;
+    assert_eq!((created.code, &created.body["data"]), (201, &json!({"x": ""})));
+
+    let patch = json!([{"op": "add", "path": "/data/y"}]);
+    let patched = api.patch(&api.config_map("a"), "application/json-patch+json", &patch).await;
+    assert_eq!(patched.body["data"], json!({"x": "", "y": ""}));
+}
+
+async fn a_secret_always_has_a_type(api: Api) {
+    let secrets = api.path("secrets");
+    for (name, given) in [("a", json!(null)), ("b", json!(""))] {
+        let created = api.post(&secrets, &json!({"metadata": {"name": name}, "type": given})).await;
+        assert_eq!((created.code, &created.body["type"]), (201, &json!("Opaque")), "{given}");
+    }
+    let put = api.put(&format!("{secrets}/a"), &json!({"metadata": {"name": "a"}, "stringData": {"x": "y"}})).await;
+    assert_eq!((put.code, &put.body["type"]), (200, &json!("Opaque")));
+}
+
+async fn a_pod_cannot_lose_its_containers(api: Api) {
+    assert_eq!(api.post(&api.path("pods"), &pod("a")).await.code, 201);
+
+    let patched = api
+        .patch(
+            &format!("{}/a", api.path("pods")),
+            "application/merge-patch+json",
+            &json!({"spec": {"containers": null}}),
+        )
+        .await;
+
+    assert_eq!(patched.failure(), (422, "Invalid"));
+}
+
+async fn contradictory_delete_options_in_the_query_are_refused(api: Api) {
+    api.add("a").await;
+
+    let refused = api.delete(&format!("{}?propagationPolicy=Orphan&orphanDependents=true", api.config_map("a"))).await;
+
+    assert_eq!(refused.failure(), (422, "Invalid"));
+}
+
+async fn delete_options_that_are_not_an_object_are_refused(api: Api) {
+    api.add("a").await;
+
+    let refused = api.delete_with(&api.config_map("a"), &json!([])).await;
+
+    assert_eq!(refused.failure(), (400, "BadRequest"));
+}
+
+async fn an_event_with_a_malformed_time_is_refused(api: Api) {
+    let about = json!({"kind": "Pod", "name": "web", "namespace": api.namespace});
+    let event = json!({"metadata": {"name": "a"}, "involvedObject": about, "firstTimestamp": "yesterday"});
+
+    assert_eq!(api.post(&api.path("events"), &event).await.failure(), (400, "BadRequest"));
 }

@@ -13,6 +13,10 @@ both_ways! {
     the_sender_of_a_request_can_ask_who_it_is
     an_action_allows_no_other_verb
     api_services_can_be_created_and_deleted
+    a_pod_gets_the_annotations_and_labels_of_its_binding
+    a_binding_with_the_uid_of_another_pod_is_refused
+    an_eviction_in_a_namespace_that_is_being_deleted_is_refused
+    a_token_request_with_values_of_the_wrong_type_is_refused
 }
 
 impl Api {
@@ -217,4 +221,50 @@ async fn api_services_can_be_created_and_deleted(api: Api) {
 
     assert_eq!(created.code, 201, "{created:?}");
     assert_eq!(api.delete(&format!("{services}/v1.{group}")).await.code, 200);
+}
+
+async fn a_pod_gets_the_annotations_and_labels_of_its_binding(api: Api) {
+    api.add_pod("a").await;
+    let metadata = json!({"name": "a", "annotations": {"x": "y"}, "labels": {"l": "m"}});
+    let binding = json!({"metadata": metadata, "target": {"kind": "Node", "name": "n"}});
+    let path = format!("{}/a", api.path("pods"));
+
+    assert_eq!(api.post(&format!("{path}/binding"), &binding).await.code, 201);
+
+    let bound = api.get(&path).await.body;
+    assert_eq!((&bound["metadata"]["annotations"]["x"], &bound["metadata"]["labels"]["l"]), (&json!("y"), &json!("m")));
+}
+
+async fn a_binding_with_the_uid_of_another_pod_is_refused(api: Api) {
+    api.add_pod("a").await;
+    let binding = json!({"metadata": {"name": "a", "uid": "other"}, "target": {"kind": "Node", "name": "n"}});
+
+    let refused = api.post(&format!("{}/a/binding", api.path("pods")), &binding).await;
+
+    assert_eq!(refused.failure(), (409, "Conflict"));
+}
+
+async fn an_eviction_in_a_namespace_that_is_being_deleted_is_refused(api: Api) {
+    let created = api.post("/api/v1/namespaces", &json!({"metadata": {"generateName": "conformance-"}})).await;
+    let namespace = format!("/api/v1/namespaces/{}", created.text("/metadata/name"));
+    let held = |name: &str| {
+        let metadata = json!({"name": name, "finalizers": ["example.com/a"]});
+        json!({"metadata": metadata, "spec": {"containers": [{"name": "a", "image": "a"}]}})
+    };
+    assert_eq!(api.post(&format!("{namespace}/pods"), &held("a")).await.code, 201);
+    assert_eq!(api.delete(&namespace).await.code, 200);
+
+    let evicted = api.post(&format!("{namespace}/pods/a/eviction"), &json!({"metadata": {"name": "a"}})).await;
+
+    assert_eq!(evicted.failure(), (403, "Forbidden"));
+}
+
+async fn a_token_request_with_values_of_the_wrong_type_is_refused(api: Api) {
+    let accounts = api.path("serviceaccounts");
+    assert_eq!(api.post(&accounts, &json!({"metadata": {"name": "a"}})).await.code, 201);
+
+    for spec in [json!({"expirationSeconds": "7200"}), json!({"audiences": "x"})] {
+        let refused = api.post(&format!("{accounts}/a/token"), &json!({"spec": spec})).await;
+        assert_eq!(refused.failure(), (400, "BadRequest"), "{spec}");
+    }
 }
