@@ -64,7 +64,11 @@ pub enum DecodeError {
     Field {
         /// The object.
         key: Key,
-        /// The field's path, `.` for the object itself.
+        /// The field's path, such as `spec.containers[0].image`; `.` for the object itself.
+        ///
+        /// serde decodes untagged and internally tagged enums, and flattened fields, from a copy of the JSON. If something in them
+        /// does not fit, the path is that of the enum, or of the object with the flattened fields. For an adjacently tagged enum whose
+        /// content stands before its tag, it is that of the tag.
         path: String,
         /// What does not fit, and where in [`Lazy::json`](crate::Lazy::json).
         source: serde_json::Error,

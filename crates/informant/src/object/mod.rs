@@ -12,6 +12,7 @@
 mod cached;
 mod cuts;
 mod error;
+mod error_path;
 mod identity;
 mod lazy;
 mod of_kind;

@@ -20,6 +20,7 @@ use super::Identity;
 use super::Object;
 use super::Provenance;
 use super::SyntaxProblem;
+use super::error_path::{DecodeBeginning, error_path};
 use super::scan;
 use super::scan::Omissions;
 use super::scan::Rest;
@@ -286,13 +287,16 @@ fn invalid_utf8(json: &[u8], offset: usize) -> DecodeError {
 
 /// Decodes `T` from JSON; an error says which field of which object does not fit.
 pub(super) fn decode_fields<'a, T: Deserialize<'a>>(key: &Key, json: &'a str) -> Result<T, DecodeError> {
-    serde_json::from_str(json).map_err(|plain| {
-        // Tracking the path costs time, so only what failed is decoded again to find it.
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        let (path, source) = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-            Err(error) => (error.path().to_string(), error.into_inner()),
-            Ok(_) => (".".to_owned(), plain),
-        };
-        DecodeError::Field { key: key.clone(), path, source }
-    })
+    let decode = |json| serde_json::from_str::<T>(json);
+    decode(json).map_err(|source| field_error(key, json, source, &|beginning| decode(beginning).err()))
+}
+
+#[cold]
+fn field_error<'a>(
+    key: &Key,
+    json: &'a str,
+    source: serde_json::Error,
+    decode: DecodeBeginning<'a, '_>,
+) -> DecodeError {
+    DecodeError::Field { key: key.clone(), path: error_path(json, &source, decode), source }
 }

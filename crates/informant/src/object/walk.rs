@@ -165,7 +165,7 @@ impl<'a, 'out> Walk<'a, 'out> {
     }
 
     /// An array, from bracket to bracket; each element is read by `element`.
-    fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Walked<()>) -> Walked<()> {
+    pub(super) fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Walked<()>) -> Walked<()> {
         self.at += 1;
         self.skip_space();
         if self.peek() == Some(b']') {
@@ -370,6 +370,13 @@ impl From<Cut<'_>> for Member {
             Cut::All => Self::Cut,
             Cut::Nothing | Cut::Parts(_) => Self::Keep,
         }
+    }
+}
+
+impl Span {
+    /// Where the opening quote stands.
+    pub(super) fn start(&self) -> usize {
+        self.start
     }
 }
 

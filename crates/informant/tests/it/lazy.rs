@@ -149,7 +149,7 @@ fn duplicate_fields_that_do_not_say_who_it_is_are_an_error_of_whoever_reads_them
 
     let error = object.peek::<Peeked<'_>>().map(drop).unwrap_err();
 
-    assert_eq!(error.to_string(), "a: cannot decode the object");
+    assert_eq!(error.to_string(), "a: cannot decode text");
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.starts_with("duplicate field `text` at line 1 column"), "{source}");
 }

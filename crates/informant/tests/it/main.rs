@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod concurrency;
+mod decode_errors;
 mod decoding;
 mod delta_fifo;
 mod factory;
