@@ -10,5 +10,9 @@ test:
 bench:
     cargo bench
 
+# What a kind costs a user at compile time, with kube-runtime beside it.
+compile-cost:
+    bench/compile-cost
+
 fmt:
     cargo fmt --all

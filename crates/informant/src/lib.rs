@@ -236,7 +236,7 @@
 //! # factory.start();
 //! # let mut config = ConfigMap::default();
 //! # config.metadata.name = Some("hours".into());
-//! let written = kube::Api::namespaced(client, "shop").create(&Default::default(), &config).await?;
+//! let written = kube::Api::default_namespaced(client).create(&Default::default(), &config).await?;
 //!
 //! let Identity { key, version, .. } = Identity::of(&written)?;
 //! let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;

@@ -51,7 +51,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # configs.start();
     /// # let mut hours = ConfigMap::default();
     /// # hours.metadata.name = Some("opening-hours".into());
-    /// let written = Api::namespaced(client, "shop").create(&Default::default(), &hours).await?;
+    /// let written = Api::default_namespaced(client).create(&Default::default(), &hours).await?;
     /// let Identity { key, version, .. } = Identity::of(&written)?;
     ///
     /// let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
