@@ -86,7 +86,7 @@ impl Call<'_> {
         let found = match document {
             Document::Healthy => return Ok(Answer::of_type("text/plain; charset=utf-8", "ok")),
             Document::Version => Some(discovery::version()),
-            Document::CoreVersions | Document::Groups if wants_aggregated(self.accept) => {
+            Document::CoreVersions | Document::Groups if wants_aggregated(self.accept)? => {
                 let root = if *document == Document::Groups { Root::Apis } else { Root::Api };
                 let document = discovery::aggregated(registry, root).to_string();
                 return Ok(Answer::of_type(discovery::AGGREGATED, document));

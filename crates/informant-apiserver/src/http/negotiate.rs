@@ -40,12 +40,16 @@ pub(crate) fn form(accept: &str, answer: AnswerTo) -> Result<Form, ApiError> {
     accept.split(',').find_map(form).ok_or(ApiError::NotAcceptable)
 }
 
-/// Whether the client prefers an aggregated discovery document to a plain one.
-pub(crate) fn wants_aggregated(accept: &str) -> bool {
-    let mut types = accept.split(',').filter_map(json_type);
-    let known =
-        types.find(|names| matches!(names, ("", _, _) | ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")));
-    known.is_some_and(|(kind, _, _)| !kind.is_empty())
+/// Whether the client prefers an aggregated discovery document to a plain one; an error if it accepts neither.
+pub(crate) fn wants_aggregated(accept: &str) -> Result<bool, ApiError> {
+    if accept.trim().is_empty() {
+        return Ok(false);
+    }
+    let is_known = |names: &(&str, &str, &str)| {
+        matches!(names, ("", _, _) | ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
+    };
+    let known = accept.split(',').filter_map(json_type).find(is_known);
+    known.map(|(kind, _, _)| !kind.is_empty()).ok_or(ApiError::NotAcceptable)
 }
 
 /// The kind, group and version in which a clause wants its JSON; empty if it does not care. None for other media types.
@@ -90,11 +94,14 @@ mod tests {
     fn an_aggregated_document_is_served_to_clients_that_name_it_before_plain_json() {
         let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-        assert!(wants_aggregated(aggregated));
-        assert!(wants_aggregated(&format!("{},{aggregated},application/json", aggregated.replace("v2", "v2beta1"))));
-        assert!(!wants_aggregated(&format!("application/json,{aggregated}")));
-        assert!(!wants_aggregated(&aggregated.replace("v2", "v9")));
-        assert!(!wants_aggregated(""));
+        let wants_aggregated = |accept: &str| wants_aggregated(accept).ok();
+        assert_eq!(wants_aggregated(aggregated), Some(true));
+        let older = aggregated.replace("v2", "v2beta1");
+        assert_eq!(wants_aggregated(&format!("{older},{aggregated},application/json")), Some(true));
+        assert_eq!(wants_aggregated(&format!("application/json,{aggregated}")), Some(false));
+        assert_eq!(wants_aggregated(&older), None);
+        assert_eq!(wants_aggregated("*/*"), Some(false));
+        assert_eq!(wants_aggregated(""), Some(false));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::objects::Object;
 use crate::objects::encoded::Encoded;
 use crate::objects::encoded::Form;
 use crate::objects::patch::Patch;
+use crate::objects::rules;
 use crate::objects::scale;
 use crate::registry::Served;
 use crate::registry::kind::Kind;
@@ -105,10 +106,7 @@ impl Call<'_> {
         if sent.text("name").is_empty() {
             sent.set("name", &*place.name);
         }
-        if !["", &*place.namespace].contains(&sent.text("namespace")) {
-            let why = "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(ApiError::BadRequest(why.to_owned()));
-        }
+        rules::check_request_namespace(&kind, &place.namespace, &sent)?;
         check_name(&sent, &Key::new(&place.namespace, &place.name))?;
         Ok(sent)
     }

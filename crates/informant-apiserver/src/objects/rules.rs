@@ -81,6 +81,18 @@ pub(crate) enum Trust {
     Owner,
 }
 
+/// The answer to a create whose object names another namespace than its path.
+pub(crate) const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
+/// Refuses a create whose object names another namespace than its path.
+pub(crate) fn check_request_namespace(kind: &Kind, namespace: &str, object: &Object) -> Result<(), ApiError> {
+    match kind.scope == Scope::Cluster || ["", namespace].contains(&object.text("namespace")) {
+        true => Ok(()),
+        false => Err(ApiError::BadRequest(OTHER_NAMESPACE.to_owned())),
+    }
+}
+
 /// A new object in this namespace (empty for cluster-scoped kinds).
 pub(crate) fn create(
     kind: &Kind,
@@ -103,12 +115,7 @@ pub(crate) fn create(
     let name = object.text("name").to_owned();
     validate::name(kind, &name)?;
     validate::metadata(kind, &object)?;
-    settle_namespace(
-        kind,
-        namespace,
-        &mut object,
-        "the namespace of the provided object does not match the namespace sent on the request",
-    )?;
+    settle_namespace(kind, namespace, &mut object, OTHER_NAMESPACE)?;
     if trust == Trust::Client {
         validate::pod(kind, &object)?;
     }

@@ -125,6 +125,7 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
+        rules::check_request_namespace(&served.kind, namespace, &object)?;
         self.check_namespace(served, namespace, object.text("name"))?;
         if definition::defines(&served.kind) {
             definition::read(&served.kind, &object)?;

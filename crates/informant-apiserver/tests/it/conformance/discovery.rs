@@ -45,6 +45,8 @@ async fn an_aggregated_document_has_all_groups_versions_and_kinds(api: Api) {
 async fn clients_that_do_not_accept_aggregated_discovery_get_plain_documents(api: Api) {
     assert_eq!(api.get("/api").await.text("/kind"), "APIVersions");
     assert_eq!(api.get("/apis").await.text("/kind"), "APIGroupList");
+    let older = [("accept", &*AGGREGATED.replace("v2", "v2alpha1"))];
+    assert_eq!(api.send(Method::GET, "/apis", None, &older).await.code, 406);
     let v1 = aggregated(&api, "/apis/apps/v1").await;
     assert_eq!(v1.text("/kind"), "APIResourceList");
 }

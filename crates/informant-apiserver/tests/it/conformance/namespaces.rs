@@ -40,6 +40,10 @@ async fn an_object_is_not_created_in_a_missing_namespace(api: Api) {
     assert_eq!(refused.failure(), (404, "NotFound"));
     assert_eq!(refused.text("/message"), "namespaces \"conformance-none\" not found");
     assert_eq!(refused.body["details"], json!({"name": "conformance-none", "kind": "namespaces"}));
+    let mut elsewhere = config_map("a", &json!({}));
+    elsewhere["metadata"]["namespace"] = json!(api.namespace);
+    let other = api.post("/api/v1/namespaces/conformance-none/configmaps", &elsewhere).await;
+    assert_eq!(other.failure(), (400, "BadRequest"));
     let lease = json!({"metadata": {"name": "a"}});
     let path = "/apis/coordination.k8s.io/v1/namespaces/conformance-none/leases/a";
     assert_eq!(api.put(path, &lease).await.failure(), (404, "NotFound"));
