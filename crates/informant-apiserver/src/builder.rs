@@ -86,7 +86,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Serves no kinds but those that are registered or defined, and custom resource definitions if there is one.
+    /// Serves only the kinds that are registered or defined; if a definition was added with `crd`, also the kind
+    /// CustomResourceDefinition.
     #[must_use]
     pub fn without_built_in_kinds(mut self) -> Self {
         self.has_built_in_kinds = false;

@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::error::Cause;
 use crate::http::params::Params;
 use crate::objects::rules::Preconditions;
-use crate::world::Run;
+use crate::objects::rules::Run;
 
 /// How something is to be deleted.
 #[derive(Default, Deserialize)]
@@ -50,29 +50,28 @@ impl DeleteOptions {
         serde_json::from_value::<Self>(fields.into()).map_err(unreadable)?.checked()
     }
 
+    /// Refuses options that are unknown or contradict each other.
     fn checked(self) -> Result<Self, ApiError> {
-        let options = self;
-        if let Some(kind) = options.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
+        if let Some(kind) = self.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
             return Err(ApiError::BadRequest(format!("a {kind} is no DeleteOptions")));
         }
         let policies = ["", "Orphan", "Background", "Foreground"];
-        if let Some(policy) = options.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str()))
-        {
+        if let Some(policy) = self.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str())) {
             let supported = "\"Background\", \"Foreground\", \"Orphan\"";
             let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
             return Err(ApiError::invalid_meta("DeleteOptions", cause));
         }
-        if let (Some(policy), Some(_)) = (&options.propagation_policy, options.orphan_dependents) {
+        if let (Some(policy), Some(_)) = (&self.propagation_policy, self.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
             let cause = Cause::invalid("propagationPolicy", &format!("{policy:?}"), why);
             return Err(ApiError::invalid_meta("DeleteOptions", cause));
         }
-        match &options.dry_run {
+        match &self.dry_run {
             Some(stages) if stages.iter().any(|stage| stage != "All") => {
                 let cause = Cause::unsupported("dryRun", &format!("{stages:?}"), "\"All\"");
                 Err(ApiError::invalid_meta("DeleteOptions", cause))
             }
-            None | Some(_) => Ok(options),
+            None | Some(_) => Ok(self),
         }
     }
 

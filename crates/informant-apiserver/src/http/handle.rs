@@ -140,7 +140,7 @@ impl Call<'_> {
     }
 
     /// The kind at this place, if the path suits its scope.
-    pub(super) fn served(&self, place: &Place) -> Result<Served, ApiError> {
+    fn served(&self, place: &Place) -> Result<Served, ApiError> {
         let world = self.shared.world.read();
         let served = world.registry.at(&place.group, &place.version, &place.plural).ok_or(ApiError::UnknownPath)?;
         let in_namespace = !place.namespace.is_empty();
@@ -340,7 +340,7 @@ impl Call<'_> {
     }
 
     /// Whether the request is carried out; the options are called after what it does.
-    pub(super) fn run(&self, options: &str) -> Result<Run, ApiError> {
+    fn run(&self, options: &str) -> Result<Run, ApiError> {
         match self.request.params.dry_run.as_deref() {
             None => Ok(Run::Real),
             Some("All") => Ok(Run::Dry),

@@ -1,7 +1,7 @@
 //! Types of frequently used fields: a request with a string where a number belongs is refused.
 //!
 //! - **In:** a built-in kind, and an object of it as JSON.
-//! - **Out:** a message that names the first field of a wrong type.
+//! - **Out:** a message that names the first field of a wrong type; the object with empty strings in place of nulls in maps of strings.
 //!
 //! The server has no schemas: only the fields listed here are checked.
 

@@ -16,7 +16,6 @@ use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
 use crate::registry::subresource::Subresource;
-use crate::world::Run;
 
 /// Which part of an object an update is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +31,13 @@ pub(crate) enum Part {
         /// The field.
         name: &'static str,
     },
+}
+
+/// Whether an operation is carried out, or only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Run {
+    Real,
+    Dry,
 }
 
 /// What a new object gets from the server.
@@ -82,8 +88,7 @@ pub(crate) enum Trust {
 }
 
 /// The answer to a create whose object names another namespace than its path.
-pub(crate) const OTHER_NAMESPACE: &str =
-    "the namespace of the provided object does not match the namespace sent on the request";
+const OTHER_NAMESPACE: &str = "the namespace of the provided object does not match the namespace sent on the request";
 
 /// Refuses a create whose object names another namespace than its path.
 pub(crate) fn check_request_namespace(kind: &Kind, namespace: &str, object: &Object) -> Result<(), ApiError> {

@@ -40,6 +40,8 @@ use crate::storage::HistoryLimits;
 use crate::storage::Storage;
 use crate::world::namespaces::NamespaceCheck;
 
+pub(crate) use crate::objects::rules::Run;
+
 /// Everything that is true of the server at one moment.
 pub(crate) struct World {
     pub(crate) registry: Registry,
@@ -47,13 +49,6 @@ pub(crate) struct World {
     /// Where uids and generated names come from.
     chance: fastrand::Rng,
     namespace_check: NamespaceCheck,
-}
-
-/// Whether an operation is carried out, or only tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Run {
-    Real,
-    Dry,
 }
 
 /// What an update did.
@@ -244,22 +239,16 @@ impl World {
             definition::wait(&mut last);
             deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
         }
-        match deletion {
-            Deletion::Same => {
-                if served.kind.is_namespace() && run == Run::Real {
-                    self.empty_namespace(key.name(), now)?;
-                }
-                Ok(Deleted::Waits(old))
-            }
-            Deletion::Marked(object) => {
-                let marked = self.write(served, key.clone(), Change::Modified, object, run)?;
-                if served.kind.is_namespace() && run == Run::Real {
-                    self.empty_namespace(key.name(), now)?;
-                }
-                Ok(Deleted::Waits(marked))
-            }
-            Deletion::Gone(object) => self.write(served, key, Change::Deleted, object, run).map(Deleted::Gone),
+        let name = key.name().to_owned();
+        let deleted = match deletion {
+            Deletion::Same => Deleted::Waits(old),
+            Deletion::Marked(object) => Deleted::Waits(self.write(served, key, Change::Modified, object, run)?),
+            Deletion::Gone(object) => Deleted::Gone(self.write(served, key, Change::Deleted, object, run)?),
+        };
+        if served.kind.is_namespace() && run == Run::Real {
+            self.empty_namespace(&name, now)?;
         }
+        Ok(deleted)
     }
 
     /// Deletes everything that a list would show, and shows it.
@@ -302,10 +291,9 @@ impl World {
         }
         let definition_name = is_definition.then(|| key.name().to_owned());
         let namespace = key.namespace().to_owned();
-        let view = self.view_of(&served.kind, &object);
-        let key_of_view = view.is_some().then(|| key.clone());
+        let view = self.view_of(&served.kind, &object).map(|(collection, object)| (collection, key.clone(), object));
         let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
-        if let (Some((collection, object)), Some(key)) = (view, key_of_view) {
+        if let Some((collection, key, object)) = view {
             self.storage.write_view(collection, key, change, object);
         }
         if change == Change::Deleted && !namespace.is_empty() {
