@@ -39,7 +39,7 @@ struct Counting {
 }
 
 impl EventHandler<Content> for Counting {
-    fn on_update(&self, _: &Arc<Cached<Content>>, _: &Arc<Cached<Content>>) {
+    fn on_update(&self, _: &Cached<Content>, _: &Cached<Content>) {
         // One handler at a time is called, so this is not contended.
         self.updates.fetch_add(1, Ordering::Relaxed);
     }
@@ -121,7 +121,7 @@ struct Timing {
 }
 
 impl EventHandler<Content> for Timing {
-    fn on_update(&self, _: &Arc<Cached<Content>>, new: &Arc<Cached<Content>>) {
+    fn on_update(&self, _: &Cached<Content>, new: &Cached<Content>) {
         let now = Instant::now();
         let number: usize = new.version().as_str().parse().unwrap();
         self.latencies.lock().unwrap().push(now - self.sent.lock().unwrap()[number - 2]);

@@ -83,7 +83,7 @@ fn cache() {
     print_row("per object beyond itself, by namespace and node", both, map, None);
 }
 
-fn decode<O: Object>() -> Arc<Cached<O>> {
+fn decode<O: Object>() -> Cached<O> {
     Scanner::of_kind::<Pod>().scan(POD).unwrap().decode().unwrap()
 }
 

@@ -40,7 +40,7 @@ use self::support::shuffled;
 const POD: &[u8] = include_bytes!("pod.json");
 const ROUNDS: usize = 15;
 
-type Object = Arc<Cached<Content>>;
+type Object = Cached<Content>;
 
 /// Nanoseconds for each of `count` operations, of the fastest round on each side.
 fn compare(count: usize, mut ours: impl FnMut(usize), mut baseline: impl FnMut(usize)) -> (f64, f64) {

@@ -27,7 +27,7 @@ struct Census {
 }
 
 impl EventHandler<Lazy<Pod>> for Census {
-    fn on_add(&self, pod: &Arc<Cached<Lazy<Pod>>>, _: Origin) {
+    fn on_add(&self, pod: &Cached<Lazy<Pod>>, _: Origin) {
         assert!(self.pods.lock().insert(pod.key().clone()), "nothing is added twice");
     }
 

@@ -138,7 +138,7 @@ impl Server {
         )
     }
 
-    fn pod(&self, number: usize) -> Result<Arc<Cached<Pods>>, Box<dyn Error>> {
+    fn pod(&self, number: usize) -> Result<Cached<Pods>, Box<dyn Error>> {
         decode(self.pods.get(&number).ok_or("no such pod")?)
     }
 
@@ -168,7 +168,7 @@ impl Server {
     }
 }
 
-fn decode(json: &str) -> Result<Arc<Cached<Pods>>, Box<dyn Error>> {
+fn decode(json: &str) -> Result<Cached<Pods>, Box<dyn Error>> {
     Ok(Scanner::of_kind::<Pod>().scan(json.as_bytes())?.decode()?)
 }
 

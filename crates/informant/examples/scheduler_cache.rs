@@ -87,11 +87,11 @@ impl SchedulerCache {
 
 /// Pods that have a node. Each update says what was told before, so that sums stay right.
 impl EventHandler<Pod> for SchedulerCache {
-    fn on_add(&self, pod: &Arc<Cached<Pod>>, _: Origin) {
+    fn on_add(&self, pod: &Cached<Pod>, _: Origin) {
         self.add_pod(pod);
     }
 
-    fn on_update(&self, old: &Arc<Cached<Pod>>, new: &Arc<Cached<Pod>>) {
+    fn on_update(&self, old: &Cached<Pod>, new: &Cached<Pod>) {
         self.remove_pod(old);
         self.add_pod(new);
     }
@@ -107,11 +107,11 @@ impl EventHandler<Pod> for SchedulerCache {
 }
 
 impl EventHandler<Node> for SchedulerCache {
-    fn on_add(&self, node: &Arc<Cached<Node>>, _: Origin) {
+    fn on_add(&self, node: &Cached<Node>, _: Origin) {
         self.change(node.key().name(), |info| info.allocatable = Some(allocatable(node)));
     }
 
-    fn on_update(&self, _: &Arc<Cached<Node>>, new: &Arc<Cached<Node>>) {
+    fn on_update(&self, _: &Cached<Node>, new: &Cached<Node>) {
         self.change(new.key().name(), |info| info.allocatable = Some(allocatable(new)));
     }
 

@@ -1,7 +1,5 @@
 //! A change on its way from the server to the cache, and the change that replaces everything.
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -16,15 +14,15 @@ use crate::Uid;
 #[derive(Debug)]
 pub enum Delta<O> {
     /// The watch said that it was created.
-    Added(Arc<Cached<O>>),
+    Added(Cached<O>),
     /// The watch said that it was changed.
-    Updated(Arc<Cached<O>>),
+    Updated(Cached<O>),
     /// It is gone.
     Deleted(Deleted<O>),
     /// A list has it; it may be new, changed or the same as before.
-    Replaced(Arc<Cached<O>>),
+    Replaced(Cached<O>),
     /// The cache has it, and handlers shall hear of it again.
-    Sync(Arc<Cached<O>>),
+    Sync(Cached<O>),
 }
 
 /// All waiting changes of one object, oldest first; never empty.
@@ -57,7 +55,7 @@ pub struct Relist<O> {
     /// The version of the list.
     pub version: ResourceVersion,
     /// All objects that could be decoded, in list order.
-    pub objects: Vec<Arc<Cached<O>>>,
+    pub objects: Vec<Cached<O>>,
     /// Objects that are on the server, but could not be decoded. What is known of them stays, if it is of the same uid.
     pub quarantined: Vec<(Key, Uid)>,
     /// Whether the server's history changed before this list, as it does when a backup is restored: versions from before may
@@ -83,14 +81,14 @@ pub enum Change<O> {
 
 impl<O> Delta<O> {
     /// The object as this change left it.
-    pub fn object(&self) -> &Arc<Cached<O>> {
+    pub fn object(&self) -> &Cached<O> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => object,
             Self::Deleted(deleted) => deleted.object(),
         }
     }
 
-    pub(crate) fn into_object(self) -> Arc<Cached<O>> {
+    pub(crate) fn into_object(self) -> Cached<O> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => object,
             Self::Deleted(Deleted::Observed(object) | Deleted::Missed { last_known: object }) => object,
@@ -161,18 +159,18 @@ impl<O> Deltas<O> {
     }
 
     /// Takes the objects out of the changes.
-    pub(crate) fn into_objects(self) -> impl Iterator<Item = Arc<Cached<O>>> {
+    pub(crate) fn into_objects(self) -> impl Iterator<Item = Cached<O>> {
         self.deltas.into_iter().map(Delta::into_object)
     }
 
     /// Appends all of `newer`. The objects that are not needed any more go into `discarded`.
-    pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Arc<Cached<O>>>) {
+    pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Cached<O>>) {
         discarded.extend(newer.deltas.into_iter().filter_map(|delta| self.push(delta)));
     }
 
     /// Appends a change. Two deletes of the same incarnation in a row become one: an observed final state replaces a missed
     /// one. Returns the object of the delete that is not needed; dropping it runs users' code.
-    pub(crate) fn push(&mut self, delta: Delta<O>) -> Option<Arc<Cached<O>>> {
+    pub(crate) fn push(&mut self, delta: Delta<O>) -> Option<Cached<O>> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
@@ -195,6 +193,12 @@ impl<O> Deltas<O> {
 }
 
 impl<O> Relist<O> {
+    /// The same, of objects of another type; see [`Cached::cast`].
+    pub(crate) fn cast<P>(self) -> Relist<P> {
+        let Self { version, objects, quarantined, history_changed } = self;
+        Relist { version, objects: Cached::cast_all(objects), quarantined, history_changed }
+    }
+
     /// Tells which objects are not on the server any more: neither listed, nor quarantined under the same uid.
     pub(crate) fn missing(&self) -> impl Fn(&Cached<O>) -> bool {
         let listed: HashSet<&Key> = self.objects.iter().map(|object| object.key()).collect();
@@ -260,11 +264,11 @@ impl<'a, O> IntoIterator for &'a Deltas<O> {
 impl<O> Clone for Delta<O> {
     fn clone(&self) -> Self {
         match self {
-            Self::Added(object) => Self::Added(Arc::clone(object)),
-            Self::Updated(object) => Self::Updated(Arc::clone(object)),
+            Self::Added(object) => Self::Added(object.clone()),
+            Self::Updated(object) => Self::Updated(object.clone()),
             Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
-            Self::Replaced(object) => Self::Replaced(Arc::clone(object)),
-            Self::Sync(object) => Self::Sync(Arc::clone(object)),
+            Self::Replaced(object) => Self::Replaced(object.clone()),
+            Self::Sync(object) => Self::Sync(object.clone()),
         }
     }
 }

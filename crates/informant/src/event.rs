@@ -1,7 +1,6 @@
 //! What happens to an object, and what is said of it besides its content: how it went, and when it came.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::Cached;
 use crate::Key;
@@ -10,12 +9,12 @@ use crate::Key;
 pub enum Deleted<O> {
     /// The watch delivered the final state. For a follower with a filter also: the object does not pass any more, and this is the
     /// last state that did.
-    Observed(Arc<Cached<O>>),
+    Observed(Cached<O>),
     /// The watch was down, or the final state was unreadable: the object is gone, and this is the newest state that
     /// we knew. There may have been newer ones.
     Missed {
         /// The newest state that we knew.
-        last_known: Arc<Cached<O>>,
+        last_known: Cached<O>,
     },
 }
 
@@ -35,20 +34,20 @@ pub enum Event<O> {
     /// The object is there.
     Added {
         /// The object.
-        object: Arc<Cached<O>>,
+        object: Cached<O>,
         /// Whether it belongs to the first complete picture that this follower gets.
         origin: Origin,
     },
     /// The object has changed.
     Updated {
         /// What was last told of it.
-        old: Arc<Cached<O>>,
+        old: Cached<O>,
         /// What it is now.
-        new: Arc<Cached<O>>,
+        new: Cached<O>,
     },
     /// The object is as it was: it is told again because the follower wants that every now and then, or because a new list of
     /// everything has it unchanged. Only followers with a resync period hear of that.
-    Resynced(Arc<Cached<O>>),
+    Resynced(Cached<O>),
     /// The object is gone.
     Deleted(Deleted<O>),
     /// Everything of the first complete picture was told. It comes once.
@@ -56,8 +55,19 @@ pub enum Event<O> {
 }
 
 impl<O> Event<O> {
+    /// The same, of an object of another type; see [`Cached::cast`].
+    pub(crate) fn cast<P>(self) -> Event<P> {
+        match self {
+            Self::Added { object, origin } => Event::Added { object: object.cast(), origin },
+            Self::Updated { old, new } => Event::Updated { old: old.cast(), new: new.cast() },
+            Self::Resynced(object) => Event::Resynced(object.cast()),
+            Self::Deleted(deleted) => Event::Deleted(deleted.cast()),
+            Self::Synced => Event::Synced,
+        }
+    }
+
     /// The object as this event left it; none if it is not about one.
-    pub fn object(&self) -> Option<&Arc<Cached<O>>> {
+    pub fn object(&self) -> Option<&Cached<O>> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Resynced(object) => Some(object),
             Self::Deleted(deleted) => Some(deleted.object()),
@@ -67,13 +77,21 @@ impl<O> Event<O> {
 
     /// Which object it is about, if it is about one.
     pub fn key(&self) -> Option<&Key> {
-        self.object().map(|object| object.key())
+        self.object().map(Cached::key)
     }
 }
 
 impl<O> Deleted<O> {
+    /// The same, of an object of another type; see [`Cached::cast`].
+    pub(crate) fn cast<P>(self) -> Deleted<P> {
+        match self {
+            Self::Observed(object) => Deleted::Observed(object.cast()),
+            Self::Missed { last_known } => Deleted::Missed { last_known: last_known.cast() },
+        }
+    }
+
     /// The newest state we have of the object; final only if it was [`Observed`](Self::Observed).
-    pub fn object(&self) -> &Arc<Cached<O>> {
+    pub fn object(&self) -> &Cached<O> {
         match self {
             Self::Observed(object) | Self::Missed { last_known: object } => object,
         }
@@ -93,8 +111,8 @@ impl<O> Deleted<O> {
 impl<O> Clone for Deleted<O> {
     fn clone(&self) -> Self {
         match self {
-            Self::Observed(object) => Self::Observed(Arc::clone(object)),
-            Self::Missed { last_known } => Self::Missed { last_known: Arc::clone(last_known) },
+            Self::Observed(object) => Self::Observed(object.clone()),
+            Self::Missed { last_known } => Self::Missed { last_known: last_known.clone() },
         }
     }
 }
@@ -102,9 +120,9 @@ impl<O> Clone for Deleted<O> {
 impl<O> Clone for Event<O> {
     fn clone(&self) -> Self {
         match self {
-            Self::Added { object, origin } => Self::Added { object: Arc::clone(object), origin: *origin },
-            Self::Updated { old, new } => Self::Updated { old: Arc::clone(old), new: Arc::clone(new) },
-            Self::Resynced(object) => Self::Resynced(Arc::clone(object)),
+            Self::Added { object, origin } => Self::Added { object: object.clone(), origin: *origin },
+            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
+            Self::Resynced(object) => Self::Resynced(object.clone()),
             Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
             Self::Synced => Self::Synced,
         }

@@ -1,7 +1,5 @@
 //! What a stage may ask the cache: which objects does the consumer have already?
 
-use std::sync::Arc;
-
 use crate::Cached;
 use crate::Key;
 
@@ -11,8 +9,8 @@ use crate::Key;
 /// It is asked while a queue is locked, so it must not call the queue.
 pub trait KnownObjects<O>: Send + Sync {
     /// The object of this key, if the consumer has one.
-    fn get(&self, key: &Key) -> Option<Arc<Cached<O>>>;
+    fn get(&self, key: &Key) -> Option<Cached<O>>;
 
     /// All objects that the consumer has.
-    fn list(&self) -> Vec<Arc<Cached<O>>>;
+    fn list(&self) -> Vec<Cached<O>>;
 }

@@ -84,7 +84,7 @@ fn state<O>(object: &Cached<O>) -> (Uid, ResourceVersion) {
 }
 
 impl<O: Send + Sync + 'static> EventHandler<O> for Follower {
-    fn on_add(&self, object: &Arc<Cached<O>>, _: Origin) {
+    fn on_add(&self, object: &Cached<O>, _: Origin) {
         self.fold(object.version(), |folded| {
             let before = folded.known.insert(object.key().clone(), state(object));
             folded.counts.added += 1;
@@ -92,7 +92,7 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Follower {
         });
     }
 
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
         self.fold(new.version(), |folded| {
             let before = folded.known.insert(new.key().clone(), state(new));
             folded.counts.updated += 1;
@@ -118,9 +118,9 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str, version: &str) -> Arc<Cached<()>> {
+    fn pod(uid: &str, version: &str) -> Cached<()> {
         let key = Key::namespaced("shop", "web");
-        Arc::new(Cached::new(Identity { key, uid: uid.into(), version: version.into() }, ()))
+        Cached::new(Identity { key, uid: uid.into(), version: version.into() }, ())
     }
 
     #[test]

@@ -84,11 +84,11 @@ impl Format {
 }
 
 /// Objects in the order of their keys.
-type Objects<O> = Vec<Arc<Cached<O>>>;
+type Objects<O> = Vec<Cached<O>>;
 
 /// What was found.
 enum Found<O> {
-    One(Arc<Cached<O>>),
+    One(Cached<O>),
     Several(Objects<O>),
     /// By each value of an index.
     ByValue(Vec<(String, Objects<O>)>),

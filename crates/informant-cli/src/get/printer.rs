@@ -65,7 +65,7 @@ impl Printer {
     }
 
     /// Says which of them cannot be shown. An index over a field does not have those.
-    pub fn check<O: Form>(&self, objects: &[Arc<Cached<O>>]) {
+    pub fn check<O: Form>(&self, objects: &[Cached<O>]) {
         objects.iter().for_each(|object| drop(self.value(object)));
     }
 
@@ -93,7 +93,7 @@ impl Printer {
     /// One object by itself, several in a list as `kubectl` has it, and those of an index by their values.
     fn document<O: Form>(&self, found: &Found<O>) -> Option<Value> {
         let values =
-            |objects: &[Arc<Cached<O>>]| -> Value { objects.iter().filter_map(|object| self.value(object)).collect() };
+            |objects: &[Cached<O>]| -> Value { objects.iter().filter_map(|object| self.value(object)).collect() };
         match found {
             Found::One(object) => self.value(object),
             Found::Several(objects) => Some(json!({"apiVersion": "v1", "kind": "List", "items": values(objects)})),

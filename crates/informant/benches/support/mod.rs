@@ -36,9 +36,9 @@ pub fn identity(number: usize, version: usize) -> Identity {
     }
 }
 
-pub fn object(number: usize, version: usize) -> Arc<Cached<Content>> {
+pub fn object(number: usize, version: usize) -> Cached<Content> {
     let content = Content { node: (number % 1000) as u32, app: ((number + version) % 200) as u32 };
-    Arc::new(Cached::new(identity(number, version), content))
+    Cached::new(identity(number, version), content)
 }
 
 /// The numbers below `KEYS` in an order that no cache of the processor can guess.

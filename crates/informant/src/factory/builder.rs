@@ -1,6 +1,5 @@
 //! What holds for all informers of a factory, and for those of one kind.
 
-use std::any::Any;
 use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +16,9 @@ use super::registry::Scope;
 use crate::FieldPath;
 use crate::Object;
 use crate::OfKind;
-use crate::SharedInformer;
+use crate::informer::AnyInformerBuilder;
 use crate::informer::InformerBuilder;
 use crate::listwatch::KubeSource;
-use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::ScopeError;
@@ -70,15 +68,15 @@ pub(super) struct Settings {
     health: ServerHealth,
     on_error: Option<OnError>,
     on_quarantine: Option<OnQuarantine>,
-    /// What holds for one kind in one form: a [`Configure`] of that form.
-    by_kind: HashMap<(KindId, TypeId), Box<dyn Any + Send + Sync>>,
+    /// What holds for one kind in one form.
+    by_kind: HashMap<(KindId, TypeId), Configure>,
 }
 
 type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 type OnQuarantine = Arc<dyn Fn(&str, &Quarantined) + Send + Sync>;
 
 /// Changes the settings of one kind in one form.
-type Configure<O> = Box<dyn Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync>;
+type Configure = Box<dyn Fn(AnyInformerBuilder) -> AnyInformerBuilder + Send + Sync>;
 
 impl FactoryBuilder {
     pub(super) fn new(client: Client) -> Self {
@@ -174,7 +172,7 @@ impl FactoryBuilder {
     /// `settings` is called once for each informer that is made, and perhaps once more if several ask for it at the same time.
     pub fn configure<O: OfKind>(
         self,
-        settings: impl Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync + 'static,
+        settings: impl Fn(InformerBuilder<O>) -> InformerBuilder<O> + Send + Sync + 'static,
     ) -> Self {
         self.configure_dynamic(&ApiResource::erase::<O::Kind>(&()), settings)
     }
@@ -183,15 +181,15 @@ impl FactoryBuilder {
     pub fn configure_dynamic<O: Object>(
         mut self,
         resource: &ApiResource,
-        settings: impl Fn(InformerBuilder<O, KubeSource>) -> InformerBuilder<O, KubeSource> + Send + Sync + 'static,
+        settings: impl Fn(InformerBuilder<O>) -> InformerBuilder<O> + Send + Sync + 'static,
     ) -> Self {
         let key = (KindId::of(resource), TypeId::of::<O>());
-        let before = self.settings.by_kind.remove(&key).and_then(|before| before.downcast::<Configure<O>>().ok());
-        let settings: Configure<O> = match before {
+        let settings = move |builder| settings(InformerBuilder::of_type(builder)).into_any();
+        let settings: Configure = match self.settings.by_kind.remove(&key) {
             Some(before) => Box::new(move |builder| settings(before(builder))),
             None => Box::new(settings),
         };
-        self.settings.by_kind.insert(key, Box::new(settings));
+        self.settings.by_kind.insert(key, settings);
         self
     }
 
@@ -202,36 +200,27 @@ impl FactoryBuilder {
 }
 
 impl Settings {
-    /// An informer as these settings want it.
-    pub(super) fn builder<O: Object>(
+    /// Sets an informer's settings as the factory wants them.
+    pub(super) fn configure(
         &self,
-        source: KubeSource,
+        mut builder: AnyInformerBuilder,
         key: &InformerKey,
         streaming: StreamingSupport,
-    ) -> InformerBuilder<O, KubeSource> {
-        let kind = ListWatch::<O>::name(&source);
-        let mut builder = SharedInformer::<O>::builder(source).cut(self.cut.iter().cloned());
-        builder = builder.reflector(|reflector| {
-            let reflector = reflector.server_health(self.health.clone());
-            match self.never_streams {
-                true => reflector.without_streaming(),
-                false => reflector.streaming(streaming),
-            }
-        });
-        if let Some(period) = self.resync {
-            builder = builder.resync_every(period);
+    ) -> AnyInformerBuilder {
+        builder.resync = self.resync;
+        builder.fails_fast = self.fails_fast;
+        let reflector = &mut builder.reflector;
+        reflector.cut.extend(self.cut.iter().cloned());
+        reflector.health = self.health.clone();
+        reflector.streaming = (!self.never_streams).then_some(streaming);
+        if let Some(callback) = self.on_error.clone() {
+            reflector.on_error = Some(Box::new(move |error| callback(error)));
         }
-        if self.fails_fast {
-            builder = builder.fail_fast();
+        if let Some(callback) = self.on_quarantine.clone() {
+            let kind = reflector.resource();
+            reflector.on_quarantine = Some(Box::new(move |object| callback(&kind, object)));
         }
-        if let Some(hear) = self.on_error.clone() {
-            builder = builder.on_error(move |error| hear(error));
-        }
-        if let Some(hear) = self.on_quarantine.clone() {
-            builder = builder.on_quarantine(move |object| hear(&kind, object));
-        }
-        let configure = self.by_kind.get(&(key.kind.clone(), TypeId::of::<O>()));
-        match configure.and_then(|configure| configure.downcast_ref::<Configure<O>>()) {
+        match self.by_kind.get(&(key.kind.clone(), key.form.type_id())) {
             Some(configure) => configure(builder),
             None => builder,
         }

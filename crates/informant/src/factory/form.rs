@@ -20,6 +20,10 @@ impl Form {
         Self { type_id: TypeId::of::<O>(), type_name: type_name::<O>() }
     }
 
+    pub(super) fn type_id(&self) -> TypeId {
+        self.type_id
+    }
+
     /// Whether it has nothing but metadata, of kinds that are known at run time: then nothing else is asked for.
     pub(super) fn is_of_metadata(&self) -> bool {
         let metadata = TypeId::of::<PartialObjectMeta<DynamicObject>>();

@@ -32,12 +32,14 @@ use crate::OfKind;
 use crate::SharedInformer;
 use crate::informer;
 use crate::informer::AnyInformer;
+use crate::informer::AnyInformerBuilder;
 use crate::informer::InformerState;
 use crate::informer::InformerStatus;
 use crate::informer::Problem;
 use crate::informer::StopErrors;
 use crate::informer::SyncErrors;
 use crate::listwatch::KubeSource;
+use crate::listwatch::ReflectorSettings;
 
 pub use self::builder::FactoryBuilder;
 pub use self::discovery::DiscoveryError;
@@ -172,11 +174,11 @@ impl SharedInformerFactory {
     }
 
     /// Those that were started, and that nobody has stopped, for those who wait; which is in vain after the end.
-    fn to_be_awaited(&self) -> Result<Vec<Arc<dyn AnyInformer>>, SyncErrors> {
+    fn to_be_awaited(&self) -> Result<Vec<AnyInformer>, SyncErrors> {
         if self.is_shut_down() {
             return Err(SyncErrors::shut_down());
         }
-        let is_new = |informer: &Arc<dyn AnyInformer>| informer.state() == InformerState::New;
+        let is_new = |informer: &AnyInformer| informer.state() == InformerState::New;
         let (unstarted, started): (Vec<_>, Vec<_>) = self.informers().into_iter().partition(is_new);
         for informer in unstarted {
             warn!(kind = &**informer.name(), "has not been started, so it is not waited for");
@@ -185,7 +187,7 @@ impl SharedInformerFactory {
     }
 
     /// Those that nobody has stopped; the others are forgotten on the way.
-    fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
+    fn informers(&self) -> Vec<AnyInformer> {
         let (informers, ended) = {
             let mut registry = self.shared.registry.lock();
             let ended = registry.sweep();
@@ -222,7 +224,7 @@ impl SharedInformerFactory {
     /// as soon as lists fail so that waiting will not help: the error says of which informers, and why.
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
-        async move { informer::synced(&borrowed(&informers?), None).await }
+        async move { informer::synced(&informers?, None).await }
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -232,7 +234,7 @@ impl SharedInformerFactory {
     /// As for `synced`; or with what failed last of each informer that is not synced by then.
     pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
-        async move { informer::synced(&borrowed(&informers?), Some(within)).await }
+        async move { informer::synced(&informers?, Some(within)).await }
     }
 
     /// How each informer is doing that nobody has stopped, in the order of their names.
@@ -270,7 +272,7 @@ impl SharedInformerFactory {
 
     async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopErrors> {
         let informers = self.shared.registry.lock().shut_down();
-        let stopped = informer::stop(&borrowed(&informers), within).await;
+        let stopped = informer::stop(&informers, within).await;
         let ended = self.shared.registry.lock().sweep();
         drop(ended);
         stopped
@@ -282,7 +284,12 @@ impl SharedInformerFactory {
     }
 
     /// Finds the informer that somebody asks for, or makes it.
-    fn ask<O: Object>(&self, key: &InformerKey, source: KubeSource) -> SharedInformer<O> {
+    fn ask(
+        &self,
+        key: &InformerKey,
+        source: KubeSource,
+        settings_of: fn(KubeSource) -> ReflectorSettings,
+    ) -> AnyInformer {
         let Shared { settings, registry, .. } = &*self.shared;
         let Looked { found, streaming, ended } = registry.lock().look(key);
         drop(ended);
@@ -290,7 +297,7 @@ impl SharedInformerFactory {
             return found;
         }
         // Users' code may be in this, so nothing is locked; somebody else may be faster.
-        let builder = settings.builder::<O>(source, key, streaming);
+        let builder = settings.configure(AnyInformerBuilder::new(settings_of(source)), key, streaming);
         let asked = registry.lock().find_or_insert(key, builder);
         match asked {
             Asked::Found { informer, unused } => {
@@ -315,10 +322,6 @@ impl SharedInformerFactory {
             }
         }
     }
-}
-
-fn borrowed(informers: &[Arc<dyn AnyInformer>]) -> Vec<&dyn AnyInformer> {
-    informers.iter().map(|informer| &**informer).collect()
 }
 
 impl fmt::Debug for SharedInformerFactory {

@@ -1,19 +1,15 @@
 //! The informers of a factory, and the rules of sharing them. Plain data: whoever uses it holds the lock.
 
 use std::fmt;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 use hashbrown::HashSet;
 use kube::core::ApiResource;
 
 use super::form::Form;
-use crate::Object;
-use crate::SharedInformer;
 use crate::informer::AnyInformer;
-use crate::informer::InformerBuilder;
+use crate::informer::AnyInformerBuilder;
 use crate::informer::InformerState;
-use crate::listwatch::KubeSource;
 use crate::listwatch::StreamingSupport;
 use crate::listwatch::scope_text;
 
@@ -46,9 +42,10 @@ pub(super) struct Scope {
 /// All informers of a factory.
 #[derive(Default)]
 pub(super) struct Registry {
-    informers: HashMap<InformerKey, Arc<dyn AnyInformer>>,
+    /// INV-F1: the objects of an informer are of the type that its key names.
+    informers: HashMap<InformerKey, AnyInformer>,
     /// Those whose place was given to another one, until they have stopped.
-    leaving: Vec<Arc<dyn AnyInformer>>,
+    leaving: Vec<AnyInformer>,
     /// What is known of the server's ability to stream lists.
     streaming: HashMap<KindId, StreamingSupport>,
     /// The kinds of which it was said that they are cached twice.
@@ -57,25 +54,25 @@ pub(super) struct Registry {
 }
 
 /// What came of a request. What is not used is given back, to be dropped without the lock.
-pub(super) enum Asked<O: Send + Sync + 'static> {
+pub(super) enum Asked {
     /// Somebody else was faster.
-    Found { informer: SharedInformer<O>, unused: Box<InformerBuilder<O, KubeSource>> },
+    Found { informer: AnyInformer, unused: Box<AnyInformerBuilder> },
     Made {
-        informer: SharedInformer<O>,
+        informer: AnyInformer,
         /// Another form in which the same objects are cached, if that is to be told.
         overlap: Option<String>,
     },
     /// The factory was shut down.
-    TooLate { informer: SharedInformer<O> },
+    TooLate { informer: AnyInformer },
 }
 
 /// What is there for a request.
-pub(super) struct Looked<O: Send + Sync + 'static> {
-    pub(super) found: Option<SharedInformer<O>>,
+pub(super) struct Looked {
+    pub(super) found: Option<AnyInformer>,
     /// What all informers of the kind know of the server's ability to stream its list.
     pub(super) streaming: StreamingSupport,
     /// What was forgotten on the way, to be dropped without the lock.
-    pub(super) ended: Vec<Arc<dyn AnyInformer>>,
+    pub(super) ended: Vec<AnyInformer>,
 }
 
 impl KindId {
@@ -106,7 +103,7 @@ impl fmt::Display for Scope {
 }
 
 /// Whether it was stopped because somebody wanted that: then nobody misses it.
-fn is_dismissed(informer: &dyn AnyInformer) -> bool {
+fn is_dismissed(informer: &AnyInformer) -> bool {
     match informer.state() {
         InformerState::New | InformerState::Running => false,
         InformerState::Stopping | InformerState::Stopped => !informer.has_crashed(),
@@ -119,12 +116,12 @@ impl Registry {
     }
 
     /// All that are to be started, waited for and looked at: those that nobody has stopped.
-    pub(super) fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.informers.values().filter(|informer| !is_dismissed(&***informer)).cloned().collect()
+    pub(super) fn informers(&self) -> Vec<AnyInformer> {
+        self.informers.values().filter(|informer| !is_dismissed(informer)).cloned().collect()
     }
 
     /// No more are made; gives all that are to be stopped.
-    pub(super) fn shut_down(&mut self) -> Vec<Arc<dyn AnyInformer>> {
+    pub(super) fn shut_down(&mut self) -> Vec<AnyInformer> {
         self.is_shut_down = true;
         self.informers.values().chain(&self.leaving).cloned().collect()
     }
@@ -132,10 +129,9 @@ impl Registry {
     /// Forgets those that have stopped; gives them, because dropping their caches is not to be done under a lock. One that crashed is
     /// remembered until somebody asks for another one: it is to be seen.
     #[must_use]
-    pub(super) fn sweep(&mut self) -> Vec<Arc<dyn AnyInformer>> {
-        let has_stopped = |informer: &Arc<dyn AnyInformer>| informer.state() == InformerState::Stopped;
-        let is_over =
-            |informer: &Arc<dyn AnyInformer>| has_stopped(informer) && (is_dismissed(&**informer) || self.is_shut_down);
+    pub(super) fn sweep(&mut self) -> Vec<AnyInformer> {
+        let has_stopped = |informer: &AnyInformer| informer.state() == InformerState::Stopped;
+        let is_over = |informer: &AnyInformer| has_stopped(informer) && (is_dismissed(informer) || self.is_shut_down);
         let mut ended: Vec<_> =
             self.informers.extract_if(|_, informer| is_over(informer)).map(|(_, one)| one).collect();
         ended.extend(self.leaving.extract_if(.., |informer| has_stopped(informer)));
@@ -143,28 +139,21 @@ impl Registry {
     }
 
     /// What is there for a request.
-    pub(super) fn look<O: Object>(&mut self, key: &InformerKey) -> Looked<O> {
+    pub(super) fn look(&mut self, key: &InformerKey) -> Looked {
         let ended = self.sweep();
         Looked { found: self.find(key), streaming: self.streaming.entry(key.kind.clone()).or_default().clone(), ended }
     }
 
     /// The informer of a key, unless it is stopping.
-    fn find<O: Object>(&self, key: &InformerKey) -> Option<SharedInformer<O>> {
+    fn find(&self, key: &InformerKey) -> Option<AnyInformer> {
         let informer = self.informers.get(key)?;
         match informer.state() {
-            // INV-F1: an informer's form is that of its key.
-            InformerState::New | InformerState::Running => {
-                Some(informer.as_any().downcast_ref::<SharedInformer<O>>().expect("INV-F1").clone())
-            }
+            InformerState::New | InformerState::Running => Some(informer.clone()),
             InformerState::Stopping | InformerState::Stopped => None,
         }
     }
 
-    pub(super) fn find_or_insert<O: Object>(
-        &mut self,
-        key: &InformerKey,
-        builder: InformerBuilder<O, KubeSource>,
-    ) -> Asked<O> {
+    pub(super) fn find_or_insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> Asked {
         if let Some(informer) = self.find(key) {
             return Asked::Found { informer, unused: Box::new(builder) };
         }
@@ -172,10 +161,10 @@ impl Registry {
         if self.is_shut_down {
             return Asked::TooLate { informer };
         }
-        let mut others = self.informers.iter().filter(|(_, informer)| !is_dismissed(&***informer));
+        let mut others = self.informers.iter().filter(|(_, informer)| !is_dismissed(informer));
         let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.form());
         let overlap = overlap.filter(|_| self.warned.insert(key.kind.clone()));
-        let before = self.informers.insert(key.clone(), Arc::new(informer.clone()));
+        let before = self.informers.insert(key.clone(), informer.clone());
         self.leaving.extend(before);
         Asked::Made { informer, overlap }
     }
@@ -207,6 +196,7 @@ impl Registry {
 mod tests {
     use super::*;
     use crate::Key;
+    use crate::SharedInformer;
     use crate::listwatch::ListRequest;
     use crate::listwatch::ListStream;
     use crate::listwatch::ListWatch;
@@ -234,7 +224,7 @@ mod tests {
 
     fn add(registry: &mut Registry, plural: &str) -> SharedInformer<()> {
         let informer = SharedInformer::of_ready_objects(Bomb).name(plural).build();
-        registry.informers.insert(key(plural), Arc::new(informer.clone()));
+        registry.informers.insert(key(plural), informer.informer.clone());
         informer
     }
 

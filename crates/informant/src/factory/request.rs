@@ -16,8 +16,12 @@ use crate::Object;
 use crate::OfKind;
 use crate::SharedInformer;
 use crate::View;
+use crate::informer::AnyInformer;
 use crate::listwatch::KubeSource;
+use crate::listwatch::Reflector;
+use crate::listwatch::ReflectorSettings;
 use crate::listwatch::ScopeError;
+use crate::view::AnyView;
 use crate::view::ViewError;
 
 /// A request for an informer in a scope of its own; from [`SharedInformerFactory::request`].
@@ -43,12 +47,20 @@ use crate::view::ViewError;
 /// ```
 #[must_use = "nothing is asked for until `informer` or `view` is called"]
 pub struct InformerRequest<'a, O> {
+    request: AnyRequest<'a>,
+    object: PhantomData<fn() -> O>,
+}
+
+/// A request for an informer of objects of any type.
+struct AnyRequest<'a> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
     namespaces: Namespaces,
     /// Without namespace.
     scope: Scope,
-    form: PhantomData<fn() -> O>,
+    form: Form,
+    /// Makes settings of a reflector whose objects are of the wanted type.
+    settings_of: fn(KubeSource) -> ReflectorSettings,
 }
 
 /// Which namespaces are wanted.
@@ -94,26 +106,21 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         Self::new(factory, source)
     }
 
-    fn new(factory: &'a SharedInformerFactory, mut source: KubeSource) -> Self {
-        let settings = &factory.shared.settings;
-        if let Some(cluster) = &settings.cluster {
-            source = source.of_cluster(cluster.clone());
-        }
-        let scope = Scope { namespace: None, ..settings.scope.clone() };
-        let namespaces = Namespaces::Default;
-        Self { factory, source, namespaces, scope, form: PhantomData }
+    fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
+        let settings_of = |source| Reflector::builder::<O>(source).into_settings();
+        Self { request: AnyRequest::new(factory, source, Form::of::<O>(), settings_of), object: PhantomData }
     }
 
     /// Whether objects of the kind live in namespaces: [discovery](SharedInformerFactory::discover) knows. Default: known for kinds
     /// of compile time; others are taken for kinds that do.
     pub fn scoped(mut self, scope: &discovery::Scope) -> Self {
-        self.source = self.source.scoped(scope);
+        self.request.source = self.request.source.scoped(scope);
         self
     }
 
     /// Objects of all namespaces. Default: as the factory says.
     pub fn in_all_namespaces(mut self) -> Self {
-        self.namespaces = Namespaces::All;
+        self.request.namespaces = Namespaces::All;
         self
     }
 
@@ -124,19 +131,19 @@ impl<'a, O: Object> InformerRequest<'a, O> {
 
     /// Only objects of these namespaces, in an informer for each: ask for a [`view`](Self::view). Default: as the factory says.
     pub fn in_namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.namespaces = Namespaces::These(namespaces.into_iter().map(Into::into).collect());
+        self.request.namespaces = Namespaces::These(namespaces.into_iter().map(Into::into).collect());
         self
     }
 
     /// Only objects with such labels: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: as the factory says.
     pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
-        self.scope.labels = selector.to_string();
+        self.request.scope.labels = selector.to_string();
         self
     }
 
     /// Only objects with such fields: `spec.nodeName=node-1`. Default: as the factory says.
     pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
-        self.scope.fields = selector.to_string();
+        self.request.scope.fields = selector.to_string();
         self
     }
 
@@ -147,6 +154,40 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     ///
     /// If it is of several namespaces, or of one that cannot be.
     pub fn informer(self) -> Result<SharedInformer<O>, RequestError> {
+        self.request.informer().map(SharedInformer::of_type)
+    }
+
+    /// The informers of these namespaces as one; if none were named, the one informer.
+    ///
+    /// # Errors
+    ///
+    /// If the set of namespaces is empty, or has one that cannot be.
+    pub fn view(self) -> Result<View<O>, RequestError> {
+        self.request.view().map(View::of_type)
+    }
+
+    /// The informer in the factory's namespace, if objects of the kind live in namespaces.
+    pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
+        SharedInformer::of_type(self.request.of_default_scope())
+    }
+}
+
+impl<'a> AnyRequest<'a> {
+    fn new(
+        factory: &'a SharedInformerFactory,
+        mut source: KubeSource,
+        form: Form,
+        settings_of: fn(KubeSource) -> ReflectorSettings,
+    ) -> Self {
+        let settings = &factory.shared.settings;
+        if let Some(cluster) = &settings.cluster {
+            source = source.of_cluster(cluster.clone());
+        }
+        let scope = Scope { namespace: None, ..settings.scope.clone() };
+        Self { factory, source, namespaces: Namespaces::Default, scope, form, settings_of }
+    }
+
+    fn informer(&self) -> Result<AnyInformer, RequestError> {
         match &self.namespaces {
             Namespaces::Default => Ok(self.of_default_scope()),
             Namespaces::All => Ok(self.ask(self.source.clone(), None)),
@@ -160,21 +201,16 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         }
     }
 
-    /// The informers of these namespaces as one; if none were named, the one informer.
-    ///
-    /// # Errors
-    ///
-    /// If the set of namespaces is empty, or has one that cannot be.
-    pub fn view(self) -> Result<View<O>, RequestError> {
+    fn view(&self) -> Result<AnyView, RequestError> {
         let Namespaces::These(namespaces) = &self.namespaces else { return Ok(self.informer()?.into()) };
         // All are looked at before any informer is made.
         namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
         let members = namespaces.iter().map(|namespace| self.ask_in(namespace));
-        Ok(View::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
+        Ok(AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
     }
 
     /// The informer in the factory's namespace, if objects of the kind live in namespaces.
-    pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
+    fn of_default_scope(&self) -> AnyInformer {
         let namespace = self.factory.shared.settings.scope.namespace.clone();
         let scoped = namespace.and_then(|name| Some((self.source.clone().in_namespace(name.clone()).ok()?, name)));
         match scoped {
@@ -183,29 +219,29 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         }
     }
 
-    fn ask_in(&self, namespace: &str) -> Result<SharedInformer<O>, RequestError> {
+    fn ask_in(&self, namespace: &str) -> Result<AnyInformer, RequestError> {
         Ok(self.ask(self.source.clone().in_namespace(namespace)?, Some(namespace.to_owned())))
     }
 
-    fn ask(&self, source: KubeSource, namespace: Option<String>) -> SharedInformer<O> {
+    fn ask(&self, source: KubeSource, namespace: Option<String>) -> AnyInformer {
         let Scope { labels, fields, .. } = &self.scope;
         let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
         let key = InformerKey {
             kind: KindId::of(source.resource()),
             scope: Scope { namespace, ..self.scope.clone() },
-            form: Form::of::<O>(),
+            form: self.form,
             is_metadata_only: source.is_metadata_only(),
         };
-        self.factory.ask(&key, source)
+        self.factory.ask(&key, source, self.settings_of)
     }
 }
 
 impl<O> fmt::Debug for InformerRequest<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerRequest")
-            .field("resource", self.source.resource())
-            .field("namespaces", &self.namespaces)
-            .field("scope", &self.scope)
+            .field("resource", self.request.source.resource())
+            .field("namespaces", &self.request.namespaces)
+            .field("scope", &self.request.scope)
             .finish_non_exhaustive()
     }
 }

@@ -4,8 +4,6 @@
 //! - **Out:** one batch of writes; then, from what the writes replaced, what there is to tell.
 //! - **Knows nothing of:** who is told.
 
-use std::sync::Arc;
-
 use super::relist_order::deletes_first;
 use crate::Cached;
 use crate::Change;
@@ -15,6 +13,7 @@ use crate::Origin;
 use crate::Relist;
 use crate::ResourceVersion;
 use crate::metrics::Tally;
+use crate::object::Erased;
 use crate::queue::Taken;
 use crate::queue::TakenChange;
 use crate::store::Applied;
@@ -34,47 +33,47 @@ pub(super) struct Rules {
 }
 
 /// What happened to the cache.
-pub(super) struct Outcome<O> {
+pub(super) struct Outcome {
     /// What belongs to the initial list.
-    pub(super) initial: Vec<Notice<O>>,
+    pub(super) initial: Vec<Notice>,
     /// What came after it.
-    pub(super) live: Vec<Notice<O>>,
+    pub(super) live: Vec<Notice>,
     pub(super) tally: Tally,
     pub(super) index_panics: usize,
 }
 
 /// Writes, and what was said of each, with what need not be written in between.
-struct Plan<O> {
+struct Plan {
     /// INV-A1: as many as there are steps that write, in the same order.
-    writes: WriteBatch<O>,
-    steps: Vec<Step<O>>,
+    writes: WriteBatch<Erased>,
+    steps: Vec<Step>,
 }
 
 /// What a queue says of one object, one after the other.
-enum Step<O> {
+enum Step {
     /// There is something to write.
-    Write(Said<O>),
+    Write(Said),
     /// The cache has the very same.
-    Same(Arc<Cached<O>>),
+    Same(Cached<Erased>),
 }
 
 /// What a queue says of an object that is to be written.
-enum Said<O> {
+enum Said {
     There(Origin),
     /// As `There`, by a relist.
     Listed(Origin),
     /// With its final state, if that is known.
-    Gone(Option<Deleted<O>>),
+    Gone(Option<Deleted<Erased>>),
 }
 
 /// What was taken from the grouping queue: all changes of each object.
-pub(super) fn apply_taken<O>(
-    items: &[Taken<O>],
+pub(super) fn apply_taken(
+    items: &[Taken<Erased>],
     version: Option<&ResourceVersion>,
-    cache: &Indexer<O>,
-    lister: &Lister<O>,
+    cache: &Indexer<Erased>,
+    lister: &Lister<Erased>,
     rules: Rules,
-) -> Outcome<O> {
+) -> Outcome {
     let mut plan = Plan::with_capacity(items.len());
     for taken in items {
         let mut origin = taken.origin();
@@ -99,12 +98,12 @@ pub(super) fn apply_taken<O>(
 }
 
 /// What was taken from the in-order queue: changes one after the other.
-pub(super) fn apply_changes<O>(
-    items: &[TakenChange<O>],
+pub(super) fn apply_changes(
+    items: &[TakenChange<Erased>],
     version: Option<&ResourceVersion>,
-    cache: &Indexer<O>,
+    cache: &Indexer<Erased>,
     rules: Rules,
-) -> Outcome<O> {
+) -> Outcome {
     let mut outcome = Outcome::default();
     let mut plan = Plan::with_capacity(items.len());
     for taken in items {
@@ -125,7 +124,7 @@ pub(super) fn apply_changes<O>(
     outcome.and(plan.apply(version, cache, rules))
 }
 
-fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
+fn replace(relist: &Relist<Erased>, origin: Origin, cache: &Indexer<Erased>, rules: Rules) -> Outcome {
     let Applied { replacements, index_panics } =
         cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
     let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
@@ -141,23 +140,23 @@ fn replace<O>(relist: &Relist<O>, origin: Origin, cache: &Indexer<O>, rules: Rul
 }
 
 /// What is stored, if it is as good as this.
-fn stored<O>(lister: &Lister<O>, object: &Arc<Cached<O>>, rules: Rules) -> Option<Arc<Cached<O>>> {
-    lister.get(object.key()).filter(|stored| Arc::ptr_eq(stored, object) || rules.are_same(stored, object))
+fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, rules: Rules) -> Option<Cached<Erased>> {
+    lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || rules.are_same(stored, object))
 }
 
-impl<O> Plan<O> {
+impl Plan {
     fn with_capacity(writes: usize) -> Self {
         Self { writes: WriteBatch::with_capacity(writes), steps: Vec::with_capacity(writes) }
     }
 
-    fn push(&mut self, delta: &Delta<O>, origin: Origin) {
+    fn push(&mut self, delta: &Delta<Erased>, origin: Origin) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) => {
-                self.writes.upsert(Arc::clone(object));
+                self.writes.upsert(object.clone());
                 self.steps.push(Step::Write(Said::There(origin)));
             }
             Delta::Replaced(object) | Delta::Sync(object) => {
-                self.writes.upsert(Arc::clone(object));
+                self.writes.upsert(object.clone());
                 self.steps.push(Step::Write(Said::Listed(origin)));
             }
             Delta::Deleted(deleted) => {
@@ -168,7 +167,7 @@ impl<O> Plan<O> {
     }
 
     /// All writes at once; then what they did.
-    fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<O>, rules: Rules) -> Outcome<O> {
+    fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<Erased>, rules: Rules) -> Outcome {
         if let Some(version) = version {
             self.writes.at(version.clone());
         }
@@ -204,9 +203,9 @@ impl<O> Plan<O> {
     }
 }
 
-impl<O> Outcome<O> {
+impl Outcome {
     /// What one write means to whoever was told of everything before.
-    fn tell(&mut self, said: Said<O>, replacement: Replacement<O>, rules: Rules) {
+    fn tell(&mut self, said: Said, replacement: Replacement<Erased>, rules: Rules) {
         let Replacement { old, new } = replacement;
         match (said, old, new) {
             (Said::There(origin) | Said::Listed(origin), None, Some(object)) => {
@@ -214,10 +213,10 @@ impl<O> Outcome<O> {
             }
             (Said::There(origin) | Said::Listed(origin), Some(old), Some(new)) => {
                 if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {
-                    let deleted = Deleted::Missed { last_known: Arc::clone(&old) };
+                    let deleted = Deleted::Missed { last_known: old.clone() };
                     self.push(Notice::Deleted { deleted, last: old });
                     self.push(Notice::Added { object: new, origin });
-                } else if Arc::ptr_eq(&old, &new) {
+                } else if Cached::ptr_eq(&old, &new) {
                     self.push(Notice::Unchanged(new));
                 } else {
                     self.push(Notice::Updated { old, new });
@@ -226,7 +225,7 @@ impl<O> Outcome<O> {
             (Said::Gone(deleted), Some(last), None) => {
                 // Of another life, its end was not seen.
                 let deleted = deleted.filter(|deleted| last.identity().may_be_same_life(deleted.object().uid()));
-                let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: Arc::clone(&last) });
+                let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
                 self.push(Notice::Deleted { deleted, last });
             }
             // Nobody was told of it, so nobody has to hear that it is gone.
@@ -235,7 +234,7 @@ impl<O> Outcome<O> {
         }
     }
 
-    fn push(&mut self, notice: Notice<O>) {
+    fn push(&mut self, notice: Notice) {
         let count = match &notice {
             Notice::Added { .. } => &mut self.tally.added,
             Notice::Updated { .. } => &mut self.tally.updated,
@@ -265,18 +264,18 @@ impl<O> Outcome<O> {
 
 impl Rules {
     /// Whether the stored object is as good as the one that came.
-    fn are_same<O>(self, stored: &Cached<O>, came: &Cached<O>) -> bool {
+    fn are_same(self, stored: &Cached<Erased>, came: &Cached<Erased>) -> bool {
         self.trusts_versions && stored.is_same_state(came)
     }
 }
 
-impl<O> Default for Outcome<O> {
+impl Default for Outcome {
     fn default() -> Self {
         Self { initial: Vec::new(), live: Vec::new(), tally: Tally::default(), index_panics: 0 }
     }
 }
 
-impl<O> Default for Plan<O> {
+impl Default for Plan {
     fn default() -> Self {
         Self::with_capacity(0)
     }

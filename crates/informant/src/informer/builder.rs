@@ -2,33 +2,40 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::AnyInformer;
 use super::SharedInformer;
 use super::apply::Rules;
 use super::core::Core;
 use super::core::Plan;
 use super::life::Unstarted;
 use crate::FieldPath;
-use crate::Object;
-use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::ReflectorBuilder;
+use crate::listwatch::ReflectorSettings;
 use crate::listwatch::ServerHealth;
 use crate::store::Indexer;
 use crate::subscribers::SharedProcessor;
 
 /// Settings of a [`SharedInformer`].
 #[must_use = "an informer is there when it is built"]
-pub struct InformerBuilder<O, L> {
-    reflector: ReflectorBuilder<O, L, ()>,
+pub struct InformerBuilder<O> {
+    builder: AnyInformerBuilder,
+    object: PhantomData<fn() -> O>,
+}
+
+/// Settings of an informer of objects of any type.
+pub(crate) struct AnyInformerBuilder {
+    pub(crate) reflector: ReflectorSettings,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) fails_fast: bool,
     name: Option<Arc<str>>,
-    resync: Option<Duration>,
     queue: QueueKind,
     rules: Rules,
-    fails_fast: bool,
 }
 
 /// How changes wait.
@@ -38,30 +45,20 @@ pub(super) enum QueueKind {
     InOrder,
 }
 
-impl<O, L> InformerBuilder<O, L>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-{
-    fn new(reflector: ReflectorBuilder<O, L, ()>) -> Self {
-        let rules = Rules { recreated_as_update: false, trusts_versions: true };
-        Self { reflector, name: None, resync: None, queue: QueueKind::Grouped, rules, fails_fast: false }
+impl<O: Send + Sync + 'static> InformerBuilder<O> {
+    /// Settings of an informer whose objects are of type `O`.
+    pub(crate) fn of_type(builder: AnyInformerBuilder) -> Self {
+        Self { builder, object: PhantomData }
     }
 
-    pub(super) fn of_json(source: L) -> Self
-    where
-        O: Object,
-    {
-        Self::new(ReflectorBuilder::unplaced(source))
-    }
-
-    pub(super) fn of_ready(source: L) -> Self {
-        Self::new(ReflectorBuilder::unplaced_ready(source))
+    /// The settings, without the type of the objects.
+    pub(crate) fn into_any(self) -> AnyInformerBuilder {
+        self.builder
     }
 
     /// What it is called in logs, errors and metrics. Default: what the source is called, such as `pods`.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
+        self.builder.name = Some(name.into());
         self
     }
 
@@ -70,7 +67,7 @@ where
     /// [`Subscribe::resync_every`](super::Subscribe::resync_every). Zero is never. Default: never, and then no handler can ask
     /// for it either.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
+        self.builder.resync = Some(period);
         self
     }
 
@@ -78,7 +75,7 @@ where
     /// kind, nobody there; see [`ListWatchError::may_pass`]. It goes on trying all the same. Default: `synced` waits until it
     /// succeeds.
     pub fn fail_fast(mut self) -> Self {
-        self.fails_fast = true;
+        self.builder.fails_fast = true;
         self
     }
 
@@ -90,21 +87,21 @@ where
     /// Queues every change in the server's order, instead of grouping what waits by object. Both give the same cache and the
     /// same order for each object; this one also keeps the order between objects. Default: grouped.
     pub fn in_order(mut self) -> Self {
-        self.queue = QueueKind::InOrder;
+        self.builder.queue = QueueKind::InOrder;
         self
     }
 
     /// Tells handlers of an object that was deleted and created again while the watch was down as one update, as client-go
     /// does. Default: a delete of the old one, then an add of the new one.
     pub fn recreated_as_update(mut self) -> Self {
-        self.rules.recreated_as_update = true;
+        self.builder.rules.recreated_as_update = true;
         self
     }
 
     /// Decodes everything again that a list repeats, and tells handlers of it as an update: for servers that change an object
     /// without changing its version. Default: what has the uid and version of the cached one is the cached one.
     pub fn distrust_versions(mut self) -> Self {
-        self.rules.trusts_versions = false;
+        self.builder.rules.trusts_versions = false;
         self
     }
 
@@ -134,9 +131,21 @@ where
 
     /// Changes settings of the reflector, such as page size, delays or time limits. Its known objects and resyncs are the
     /// informer's own: what is set of those does not count.
-    pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O, L, ()>) -> ReflectorBuilder<O, L, ()>) -> Self {
-        self.reflector = change(self.reflector);
+    pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O>) -> ReflectorBuilder<O>) -> Self {
+        self.builder.reflector = change(ReflectorBuilder::of_type(self.builder.reflector)).into_settings();
         self
+    }
+
+    /// Makes the informer. It does nothing until it is [started](SharedInformer::start).
+    pub fn build(self) -> SharedInformer<O> {
+        SharedInformer::of_type(self.builder.build())
+    }
+}
+
+impl AnyInformerBuilder {
+    pub(crate) fn new(reflector: ReflectorSettings) -> Self {
+        let rules = Rules { recreated_as_update: false, trusts_versions: true };
+        Self { reflector, resync: None, fails_fast: false, name: None, queue: QueueKind::Grouped, rules }
     }
 
     /// Gives it another name, made of the one that it was given, if it was, and of what its source is called.
@@ -145,22 +154,21 @@ where
         self
     }
 
-    /// Makes the informer. It does nothing until it is [started](SharedInformer::start).
-    pub fn build(self) -> SharedInformer<O> {
-        let Self { reflector, name, resync, queue, rules, fails_fast } = self;
+    pub(crate) fn build(self) -> AnyInformer {
+        let Self { reflector, resync, fails_fast, name, queue, rules } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
         let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
         let plan = Plan { name, cluster: reflector.cluster(), namespace: reflector.namespace(), fails_fast };
         let core = Core::new(plan, indexer, SharedProcessor::new(resync));
-        SharedInformer::unstarted(core, Box::new(Unstarted { reflector, queue, rules }))
+        AnyInformer::new(core, Unstarted { reflector, queue, rules })
     }
 }
 
-impl<O, L> fmt::Debug for InformerBuilder<O, L> {
+impl<O> fmt::Debug for InformerBuilder<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerBuilder")
-            .field("name", &self.name)
-            .field("resync", &self.resync)
+            .field("name", &self.builder.name)
+            .field("resync", &self.builder.resync)
             .finish_non_exhaustive()
     }
 }

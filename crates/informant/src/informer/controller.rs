@@ -21,8 +21,9 @@ use super::retry::Retrying;
 use crate::Key;
 use crate::listwatch::Backoff;
 use crate::listwatch::Destination;
-use crate::listwatch::ListWatch;
 use crate::listwatch::Reflector;
+use crate::listwatch::ReflectorBuilder;
+use crate::listwatch::ReflectorHandle;
 use crate::queue::Closed;
 use crate::queue::Receipt;
 use crate::queue::ReceiptQueue;
@@ -60,7 +61,7 @@ use crate::queue::ReceiptQueue;
 /// // The store can be anything that says what it has; here it is the library's own.
 /// let store = Arc::new(Indexer::<Lazy<ConfigMap>>::new());
 /// let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
-/// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client), queue.clone()).build();
+/// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client));
 ///
 /// let written = Arc::clone(&store);
 /// let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<Lazy<ConfigMap>>| {
@@ -69,7 +70,7 @@ use crate::queue::ReceiptQueue;
 ///         // Any error becomes a reason to try again: here, one of decoding.
 ///         delta => {
 ///             delta.object().get()?;
-///             written.upsert(Arc::clone(delta.object()));
+///             written.upsert(delta.object().clone());
 ///         }
 ///     }
 ///     Ok(())
@@ -82,15 +83,15 @@ use crate::queue::ReceiptQueue;
 /// # }
 /// ```
 #[must_use = "a controller does nothing until it runs"]
-pub struct Controller<O, L, Q: ReceiptQueue, F> {
-    reflector: Reflector<O, L, Q>,
+pub struct Controller<Q: ReceiptQueue, F> {
+    reflector: Reflector,
     queue: Q,
     process: Retrying<Q, F>,
 }
 
 /// A queue that a controller can run on: [`DeltaFifo`](crate::queue::DeltaFifo) or [`InOrderFifo`](crate::queue::InOrderFifo).
 /// There are no others, since there are no other [`ReceiptQueue`]s.
-pub trait ControllerQueue<O>: ReceiptQueue + Destination<O> + Clone + Send + Sync + 'static {
+pub trait ControllerQueue: ReceiptQueue + Clone + Send + Sync + 'static {
     /// Takes one item.
     #[doc(hidden)]
     fn take_one(&self) -> impl Future<Output = Result<Receipt<Self>, Closed>> + Send;
@@ -133,16 +134,24 @@ pub(super) enum Takes {
     All,
 }
 
-impl<O, L, Q, F> Controller<O, L, Q, F>
+impl<Q, F> Controller<Q, F>
 where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    Q: ControllerQueue<O>,
+    Q: ControllerQueue,
     F: FnMut(&Q::Taken) -> Result<(), Failed> + Send,
 {
-    /// Has `process` process what the reflector queues. The queue must be the reflector's destination.
-    pub fn new(reflector: Reflector<O, L, Q>, queue: Q, process: F) -> Self {
+    /// Builds a reflector that fills the queue, and has `process` process what it queues.
+    pub fn new<O>(reflector: ReflectorBuilder<O>, queue: Q, process: F) -> Self
+    where
+        O: Send + Sync + 'static,
+        Q: Destination<O>,
+    {
+        let reflector = reflector.build(queue.clone());
         Self { reflector, queue, process: Retrying::new(process, Q::key_of, Q::changes_of) }
+    }
+
+    /// Looks at what the reflector does, also while it runs.
+    pub fn handle(&self) -> ReflectorHandle {
+        self.reflector.handle()
     }
 
     /// How delays grow for an item that fails again and again. Default: 5 ms, doubling up to 30 s.
@@ -168,11 +177,9 @@ where
 }
 
 /// Runs a reflector beside the process loop. Both end when this is dropped, between two steps.
-pub(super) async fn run<O, L, Q, P>(reflector: Reflector<O, L, Q>, queue: &Q, process: &mut P)
+pub(super) async fn run<Q, P>(reflector: Reflector, queue: &Q, process: &mut P)
 where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    Q: ControllerQueue<O>,
+    Q: ControllerQueue,
     P: Process<Q>,
 {
     let reflecting = pin!(reflector.run(std::future::pending()));
@@ -181,9 +188,9 @@ where
     select(reflecting, processing).await;
 }
 
-async fn process_all<O, Q, P>(queue: &Q, process: &mut P) -> Result<Infallible, Closed>
+async fn process_all<Q, P>(queue: &Q, process: &mut P) -> Result<Infallible, Closed>
 where
-    Q: ControllerQueue<O>,
+    Q: ControllerQueue,
     P: Process<Q>,
 {
     loop {
@@ -213,7 +220,7 @@ where
     }
 }
 
-impl<O, L, Q: ReceiptQueue, F> fmt::Debug for Controller<O, L, Q, F> {
+impl<Q: ReceiptQueue, F> fmt::Debug for Controller<Q, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controller").field("reflector", &self.reflector).finish_non_exhaustive()
     }

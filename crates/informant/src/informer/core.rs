@@ -20,6 +20,7 @@ use crate::listwatch::ListWatchError;
 use crate::listwatch::ReflectorHandle;
 use crate::listwatch::ReflectorStatus;
 use crate::metrics::InformerMetrics;
+use crate::object::Erased;
 use crate::panics;
 use crate::store::Indexer;
 use crate::store::Lister;
@@ -31,23 +32,23 @@ use crate::subscribers::Workers;
 use crate::subscribers::do_as;
 
 /// One informer without its handle: what lives as long as anybody needs it.
-pub(super) struct Core<O> {
+pub(super) struct Core {
     pub(super) name: Arc<str>,
     /// The cluster of its objects.
     pub(super) cluster: Option<Arc<str>>,
     /// The namespace of its objects, if it has only one.
     pub(super) namespace: Option<Arc<str>>,
-    pub(super) indexer: Indexer<O>,
-    pub(super) lister: Lister<O>,
+    pub(super) indexer: Indexer<Erased>,
+    pub(super) lister: Lister<Erased>,
     /// Writing the cache, telling of it and joining take turns: so whoever joins hears of everything exactly once.
     ///
     /// Index functions run in a turn. One that wants a turn of its own would wait for itself; the lock lets it in again, and
     /// the cell refuses.
-    turn: ReentrantMutex<RefCell<SharedProcessor<O>>>,
+    turn: ReentrantMutex<RefCell<SharedProcessor>>,
     /// Tells it from all others.
     pub(super) id: u64,
     /// All followers that have not ended, removed ones among them. Can be looked at without a turn.
-    roster: Mutex<Vec<Arc<Listener<O>>>>,
+    roster: Mutex<Vec<Arc<Listener>>>,
     /// How often to look who is due for a resync. Can be looked at without a turn.
     check_period: Mutex<Option<Duration>>,
     pub(super) workers: Workers,
@@ -93,8 +94,8 @@ pub(super) struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InsideTurn;
 
-impl<O: Send + Sync + 'static> Core<O> {
-    pub(super) fn new(plan: Plan, indexer: Indexer<O>, processor: SharedProcessor<O>) -> Self {
+impl Core {
+    pub(super) fn new(plan: Plan, indexer: Indexer<Erased>, processor: SharedProcessor) -> Self {
         let Plan { name, cluster, namespace, fails_fast } = plan;
         Self {
             metrics: InformerMetrics::new(&name),
@@ -127,7 +128,7 @@ impl<O: Send + Sync + 'static> Core<O> {
     }
 
     /// Waits for a turn.
-    pub(super) fn in_turn<R>(&self, act: impl FnOnce(&mut SharedProcessor<O>) -> R) -> Result<R, InsideTurn> {
+    pub(super) fn in_turn<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideTurn> {
         let turn = self.turn.lock();
         let mut processor = turn.try_borrow_mut().map_err(|_| InsideTurn)?;
         let result = do_as(self.caller(), || act(&mut processor));
@@ -152,12 +153,12 @@ impl<O: Send + Sync + 'static> Core<O> {
         *self.check_period.lock()
     }
 
-    pub(super) fn enlist(&self, listener: Arc<Listener<O>>) {
+    pub(super) fn enlist(&self, listener: Arc<Listener>) {
         self.roster.lock().push(listener);
     }
 
     /// All followers that have not ended.
-    pub(super) fn roster(&self) -> Vec<Arc<Listener<O>>> {
+    pub(super) fn roster(&self) -> Vec<Arc<Listener>> {
         let mut roster = self.roster.lock();
         let ended: Vec<_> = roster.extract_if(.., |listener| listener.has_ended()).collect();
         let left = roster.clone();

@@ -1,6 +1,6 @@
 //! Both queues as the reflector's destination.
 
-use std::sync::Arc;
+use futures_util::future::BoxFuture;
 
 use crate::Cached;
 use crate::Deleted;
@@ -12,19 +12,19 @@ use crate::queue::DeltaFifo;
 use crate::queue::InOrderFifo;
 
 impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
-    fn add(&self, object: Arc<Cached<O>>) {
+    fn add(&self, object: Cached<O>) {
         DeltaFifo::add(self, object);
     }
 
-    fn add_unordered(&self, object: Arc<Cached<O>>) {
+    fn add_unordered(&self, object: Cached<O>) {
         DeltaFifo::add_unordered(self, object);
     }
 
-    fn update(&self, object: Arc<Cached<O>>) {
+    fn update(&self, object: Cached<O>) {
         DeltaFifo::update(self, object);
     }
 
-    fn delete(&self, final_state: Arc<Cached<O>>) {
+    fn delete(&self, final_state: Cached<O>) {
         DeltaFifo::delete(self, Deleted::Observed(final_state));
     }
 
@@ -44,24 +44,23 @@ impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
         DeltaFifo::resync(self);
     }
 
-    // What waits is grouped by object, so it is bounded by their number and the changes of each: it takes what comes.
-    async fn room(&self) {}
+    // `room` stays the default: what waits is grouped by object, so it is bounded by their number and the changes of each.
 }
 
 impl<O: Send + Sync + 'static> Destination<O> for InOrderFifo<O> {
-    fn add(&self, object: Arc<Cached<O>>) {
+    fn add(&self, object: Cached<O>) {
         InOrderFifo::add(self, object);
     }
 
-    fn add_unordered(&self, object: Arc<Cached<O>>) {
+    fn add_unordered(&self, object: Cached<O>) {
         InOrderFifo::add_unordered(self, object);
     }
 
-    fn update(&self, object: Arc<Cached<O>>) {
+    fn update(&self, object: Cached<O>) {
         InOrderFifo::update(self, object);
     }
 
-    fn delete(&self, final_state: Arc<Cached<O>>) {
+    fn delete(&self, final_state: Cached<O>) {
         InOrderFifo::delete(self, Deleted::Observed(final_state));
     }
 
@@ -81,7 +80,7 @@ impl<O: Send + Sync + 'static> Destination<O> for InOrderFifo<O> {
         InOrderFifo::resync(self);
     }
 
-    async fn room(&self) {
-        InOrderFifo::room(self).await;
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(InOrderFifo::room(self))
     }
 }

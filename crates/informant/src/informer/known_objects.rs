@@ -1,18 +1,16 @@
 //! The cache as other stages see it.
 
-use std::sync::Arc;
-
 use crate::Cached;
 use crate::Key;
 use crate::KnownObjects;
 use crate::store::Lister;
 
 impl<O: Send + Sync> KnownObjects<O> for Lister<O> {
-    fn get(&self, key: &Key) -> Option<Arc<Cached<O>>> {
+    fn get(&self, key: &Key) -> Option<Cached<O>> {
         Lister::get(self, key)
     }
 
-    fn list(&self) -> Vec<Arc<Cached<O>>> {
+    fn list(&self) -> Vec<Cached<O>> {
         Lister::list(self)
     }
 }

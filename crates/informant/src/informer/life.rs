@@ -7,7 +7,6 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -26,14 +25,11 @@ use super::core::Source;
 use super::queues::SharedQueue;
 use super::turn::Ticks;
 use super::turn::Turns;
+use crate::KnownObjects;
 use crate::listwatch::Activity;
-use crate::listwatch::Callback;
-use crate::listwatch::ListWatch;
-use crate::listwatch::ListWatchError;
 use crate::listwatch::Reflector;
-use crate::listwatch::ReflectorBuilder;
 use crate::listwatch::ReflectorHandle;
-use crate::listwatch::Transform;
+use crate::listwatch::ReflectorSettings;
 use crate::metrics::SourceFigures;
 use crate::panics;
 use crate::queue::DeltaFifo;
@@ -41,44 +37,20 @@ use crate::queue::InOrderFifo;
 use crate::subscribers::as_work_of;
 use crate::subscribers::do_as;
 
-/// What can still be changed of an informer that has not started.
-pub(super) trait Startable<O>: Send {
-    /// Gives the one before.
-    fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>>;
-    /// Gives the one before.
-    fn set_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>>;
-    /// Starts handlers, and gives all other work, until it is stopped.
-    fn start(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()>;
-}
-
-/// An informer of a source.
-pub(super) struct Unstarted<O, L> {
-    pub(super) reflector: ReflectorBuilder<O, L, ()>,
+/// An informer that has not started: settings that can still be changed.
+pub(super) struct Unstarted {
+    pub(super) reflector: ReflectorSettings,
     pub(super) queue: QueueKind,
     pub(super) rules: Rules,
 }
 
-impl<O, L> Startable<O> for Unstarted<O, L>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-{
-    fn set_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>> {
-        self.reflector.swap_transform(transform)
-    }
-
-    fn set_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
-        self.reflector.swap_on_error(hear)
-    }
-
-    fn start(self: Box<Self>, core: Arc<Core<O>>, runtime: &Handle) -> BoxFuture<'static, ()> {
-        let Self { reflector, queue, rules } = *self;
+impl Unstarted {
+    /// Starts handlers, and gives all other work, until it is stopped.
+    pub(super) fn start(self, core: Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
+        let Self { reflector, queue, rules } = self;
         let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
-        let reflector = reflector.resync_every(Duration::ZERO);
-        let reflector = match rules.trusts_versions {
-            true => reflector.known_objects(known.clone()),
-            false => reflector.without_known_objects(),
-        };
+        let reflector =
+            reflector.for_informer(rules.trusts_versions.then(|| known.clone() as Arc<dyn KnownObjects<_>>));
         match queue {
             QueueKind::Grouped => {
                 let queue = DeltaFifo::builder().known_objects(known).name(name).build();
@@ -93,21 +65,19 @@ where
 }
 
 /// Makes what has to be there at once; the rest is done by what it gives.
-fn start<O, L, Q>(
-    reflector: ReflectorBuilder<O, L, ()>,
+fn start<Q>(
+    reflector: ReflectorSettings,
     queue: Q,
     rules: Rules,
-    core: Arc<Core<O>>,
+    core: Arc<Core>,
     runtime: &Handle,
-) -> impl Future<Output = ()> + Send + 'static + use<O, L, Q>
+) -> impl Future<Output = ()> + Send + 'static + use<Q>
 where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    Q: SharedQueue<O>,
+    Q: SharedQueue,
     Q::Taken: Send + Sync,
     Q::Ticket: Send + Sync,
 {
-    let reflector = reflector.with_destination(queue.clone()).build();
+    let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
     let looked_at = queue.clone();
     let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.waiting()) };
@@ -125,16 +95,9 @@ where
     live(reflector, queue, turns, handle, Ending(core)).instrument(span)
 }
 
-async fn live<O, L, Q>(
-    reflector: Reflector<O, L, Q>,
-    queue: Q,
-    mut turns: Turns<O, Q>,
-    handle: ReflectorHandle,
-    ending: Ending<O>,
-) where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    Q: SharedQueue<O>,
+async fn live<Q>(reflector: Reflector, queue: Q, mut turns: Turns<Q>, handle: ReflectorHandle, ending: Ending)
+where
+    Q: SharedQueue,
     Q::Taken: Send + Sync,
     Q::Ticket: Send + Sync,
 {
@@ -169,7 +132,7 @@ async fn live<O, L, Q>(
 }
 
 /// Keeps the figures of the source up to date, and says when there is no hope for the first list.
-async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core<O>) {
+async fn show(mut handle: ReflectorHandle, core: &Core) {
     loop {
         let status = handle.changed().await;
         core.metrics.source(&SourceFigures {
@@ -200,9 +163,9 @@ async fn show<O: Send + Sync + 'static>(mut handle: ReflectorHandle, core: &Core
 }
 
 /// Ends the informer when it is dropped, with the runtime if need be.
-struct Ending<O: Send + Sync + 'static>(Arc<Core<O>>);
+struct Ending(Arc<Core>);
 
-impl<O: Send + Sync + 'static> Drop for Ending<O> {
+impl Drop for Ending {
     fn drop(&mut self) {
         // Nobody asked for it, and nothing went wrong inside: it was dropped with all that ran there.
         if !self.0.stop.initialized() {

@@ -6,6 +6,7 @@
 //! The `controller` runs a reflector, takes what waits in its queue, and in one `turn` writes the cache and tells everybody
 //! (`apply` has the rules). [`Controller`] is the same loop around a function of the user's.
 
+mod any;
 mod apply;
 mod builder;
 mod controller;
@@ -25,6 +26,8 @@ mod subscribe;
 mod sync;
 mod turn;
 
+pub(crate) use self::any::AnyInformer;
+pub(crate) use self::builder::AnyInformerBuilder;
 pub use self::builder::InformerBuilder;
 pub use self::controller::Controller;
 pub use self::controller::ControllerQueue;
@@ -38,7 +41,6 @@ pub use self::errors::SyncErrors;
 pub use self::errors::WaitError;
 pub use self::retry::Failed;
 pub use self::retry::ProcessError;
-pub(crate) use self::several::AnyInformer;
 pub(crate) use self::several::stop;
 pub(crate) use self::several::synced;
 pub use self::shared::InformerState;
@@ -46,3 +48,4 @@ pub use self::shared::SharedInformer;
 pub use self::status::InformerStatus;
 pub use self::status::Problem;
 pub use self::subscribe::Subscribe;
+pub(crate) use self::subscribe::SubscribeOptions;

@@ -7,6 +7,8 @@ use super::apply::apply_taken;
 use super::controller::ControllerQueue;
 use super::core::Core;
 use crate::Key;
+use crate::listwatch::Destination;
+use crate::object::Erased;
 use crate::queue::Closed;
 use crate::queue::DeltaFifo;
 use crate::queue::InOrderFifo;
@@ -15,7 +17,7 @@ use crate::queue::Taken;
 use crate::queue::TakenChange;
 
 /// What else a shared informer asks of its queue.
-pub(super) trait SharedQueue<O>: ControllerQueue<O> {
+pub(super) trait SharedQueue: ControllerQueue + Destination<Erased> {
     /// How much waits.
     fn waiting(&self) -> usize;
 
@@ -23,10 +25,10 @@ pub(super) trait SharedQueue<O>: ControllerQueue<O> {
     fn has_synced(&self) -> bool;
 
     /// Writes to the cache what was taken, and says what that changed.
-    fn apply(receipt: &Receipt<Self>, core: &Core<O>, rules: Rules) -> Outcome<O>;
+    fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome;
 }
 
-impl<O: Send + Sync + 'static> ControllerQueue<O> for DeltaFifo<O> {
+impl<O: Send + Sync + 'static> ControllerQueue for DeltaFifo<O> {
     async fn take_one(&self) -> Result<Receipt<Self>, Closed> {
         self.pop().await
     }
@@ -48,7 +50,7 @@ impl<O: Send + Sync + 'static> ControllerQueue<O> for DeltaFifo<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> SharedQueue<O> for DeltaFifo<O> {
+impl SharedQueue for DeltaFifo<Erased> {
     fn waiting(&self) -> usize {
         self.len()
     }
@@ -57,12 +59,12 @@ impl<O: Send + Sync + 'static> SharedQueue<O> for DeltaFifo<O> {
         self.is_synced()
     }
 
-    fn apply(receipt: &Receipt<Self>, core: &Core<O>, rules: Rules) -> Outcome<O> {
+    fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome {
         apply_taken(receipt.items(), receipt.version(), &core.indexer, &core.lister, rules)
     }
 }
 
-impl<O: Send + Sync + 'static> ControllerQueue<O> for InOrderFifo<O> {
+impl<O: Send + Sync + 'static> ControllerQueue for InOrderFifo<O> {
     async fn take_one(&self) -> Result<Receipt<Self>, Closed> {
         self.pop().await
     }
@@ -84,7 +86,7 @@ impl<O: Send + Sync + 'static> ControllerQueue<O> for InOrderFifo<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> SharedQueue<O> for InOrderFifo<O> {
+impl SharedQueue for InOrderFifo<Erased> {
     fn waiting(&self) -> usize {
         self.len()
     }
@@ -93,7 +95,7 @@ impl<O: Send + Sync + 'static> SharedQueue<O> for InOrderFifo<O> {
         self.is_synced()
     }
 
-    fn apply(receipt: &Receipt<Self>, core: &Core<O>, rules: Rules) -> Outcome<O> {
+    fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome {
         apply_changes(receipt.items(), receipt.version(), &core.indexer, rules)
     }
 }

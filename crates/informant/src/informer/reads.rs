@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::AnyInformer;
 use super::Awaited;
-use super::SharedInformer;
 use super::WaitError;
 use super::core::Core;
 use crate::Cached;
@@ -17,60 +17,23 @@ use crate::Key;
 use crate::ResourceVersion;
 use crate::Uid;
 use crate::listwatch::Quarantined;
+use crate::object::Erased;
 
-impl<O: Send + Sync + 'static> SharedInformer<O> {
-    /// Waits until the cache has everything up to this version, such as the one that the answer to a write had.
-    ///
-    /// A quiet server moves the cache's version by bookmarks, about once a minute; to wait for one object,
-    /// [`wait_for`](Self::wait_for) is quicker.
-    ///
-    /// # Errors
-    ///
-    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
-    /// be compared.
-    pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+impl AnyInformer {
+    /// Waits until the cache has everything up to this version.
+    pub(crate) async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
         let wait = Wait::new(core, Awaited::Version(version.clone()), within);
         wait.until(|| wait.has_reached(version)?.then_some(()).ok_or(Unseen)).await
     }
 
-    /// Waits until the cache shows this version of an object, or a newer one; gives what it shows, which is nothing if the
-    /// object is gone by then.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use informant::{Identity, SharedInformer};
-    /// # use informant::listwatch::KubeSource;
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use kube::Api;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = informant_apiserver::ApiServer::new();
-    /// # let client = server.client();
-    /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
-    /// # configs.start();
-    /// # let mut hours = ConfigMap::default();
-    /// # hours.metadata.name = Some("opening-hours".into());
-    /// let written = Api::default_namespaced(client).create(&Default::default(), &hours).await?;
-    /// let Identity { key, version, .. } = Identity::of(&written)?;
-    ///
-    /// let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
-    /// assert_eq!(cached.unwrap().version(), &version);
-    /// # configs.stop().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If it does not come to that in time, the object is there but cannot be read, the server's history changes,
-    /// the informer stops, or versions cannot be compared.
-    pub async fn wait_for(
+    /// Waits until the cache shows this version of an object, or a newer one.
+    pub(crate) async fn wait_for(
         &self,
         key: &Key,
         version: &ResourceVersion,
         within: Duration,
-    ) -> Result<Option<Arc<Cached<O>>>, WaitError> {
+    ) -> Result<Option<Cached<Erased>>, WaitError> {
         let core = self.core();
         let wait = Wait::new(core, Awaited::Object(key.clone(), version.clone()), within);
         wait.until(|| {
@@ -97,14 +60,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         .await
     }
 
-    /// Waits until the cache has seen that this life of an object is over. `deleted` is any state of it, such as the one that
-    /// the answer to the delete had.
-    ///
-    /// # Errors
-    ///
-    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
-    /// be compared.
-    pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
+    /// Waits until the cache has seen that this incarnation of an object is over.
+    pub(crate) async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
         let wait = Wait::new(core, Awaited::Deletion(deleted.key.clone()), within);
         wait.until(|| {
@@ -126,8 +83,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
 }
 
 /// Somebody who waits.
-struct Wait<'a, O> {
-    core: &'a Core<O>,
+struct Wait<'a> {
+    core: &'a Core,
     awaited: Awaited,
     within: Duration,
     /// The number of history changes when the wait began.
@@ -148,8 +105,8 @@ impl From<WaitError> for NotYet {
     }
 }
 
-impl<'a, O: Send + Sync + 'static> Wait<'a, O> {
-    fn new(core: &'a Core<O>, awaited: Awaited, within: Duration) -> Self {
+impl<'a> Wait<'a> {
+    fn new(core: &'a Core, awaited: Awaited, within: Duration) -> Self {
         Self { core, awaited, within, history_changes: core.history_changes.load(atomic::Ordering::Acquire) }
     }
 

@@ -17,8 +17,8 @@ use crate::subscribers::Notice;
 /// in phase 2: only adds and updates that were undone within the batch can come before them.
 ///
 /// `listed` are the positions of the relist's adds and updates, ascending. It may be empty if the batch has no events of the watch.
-pub(super) fn deletes_first<O>(notices: Vec<Notice<O>>, listed: &[usize]) -> Vec<Notice<O>> {
-    let end_of_deletes = |notices: &[Notice<O>]| notices.iter().rposition(Notice::is_delete).map_or(0, |last| last + 1);
+pub(super) fn deletes_first(notices: Vec<Notice>, listed: &[usize]) -> Vec<Notice> {
+    let end_of_deletes = |notices: &[Notice]| notices.iter().rposition(Notice::is_delete).map_or(0, |last| last + 1);
     let mut listed = listed.iter().copied().peekable();
     let mut phases = Vec::with_capacity(notices.len());
     for of_object in notices.chunk_by(|one, next| one.key() == next.key()) {
@@ -67,7 +67,7 @@ mod tests {
     use crate::store::Indexer;
     use crate::store::Lister;
 
-    type Object = Arc<Cached<()>>;
+    type Object = Cached<()>;
 
     const RULES: Rules = Rules { recreated_as_update: false, trusts_versions: true };
 
@@ -96,13 +96,13 @@ mod tests {
 
         /// Whether this is a delete of the relist, or an earlier one: of an incarnation that is older than the relist and
         /// that the relist does not have.
-        fn is_delete_of(&self, notice: &Notice<()>) -> bool {
+        fn is_delete_of(&self, notice: &Notice) -> bool {
             let Notice::Deleted { last, .. } = notice else { return false };
             last.version().compare(&self.version) == Ok(Ordering::Less) && !self.uids.contains(last.uid())
         }
 
         /// Whether this is an add or update of the relist: of a state that the watch has not delivered.
-        fn is_change_of(&self, notice: &Notice<()>, watched: &BTreeSet<String>) -> bool {
+        fn is_change_of(&self, notice: &Notice, watched: &BTreeSet<String>) -> bool {
             let (Notice::Added { object, .. } | Notice::Updated { new: object, .. }) = notice else { return false };
             let is_listed = self.objects.iter().any(|listed| Arc::ptr_eq(listed, object));
             is_listed && !watched.contains(&object.version().to_string())
@@ -114,7 +114,7 @@ mod tests {
             Self { lister: cache.lister(), objects: BTreeMap::new(), watched: BTreeSet::new() }
         }
 
-        fn receive(&mut self, Outcome { initial, live, .. }: Outcome<()>, relists: &[Listed]) {
+        fn receive(&mut self, Outcome { initial, live, .. }: Outcome, relists: &[Listed]) {
             assert!(initial.iter().all(|notice| matches!(notice, Notice::Added { .. })));
             let end_of_initial = initial.len();
             let notices: Vec<_> = initial.into_iter().chain(live).collect();
@@ -146,7 +146,7 @@ mod tests {
             assert!(cached.iter().all(|(key, object)| Arc::ptr_eq(object, &self.objects[key])));
         }
 
-        fn fold(&mut self, notice: &Notice<()>) {
+        fn fold(&mut self, notice: &Notice) {
             let key = notice.key().unwrap().clone();
             let before = self.objects.remove(&key);
             let is_before = |object: &Object| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, object));

@@ -2,41 +2,42 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use futures_util::future::Shared;
-use parking_lot::Mutex;
-use tokio::runtime::Handle;
-use tokio::time::timeout;
+use ref_cast::RefCastCustom;
+use ref_cast::ref_cast_custom;
 
 use super::AddHandlerError;
 use super::AlreadyStarted;
+use super::AnyInformer;
+use super::AnyInformerBuilder;
 use super::InformerBuilder;
+use super::InformerStatus;
 use super::StopError;
 use super::Subscribe;
-use super::core::Core;
-use super::life::Startable;
+use super::SyncError;
+use super::WaitError;
 use crate::Cached;
+use crate::Identity;
+use crate::Key;
 use crate::Object;
 use crate::ResourceVersion;
 use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
-use crate::panics;
+use crate::listwatch::Reflector;
+use crate::listwatch::transform_of;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexPanic;
 use crate::store::IndexValue;
-use crate::store::Indexer;
 use crate::store::Lister;
 use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
 use crate::subscribers::Registration;
-use crate::subscribers::is_inside_informer;
 
 /// One indexed, always-current local copy of a kind, that any number of handlers can follow.
 ///
@@ -84,17 +85,11 @@ use crate::subscribers::is_inside_informer;
 /// # Ok(())
 /// # }
 /// ```
-pub struct SharedInformer<O: Send + Sync + 'static> {
-    owner: Arc<Owner<O>>,
-}
-
-/// What all handles of an informer share; dropped with the last one, which stops the informer.
-struct Owner<O: Send + Sync + 'static> {
-    core: Arc<Core<O>>,
-    /// Until it starts.
-    startable: Mutex<Option<Box<dyn Startable<O>>>>,
-    /// The end of its task, once it has started.
-    task: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
+#[derive(RefCastCustom)]
+#[repr(transparent)]
+pub struct SharedInformer<O> {
+    pub(crate) informer: AnyInformer,
+    object: PhantomData<fn() -> O>,
 }
 
 /// What an informer is doing.
@@ -111,6 +106,17 @@ pub enum InformerState {
     Stopped,
 }
 
+impl<O> SharedInformer<O> {
+    /// An informer whose objects are of type `O`.
+    pub(crate) fn of_type(informer: AnyInformer) -> Self {
+        Self { informer, object: PhantomData }
+    }
+
+    /// As [`of_type`](Self::of_type), of a reference.
+    #[ref_cast_custom]
+    pub(crate) fn of_type_ref(informer: &AnyInformer) -> &Self;
+}
+
 impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// An informer of objects that come as JSON.
     pub fn new(source: impl ListWatch<O>) -> Self
@@ -121,45 +127,31 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Settings of an informer of objects that come as JSON.
-    pub fn builder<L: ListWatch<O>>(source: L) -> InformerBuilder<O, L>
+    pub fn builder(source: impl ListWatch<O>) -> InformerBuilder<O>
     where
         O: Object,
     {
-        InformerBuilder::of_json(source)
+        InformerBuilder::of_type(AnyInformerBuilder::new(Reflector::builder(source).into_settings()))
     }
 
-    /// Settings of an informer of a source whose objects come [ready](crate::listwatch::Item::Ready): they can be of any type.
-    pub fn of_ready_objects<L: ListWatch<O>>(source: L) -> InformerBuilder<O, L> {
-        InformerBuilder::of_ready(source)
-    }
-
-    pub(super) fn unstarted(core: Core<O>, startable: Box<dyn Startable<O>>) -> Self {
-        Self {
-            owner: Arc::new(Owner {
-                core: Arc::new(core),
-                startable: Mutex::new(Some(startable)),
-                task: Mutex::default(),
-            }),
-        }
-    }
-
-    pub(super) fn core(&self) -> &Arc<Core<O>> {
-        &self.owner.core
+    /// Settings of an informer of a source whose objects come [ready](crate::listwatch::Item::new): they can be of any type.
+    pub fn of_ready_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
+        InformerBuilder::of_type(AnyInformerBuilder::new(Reflector::of_ready_objects(source).into_settings()))
     }
 
     /// What it is called in logs, errors and metrics.
     pub fn name(&self) -> &Arc<str> {
-        &self.core().name
+        self.informer.name()
     }
 
     /// The namespace that its objects are of, if its source has [only one](crate::listwatch::KubeSource::in_namespace).
     pub fn namespace(&self) -> Option<&Arc<str>> {
-        self.core().namespace.as_ref()
+        self.informer.namespace()
     }
 
     /// The cluster that its objects are of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
     pub fn cluster(&self) -> Option<&Arc<str>> {
-        self.core().cluster.as_ref()
+        self.informer.cluster()
     }
 
     /// Starts it, in tasks of the runtime that this is called in. Says whether it did: it starts only once, and not after it
@@ -169,43 +161,16 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// Outside of a tokio runtime with a clock.
     pub fn start(&self) -> bool {
-        let has_started = self.start_if_new();
+        let has_started = self.informer.start_if_new();
         if !has_started {
             tracing::warn!(kind = &**self.name(), "started already, or stopped; a second start does nothing");
         }
         has_started
     }
 
-    /// As [`start`](Self::start), for those who do not mind if somebody else was faster.
-    pub(crate) fn start_if_new(&self) -> bool {
-        let runtime = Handle::current();
-        let mut startable = self.owner.startable.lock();
-        let core = self.core();
-        let Some(unstarted) = startable.take() else { return false };
-        let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
-        // Waited for by whoever stops it; it ends by itself when the last handle is dropped.
-        let name = Arc::clone(&core.name);
-        let ended = async move {
-            if let Err(error) = task.await
-                && let Ok(panic) = error.try_into_panic()
-            {
-                tracing::error!(kind = &*name, error = panics::said(panic), "the informer's task panicked");
-            }
-        };
-        *self.owner.task.lock() = Some(ended.boxed().shared());
-        true
-    }
-
     /// What it is doing.
     pub fn state(&self) -> InformerState {
-        let core = self.core();
-        let is_over = core.stop.initialized() || core.crash.get().is_some() || core.is_closed();
-        match (is_over, core.source.get().is_some()) {
-            (true, _) if core.stopped.initialized() && core.is_deserted() => InformerState::Stopped,
-            (true, _) => InformerState::Stopping,
-            (false, true) => InformerState::Running,
-            (false, false) => InformerState::New,
-        }
+        self.informer.state()
     }
 
     /// Stops it, and waits until no callback runs and no task is left. Events that wait for handlers are dropped.
@@ -216,37 +181,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// From inside one of its own callbacks, index functions among them, which would wait for itself. It stops all the same.
     pub async fn stop(&self) -> Result<(), StopError> {
-        self.owner.ask_to_stop();
-        if let Some(error) = self.inside_callback() {
-            return Err(error);
-        }
-        let core = self.core();
-        core.stopped.wait().await;
-        // If its runtime is gone, threads may still be at work.
-        for listener in core.roster() {
-            listener.ended().await;
-        }
-        let task = self.owner.task.lock().clone();
-        if let Some(task) = task {
-            task.await;
-        }
-        Ok(())
-    }
-
-    /// The error of whoever waits for the informer from inside one of its callbacks.
-    pub(crate) fn inside_callback(&self) -> Option<StopError> {
-        let core = self.core();
-        is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
-    }
-
-    /// Whether it stopped although nobody asked it to.
-    pub(crate) fn has_crashed(&self) -> bool {
-        self.core().crash.get().is_some()
-    }
-
-    /// Stops it without waiting.
-    pub(crate) fn ask_to_stop(&self) {
-        self.owner.ask_to_stop();
+        self.informer.stop().await
     }
 
     /// As [`stop`](Self::stop), but waits no longer than this.
@@ -256,17 +191,12 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
     /// again.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
-        let Ok(stopped) = timeout(within, self.stop()).await else {
-            let awaited = self.core().roster().into_iter().filter(|listener| listener.is_awaited());
-            let handlers = awaited.map(|listener| Arc::clone(listener.name())).collect();
-            return Err(StopError::StillRunning { informer: Arc::clone(self.name()), within, handlers });
-        };
-        stopped
+        self.informer.stop_within(within).await
     }
 
     /// Reads the cache. A lister can be kept; when the informer has stopped, it shows the last state.
     pub fn lister(&self) -> Lister<O> {
-        self.core().lister.clone()
+        self.informer.lister().cast()
     }
 
     /// Adds an index, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
@@ -287,7 +217,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        self.while_writing(|indexer| indexer.add_index(name, values))
+        self.informer.add_index(IndexFunction::new(name, values).cast()).map(Index::cast)
     }
 
     /// Adds several indexes, all or none; see [`Indexer::add_indexes`](crate::store::Indexer::add_indexes).
@@ -303,21 +233,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        self.while_writing(|indexer| indexer.add_indexes(functions))
-    }
-
-    /// In a turn: index functions run, and nobody else may wait for the cache's writer while it waits for a turn.
-    fn while_writing<R>(&self, write: impl FnOnce(&Indexer<O>) -> R) -> R {
-        let core = self.core();
-        // INV-A2: there until the turn has come.
-        let mut write = Some(write);
-        let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
-        match (written, write) {
-            (Ok(Some(result)), _) => result,
-            // Inside an index function; the indexer says what is wrong with that.
-            (_, Some(write)) => write(&core.indexer),
-            (Ok(None) | Err(_), None) => unreachable!("INV-A2"),
-        }
+        self.informer.add_indexes(functions.into_iter().map(IndexFunction::cast).collect())
     }
 
     /// Has a handler follow it, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
@@ -356,8 +272,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let transform = Box::new(move |object: &mut O| transform(object).map_err(Into::into));
-        self.before_start("transform", |unstarted| unstarted.set_transform(transform))
+        self.informer.set_transform(transform_of(transform))
     }
 
     /// Calls `callback` once for each outage that lasts three seconds, and each time the server answers a list with an error;
@@ -371,76 +286,135 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self,
         callback: impl Fn(&ListWatchError) + Send + Sync + 'static,
     ) -> Result<(), AlreadyStarted> {
-        self.before_start("error callback", |unstarted| unstarted.set_on_error(Box::new(callback)))
+        self.informer.set_on_error(Box::new(callback))
     }
 
-    fn before_start<S>(
+    /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
+    pub fn is_synced(&self) -> bool {
+        self.informer.is_synced()
+    }
+
+    /// Waits until [`is_synced`](Self::is_synced). While it waits, [`status`](Self::status) says what is wrong, if something is.
+    ///
+    /// An informer that was not [started](Self::start) is not synced before it is. After waiting 10 s for such an informer, each call
+    /// logs one warning that names it.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// If it is stopped before that, or if it is to [fail fast](super::InformerBuilder::fail_fast) and a list fails so that
+    /// waiting will not help.
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        self.informer.synced().await
+    }
+
+    /// As [`synced`](Self::synced), but waits no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// If it is stopped before that; or with what failed last, if it is not synced by then.
+    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
+        self.informer.synced_within(within).await
+    }
+
+    /// Waits until the cache has everything up to this version, such as the one that the answer to a write had.
+    ///
+    /// A quiet server moves the cache's version by bookmarks, about once a minute; to wait for one object,
+    /// [`wait_for`](Self::wait_for) is quicker.
+    ///
+    /// # Errors
+    ///
+    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
+    /// be compared.
+    pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+        self.informer.caught_up_to(version, within).await
+    }
+
+    /// Waits until the cache shows this version of an object, or a newer one; gives what it shows, which is nothing if the
+    /// object is gone by then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use informant::{Identity, SharedInformer};
+    /// # use informant::listwatch::KubeSource;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube::Api;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = informant_apiserver::ApiServer::new();
+    /// # let client = server.client();
+    /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
+    /// # configs.start();
+    /// # let mut hours = ConfigMap::default();
+    /// # hours.metadata.name = Some("opening-hours".into());
+    /// let written = Api::default_namespaced(client).create(&Default::default(), &hours).await?;
+    /// let Identity { key, version, .. } = Identity::of(&written)?;
+    ///
+    /// let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
+    /// assert_eq!(cached.unwrap().version(), &version);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it does not come to that in time, the object is there but cannot be read, the server's history changes,
+    /// the informer stops, or versions cannot be compared.
+    pub async fn wait_for(
         &self,
-        setting: &'static str,
-        set: impl FnOnce(&mut dyn Startable<O>) -> Option<S>,
-    ) -> Result<(), AlreadyStarted> {
-        let before = self.owner.startable.lock().as_mut().map(|unstarted| set(&mut **unstarted));
-        // What was set before is dropped here, without the lock: that is users' code.
-        match before {
-            Some(_) => Ok(()),
-            None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),
-        }
+        key: &Key,
+        version: &ResourceVersion,
+        within: Duration,
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        Ok(self.informer.wait_for(key, version, within).await?.map(Cached::cast))
+    }
+
+    /// Waits until the cache has seen that this life of an object is over. `deleted` is any state of it, such as the one that
+    /// the answer to the delete had.
+    ///
+    /// # Errors
+    ///
+    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
+    /// be compared.
+    pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
+        self.informer.wait_until_gone(deleted, within).await
+    }
+
+    /// How it is doing: for health checks, and for finding out why something does not happen.
+    pub fn status(&self) -> InformerStatus {
+        self.informer.status()
     }
 
     /// The newest version that came from the source; the cache may not have come so far. `None` before the first list.
     pub fn last_version(&self) -> Option<ResourceVersion> {
-        self.core().source_status().version
+        self.informer.core().source_status().version
     }
 
     /// How often it looks which handlers are due for a resync; `None` is never.
     pub fn resync_check_period(&self) -> Option<Duration> {
-        self.core().check_period()
+        self.informer.core().check_period()
     }
 
     /// The objects that exist but cannot be read. What the cache has of them, if anything, is an older state.
     pub fn quarantined(&self) -> Vec<Quarantined> {
-        self.core().source.get().map(|source| source.reflector.quarantined()).unwrap_or_default()
+        self.informer.quarantined()
     }
 }
 
-impl<O: Send + Sync + 'static> Owner<O> {
-    fn ask_to_stop(&self) {
-        let mut startable = self.startable.lock();
-        let _ = self.core.stop.set(());
-        // If it never started, nobody else ends it.
-        let unstarted = startable.take();
-        drop(startable);
-        if unstarted.is_some() {
-            self.core.end();
-        }
-    }
-}
-
-impl<O: Send + Sync + 'static> Drop for Owner<O> {
-    fn drop(&mut self) {
-        let is_running = self.startable.get_mut().is_none() && !self.core.stop.initialized() && !self.core.is_closed();
-        if is_running {
-            tracing::info!(
-                kind = &*self.core.name,
-                "the last handle of the informer was dropped, so it stops; its listers keep the last state"
-            );
-        }
-        self.ask_to_stop();
-    }
-}
-
-impl<O: Send + Sync + 'static> Clone for SharedInformer<O> {
+impl<O> Clone for SharedInformer<O> {
     fn clone(&self) -> Self {
-        Self { owner: Arc::clone(&self.owner) }
+        Self::of_type(self.informer.clone())
     }
 }
 
-impl<O: Send + Sync + 'static> fmt::Debug for SharedInformer<O> {
+impl<O> fmt::Debug for SharedInformer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedInformer")
-            .field("name", self.name())
-            .field("state", &self.state())
-            .field("is_synced", &self.is_synced())
+            .field("name", self.informer.name())
+            .field("state", &self.informer.state())
+            .field("is_synced", &self.informer.is_synced())
             .finish_non_exhaustive()
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::AnyInformer;
 use super::InformerState;
-use super::SharedInformer;
 use crate::ResourceVersion;
 use crate::listwatch::Activity;
 use crate::listwatch::Chain;
@@ -184,9 +184,8 @@ impl fmt::Display for Problem {
     }
 }
 
-impl<O: Send + Sync + 'static> SharedInformer<O> {
-    /// How it is doing: for health checks, and for finding out why something does not happen.
-    pub fn status(&self) -> InformerStatus {
+impl AnyInformer {
+    pub(crate) fn status(&self) -> InformerStatus {
         let core = self.core();
         let followers = core.roster();
         let handlers = followers.iter().filter(|listener| !listener.is_closed()).map(|listener| listener.status());

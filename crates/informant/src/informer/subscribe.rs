@@ -1,6 +1,7 @@
 //! Somebody joins: settings of a handler or stream.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,13 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::AddHandlerError;
+use super::AnyInformer;
 use super::SharedInformer;
 use super::core::InsideTurn;
 use crate::Cached;
+use crate::object::Erased;
+use crate::subscribers::AnyHandler;
+use crate::subscribers::AnyStream;
 use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
 use crate::subscribers::Filter;
@@ -22,6 +27,7 @@ use crate::subscribers::Registration;
 use crate::subscribers::ResyncWish;
 use crate::subscribers::Turn;
 use crate::subscribers::Work;
+use crate::subscribers::into_any;
 
 /// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
 ///
@@ -57,29 +63,31 @@ use crate::subscribers::Work;
 /// # }
 /// ```
 #[must_use = "nobody follows until `handler`, `blocking_handler` or `stream` is called"]
-pub struct Subscribe<'a, O: Send + Sync + 'static, T = SharedInformer<O>> {
+pub struct Subscribe<'a, O, T = SharedInformer<O>> {
     /// What is followed: an informer, or several.
     pub(crate) target: &'a T,
-    pub(crate) wishes: Wishes<O>,
+    pub(crate) options: SubscribeOptions,
+    object: PhantomData<fn(O)>,
 }
 
-/// How somebody wants to follow.
-pub(crate) struct Wishes<O> {
+/// Settings of a handler or stream, without the type of its objects.
+#[derive(Clone)]
+pub(crate) struct SubscribeOptions {
     name: Option<Arc<str>>,
-    filter: Option<Filter<O>>,
+    filter: Option<Filter>,
     resync: ResyncWish,
     policy: Policy,
 }
 
-impl<'a, O: Send + Sync + 'static, T> Subscribe<'a, O, T> {
+impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     pub(crate) fn new(target: &'a T) -> Self {
-        let wishes = Wishes { name: None, filter: None, resync: ResyncWish::default(), policy: Policy::Unbounded };
-        Self { target, wishes }
+        let (resync, policy) = (ResyncWish::default(), Policy::Unbounded);
+        Self { target, options: SubscribeOptions { name: None, filter: None, resync, policy }, object: PhantomData }
     }
 
     /// What it is called in logs, errors and metrics. Default: what the handler [calls itself](EventHandler::name), or "stream".
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.wishes.name = Some(name.into());
+        self.options.name = Some(name.into());
         self
     }
 
@@ -87,7 +95,7 @@ impl<'a, O: Send + Sync + 'static, T> Subscribe<'a, O, T> {
     /// ([`Observed`](crate::Deleted::Observed), with the last state that did). One at which the filter panics does not pass.
     /// Default: all pass.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
-        self.wishes.filter = Some(Arc::new(passes));
+        self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.cast_ref())));
         self
     }
 
@@ -102,32 +110,32 @@ impl<'a, O: Send + Sync + 'static, T> Subscribe<'a, O, T> {
     /// its period, and changes never wait behind several. Events that [`coalesce_above`](Self::coalesce_above) has combined with
     /// changes count as taken.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.wishes.resync = ResyncWish::Every(period);
+        self.options.resync = ResyncWish::Every(period);
         self
     }
 
     /// Is never told of what has not changed. Default: as the informer says.
     pub fn never_resync(mut self) -> Self {
-        self.wishes.resync = ResyncWish::Never;
+        self.options.resync = ResyncWish::Never;
         self
     }
 
     /// When more than so many events wait, those of one object are merged: it hears of the newest state, not of those in
     /// between, and what waits is bounded by the number of objects. Default: every event waits, however many they are.
     pub fn coalesce_above(mut self, events: usize) -> Self {
-        self.wishes.policy = Policy::Coalesce { above: events };
+        self.options.policy = Policy::Coalesce { above: events };
         self
     }
 }
 
-impl<O: Send + Sync + 'static> Subscribe<'_, O> {
+impl<O: 'static> Subscribe<'_, O> {
     /// Has a handler follow, which is called by a task and must not block.
     ///
     /// # Errors
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_as(handler, Place::Task, None)
+        self.target.informer.add_handler(into_any(handler), self.options, Place::Task, None)
     }
 
     /// Has a handler follow, which is called by a thread of its own and may block.
@@ -136,7 +144,7 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_as(handler, Place::Thread, None)
+        self.target.informer.add_handler(into_any(handler), self.options, Place::Thread, None)
     }
 
     /// Events for whoever asks for them.
@@ -145,29 +153,38 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn stream(self) -> Result<EventStream<O>, AddHandlerError> {
-        let (joined, registration) = self.join("stream".into(), |_| None)?;
-        Ok(EventStream::new(joined, registration))
+        self.target.informer.add_stream(self.options).map(EventStream::new)
     }
+}
 
+impl AnyInformer {
     /// Has a handler follow; by turns, if it follows others too.
-    pub(crate) fn add_as(
-        self,
-        handler: impl EventHandler<O>,
+    pub(crate) fn add_handler(
+        &self,
+        handler: AnyHandler,
+        options: SubscribeOptions,
         place: Place,
         turn: Option<Turn>,
     ) -> Result<Registration, AddHandlerError> {
         let name = handler.name().into();
-        let (_, registration) = self.join(name, |listener| Some(Work::new(listener, handler, place, turn)))?;
-        Ok(registration)
+        let serve = |listener| Some(Work::new(listener, handler, place, turn));
+        self.join(name, options, serve).map(|(_, registration)| registration)
+    }
+
+    /// Events for whoever asks for them.
+    pub(crate) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyStream, AddHandlerError> {
+        let (listener, registration) = self.join("stream".into(), options, |_| None)?;
+        Ok(AnyStream::new(listener, registration))
     }
 
     fn join(
-        self,
+        &self,
         name: Arc<str>,
-        serve: impl FnOnce(Arc<Listener<O>>) -> Option<Work>,
-    ) -> Result<(Arc<Listener<O>>, Registration), AddHandlerError> {
-        let Self { target, wishes: Wishes { name: given, filter, resync, policy } } = self;
-        let core = target.core();
+        options: SubscribeOptions,
+        serve: impl FnOnce(Arc<Listener>) -> Option<Work>,
+    ) -> Result<(Arc<Listener>, Registration), AddHandlerError> {
+        let SubscribeOptions { name: given, filter, resync, policy } = options;
+        let core = self.core();
         let name = given.unwrap_or(name);
         // Kept outside, so that a handler that is refused is not dropped in the turn.
         let mut given = Some((filter, serve));
@@ -209,16 +226,9 @@ impl<O: Send + Sync + 'static> Subscribe<'_, O> {
     }
 }
 
-impl<O> Clone for Wishes<O> {
-    fn clone(&self) -> Self {
-        let Self { name, filter, resync, policy } = self;
-        Self { name: name.clone(), filter: filter.clone(), resync: *resync, policy: *policy }
-    }
-}
-
-impl<O: Send + Sync + 'static, T: fmt::Debug> fmt::Debug for Subscribe<'_, O, T> {
+impl<O, T: fmt::Debug> fmt::Debug for Subscribe<'_, O, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, wishes } = self;
-        f.debug_struct("Subscribe").field("target", target).field("name", &wishes.name).finish_non_exhaustive()
+        let Self { target, options, object: _ } = self;
+        f.debug_struct("Subscribe").field("target", target).field("name", &options.name).finish_non_exhaustive()
     }
 }

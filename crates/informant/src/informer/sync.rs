@@ -13,32 +13,21 @@ use tokio::time::sleep;
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::AnyInformer;
 use super::InformerState;
-use super::SharedInformer;
 use super::SyncError;
 use super::core::Unsynced;
 
 /// How long `synced` waits for an informer that was not started before it logs a warning.
 const WARNING_DELAY: Duration = Duration::from_secs(10);
 
-impl<O: Send + Sync + 'static> SharedInformer<O> {
-    /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
-    pub fn is_synced(&self) -> bool {
+impl AnyInformer {
+    pub(crate) fn is_synced(&self) -> bool {
         self.core().is_synced()
     }
 
-    /// Waits until [`is_synced`](Self::is_synced). While it waits, [`status`](Self::status) says what is wrong, if something is.
-    ///
-    /// An informer that was not [started](Self::start) is not synced before it is. After waiting 10 s for such an informer, each call
-    /// logs one warning that names it.
-    ///
-    /// Cancel safe.
-    ///
-    /// # Errors
-    ///
-    /// If it is stopped before that, or if it is to [fail fast](super::InformerBuilder::fail_fast) and a list fails so that
-    /// waiting will not help.
-    pub async fn synced(&self) -> Result<(), SyncError> {
+    /// Waits until [`is_synced`](Self::is_synced); see [`SharedInformer::synced`](super::SharedInformer::synced).
+    pub(crate) async fn synced(&self) -> Result<(), SyncError> {
         let core = self.core();
         let mut hopeless = core.hopeless.subscribe();
         let no_hope = async {
@@ -82,11 +71,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
-    ///
-    /// # Errors
-    ///
-    /// If it is stopped before that; or with what failed last, if it is not synced by then.
-    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
+    pub(crate) async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
         match timeout(within, self.synced()).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.not_synced_within(within)),

@@ -23,8 +23,8 @@ use super::queues::SharedQueue;
 use crate::queue::Receipt;
 
 /// The turns of one informer.
-pub(super) struct Turns<O, Q> {
-    pub(super) core: Arc<Core<O>>,
+pub(super) struct Turns<Q> {
+    pub(super) core: Arc<Core>,
     pub(super) queue: Q,
     pub(super) rules: Rules,
     pub(super) ticks: Option<Ticks>,
@@ -53,7 +53,7 @@ impl Ticks {
     }
 }
 
-impl<O: Send + Sync + 'static, Q: SharedQueue<O>> Process<Q> for Turns<O, Q> {
+impl<Q: SharedQueue> Process<Q> for Turns<Q> {
     const TAKES: Takes = Takes::All;
 
     fn process(&mut self, receipt: Receipt<Q>) {

@@ -8,27 +8,32 @@ use std::sync::Arc;
 
 use super::Item;
 use super::Quarantined;
+use super::source::ItemContent;
 use crate::Cached;
 use crate::DecodeError;
 use crate::Identity;
 use crate::Key;
+use crate::Object;
 use crate::Provenance;
 use crate::RawObject;
 use crate::Scanner;
+use crate::object::Erased;
 use crate::panics;
 
-/// Changes an object before it is cached, or says why that is not possible.
-pub(crate) type Transform<O> =
-    Box<dyn Fn(&mut O) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+/// Changes an object before it is shared, or says why that is not possible.
+pub(crate) type Transform = Box<dyn Fn(&mut Cached<Erased>) -> Result<(), BoxError> + Send + Sync>;
 
-/// Makes an object of its JSON.
-pub(super) type Decode<O> = fn(&RawObject<'_>) -> Result<O, DecodeError>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Makes an object of its JSON: the one function on the way in that knows the type of the objects. Takes the identity out of the
+/// raw object if it succeeds.
+pub(super) type Decode = fn(&mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError>;
 
 /// Makes objects of items.
-pub(super) struct Intake<O> {
+pub(super) struct Intake {
     scanner: Scanner,
-    decode: Decode<O>,
-    transform: Option<Transform<O>>,
+    decode: Decode,
+    transform: Option<Transform>,
     stamp: Stamp,
     /// How many objects were taken from the cache.
     reused: usize,
@@ -44,22 +49,39 @@ struct Stamp {
 }
 
 /// What became of an item.
-pub(super) type Taken<O> = Result<Arc<Cached<O>>, Box<Quarantined>>;
+pub(super) type Taken = Result<Cached<Erased>, Box<Quarantined>>;
 
 /// Finds the object that is cached under a key.
-pub(super) type Known<'a, O> = &'a dyn Fn(&Key) -> Option<Arc<Cached<O>>>;
+pub(super) type Known<'a> = &'a dyn Fn(&Key) -> Option<Cached<Erased>>;
+
+/// Makes objects of type `O`.
+pub(super) fn decode_as<O: Object>(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError> {
+    let object = O::decode(raw)?;
+    Ok(raw.put_beside_identity(object).cast())
+}
 
 /// For sources whose objects are ready.
-pub(super) fn decode_nothing<O>(raw: &RawObject<'_>) -> Result<O, DecodeError> {
+pub(super) fn decode_nothing(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError> {
     let source = "it came as JSON, but only objects that are ready were expected".into();
     Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
 }
 
-impl<O> Intake<O> {
+/// A transform of objects of type `O`.
+pub(crate) fn transform_of<O: 'static, E: Into<BoxError>>(
+    transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static,
+) -> Transform {
+    Box::new(move |object| {
+        // Nobody shares it yet: it was made of an item just now.
+        let object = object.cast_mut::<O>().object_mut();
+        object.map_or(Ok(()), |object| transform(object).map_err(Into::into))
+    })
+}
+
+impl Intake {
     pub(super) fn new(
         scanner: Scanner,
-        decode: Decode<O>,
-        transform: Option<Transform<O>>,
+        decode: Decode,
+        transform: Option<Transform>,
         cluster: Option<Arc<str>>,
     ) -> Self {
         Self { scanner, decode, transform, stamp: Stamp { cluster, history: 0, last: None }, reused: 0 }
@@ -83,30 +105,28 @@ impl<O> Intake<O> {
     }
 
     /// Marks an object that was read before the history changed, and is not shared yet, as one of the new history.
-    pub(super) fn move_to_new_history(&mut self, object: &mut Arc<Cached<O>>) {
-        if let Some(object) = Arc::get_mut(object) {
-            object.change_provenance(|provenance| self.stamp.put_on(provenance));
-        }
+    pub(super) fn move_to_new_history(&mut self, object: &mut Cached<Erased>) {
+        object.change_provenance(|provenance| self.stamp.put_on(provenance));
     }
 
     /// Reads which state of which object an item is: its identity, and a hash of its JSON (0 if it came ready). `None` if it cannot
     /// be read.
-    pub(super) fn identify(&mut self, item: &Item<O>) -> Option<(Identity, u64)> {
-        match item {
-            Item::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
-            Item::Ready(object) => Some((object.identity().clone(), object.digest())),
+    pub(super) fn identify(&mut self, item: &Item<Erased>) -> Option<(Identity, u64)> {
+        match item.content() {
+            ItemContent::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
+            ItemContent::Ready(object) => Some((object.identity().clone(), object.digest())),
         }
     }
 
     /// Takes an item. What is known in the same state is not decoded again.
-    pub(super) fn take(&mut self, item: Item<O>, known: Known<'_, O>) -> Taken<O> {
-        match item {
-            Item::Json(json) => self.take_json(&json, known),
-            Item::Ready(object) => self.take_ready(*object, known),
+    pub(super) fn take(&mut self, item: Item<Erased>, known: Known<'_>) -> Taken {
+        match item.into_content() {
+            ItemContent::Json(json) => self.take_json(&json, known),
+            ItemContent::Ready(object) => self.take_ready(object, known),
         }
     }
 
-    pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_, O>) -> Taken<O> {
+    pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_>) -> Taken {
         match self.scanner.scan(json) {
             Ok(raw) => {
                 make(raw, self.decode, self.transform.as_ref(), known, self.stamp.history, &mut self.reused, json)
@@ -117,7 +137,7 @@ impl<O> Intake<O> {
 
     /// Takes the item that stands at the start of the bytes, and says how long it is; `None` if it is not complete, or not
     /// as it should be.
-    pub(super) fn take_first(&mut self, json: &[u8], known: Known<'_, O>) -> Option<(Taken<O>, usize)> {
+    pub(super) fn take_first(&mut self, json: &[u8], known: Known<'_>) -> Option<(Taken, usize)> {
         self.take_first_before(json, known, |_| true)
     }
 
@@ -125,9 +145,9 @@ impl<O> Intake<O> {
     pub(super) fn take_first_before(
         &mut self,
         json: &[u8],
-        known: Known<'_, O>,
+        known: Known<'_>,
         is_right: impl FnOnce(&[u8]) -> bool,
-    ) -> Option<(Taken<O>, usize)> {
+    ) -> Option<(Taken, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
         if !is_right(rest) {
@@ -137,7 +157,7 @@ impl<O> Intake<O> {
         Some((make(raw, self.decode, self.transform.as_ref(), known, history, &mut self.reused, item), length))
     }
 
-    fn take_ready(&mut self, mut object: Cached<O>, known: Known<'_, O>) -> Taken<O> {
+    fn take_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> Taken {
         if let Some(same) = same_state(object.identity(), known, self.stamp.history, || object.digest()) {
             self.reused += 1;
             return Ok(same);
@@ -168,31 +188,31 @@ impl Stamp {
     }
 }
 
-fn make<O>(
-    raw: RawObject<'_>,
-    decoder: Decode<O>,
-    transformer: Option<&Transform<O>>,
-    known: Known<'_, O>,
+fn make(
+    mut raw: RawObject<'_>,
+    decoder: Decode,
+    transformer: Option<&Transform>,
+    known: Known<'_>,
     history: u64,
     reused: &mut usize,
     json: &[u8],
-) -> Taken<O> {
+) -> Taken {
     if let Some(same) = same_state(raw.identity(), known, history, || raw.digest()) {
         *reused += 1;
         return Ok(same);
     }
-    match decode(&raw, decoder) {
-        Ok(object) => transformed(raw.into_cached(object), transformer, Some(json)),
+    match decode(&mut raw, decoder) {
+        Ok(object) => transformed(object, transformer, Some(json)),
         Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
     }
 }
 
 /// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
-fn transformed<O>(mut object: Cached<O>, transform: Option<&Transform<O>>, json: Option<&[u8]>) -> Taken<O> {
-    let Some(transform) = transform else { return Ok(Arc::new(object)) };
-    let outcome = panics::catch(|| transform(object.object_mut())).unwrap_or_else(|panic| Err(panicked(&panic).into()));
+fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: Option<&[u8]>) -> Taken {
+    let Some(transform) = transform else { return Ok(object) };
+    let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
     match outcome {
-        Ok(()) => Ok(Arc::new(object)),
+        Ok(()) => Ok(object),
         Err(source) => {
             let error = DecodeError::Transform { key: object.key().clone(), source };
             Err(Box::new(Quarantined::new(error, Some(object.identity()), json)))
@@ -201,17 +221,17 @@ fn transformed<O>(mut object: Cached<O>, transform: Option<&Transform<O>>, json:
 }
 
 /// The cached object, if it is in this state.
-fn same_state<O>(
+fn same_state(
     identity: &Identity,
-    known: Known<'_, O>,
+    known: Known<'_>,
     history: u64,
     digest: impl FnOnce() -> u64,
-) -> Option<Arc<Cached<O>>> {
+) -> Option<Cached<Erased>> {
     known(&identity.key).filter(|known| known.has_state(identity, history, digest))
 }
 
-/// A form of the user's own may panic; then the object is one that cannot be read.
-fn decode<O>(raw: &RawObject<'_>, decoder: Decode<O>) -> Result<O, DecodeError> {
+/// An object type of the user's own may panic; then the object is one that cannot be read.
+fn decode(raw: &mut RawObject<'_>, decoder: Decode) -> Result<Cached<Erased>, DecodeError> {
     panics::catch(|| decoder(raw)).unwrap_or_else(|panic| {
         let source = panicked(&panic).into();
         Err(DecodeError::Refused { key: raw.identity().key.clone(), source })

@@ -9,7 +9,6 @@
 //! harms nobody else. When something fails it goes on from where it was, after a delay that grows.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use informant::Lazy;
 //! use informant::listwatch::{KubeSource, Reflector};
 //! use informant::queue::DeltaFifo;
@@ -26,7 +25,7 @@
 //!
 //! let queue = DeltaFifo::<Lazy<ConfigMap>>::new();
 //! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;
-//! let reflector = Reflector::builder(source, queue.clone()).build();
+//! let reflector = Reflector::builder(source).build(queue.clone());
 //!
 //! // It runs until it is told to stop, and leaves nothing behind.
 //! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -42,6 +41,7 @@
 //! # }
 //! ```
 
+mod any_source;
 mod destination;
 mod error;
 pub mod frames;
@@ -61,6 +61,7 @@ pub use error::ListWatchError;
 pub use error::SourceError;
 pub use health::ServerHealth;
 pub(crate) use intake::Transform;
+pub(crate) use intake::transform_of;
 pub use kube_api::KubeSource;
 pub use kube_api::ScopeError;
 pub(crate) use kube_api::scope_text;
@@ -71,6 +72,7 @@ pub use reflector::Reflector;
 pub use reflector::ReflectorBuilder;
 pub use reflector::ReflectorHandle;
 pub use reflector::ReflectorStatus;
+pub(crate) use reflector::Settings as ReflectorSettings;
 pub use rules::delays::Backoff;
 pub(crate) use rules::delays::Delays;
 pub use rules::streaming::StreamingSupport;

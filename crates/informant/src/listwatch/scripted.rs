@@ -26,7 +26,6 @@ use super::WatchPiece;
 use super::WatchRequest;
 use super::WatchStream;
 use super::frames::ListMetadata;
-use crate::Cached;
 use crate::ResourceVersion;
 
 /// A source that answers as scripted, for tests of what stands on a reflector. Clones are the same source.
@@ -35,19 +34,19 @@ use crate::ResourceVersion;
 /// is written down, in the notation of informer specifications: `L(0, 500)`, `W(10)`, `WL("")`.
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
-/// use informant::listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
+/// use informant::{Identity, Key};
+/// use informant::listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
 /// use informant::queue::DeltaFifo;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let stock = |name: &str, count: u32| Cached::new(Identity::of_key(Key::cluster(name)), count);
+/// let stock = |name: &str, count: u32| Item::new(Identity::of_key(Key::cluster(name)), count);
 /// let source = ScriptedSource::new();
 /// source.on_list(ScriptedList::at("10").object(stock("apples", 12)));
 /// source.on_watch(ScriptedWatch::new().added(stock("pears", 3)).stays_open());
 ///
-/// let queue = DeltaFifo::new();
-/// let reflector = Reflector::of_ready_objects(source.clone(), queue.clone()).build();
+/// let queue = DeltaFifo::<u32>::new();
+/// let reflector = Reflector::of_ready_objects(source.clone()).build(queue.clone());
 /// let running = tokio::spawn(reflector.run(std::future::pending()));
 /// source.asked(2).await;
 ///
@@ -189,14 +188,14 @@ impl<O> ScriptedList<O> {
 
     /// With an object that is ready.
     #[must_use]
-    pub fn object(self, object: Cached<O>) -> Self {
-        self.piece(Ok(ListPiece::Item(object.into())))
+    pub fn object(self, item: Item<O>) -> Self {
+        self.piece(Ok(ListPiece::Item(item)))
     }
 
     /// With an object as JSON.
     #[must_use]
     pub fn json(self, json: impl Into<Bytes>) -> Self {
-        self.piece(Ok(ListPiece::Item(Item::Json(json.into()))))
+        self.piece(Ok(ListPiece::Item(Item::json(json))))
     }
 
     /// Breaks off here.
@@ -247,20 +246,20 @@ impl<O> ScriptedWatch<O> {
 
     /// Tells of a new object.
     #[must_use]
-    pub fn added(self, object: Cached<O>) -> Self {
-        self.event(SourceEvent::Added(object.into()))
+    pub fn added(self, item: Item<O>) -> Self {
+        self.event(SourceEvent::Added(item))
     }
 
     /// Tells of a changed object.
     #[must_use]
-    pub fn modified(self, object: Cached<O>) -> Self {
-        self.event(SourceEvent::Modified(object.into()))
+    pub fn modified(self, item: Item<O>) -> Self {
+        self.event(SourceEvent::Modified(item))
     }
 
     /// Tells of an object that is gone.
     #[must_use]
-    pub fn deleted(self, object: Cached<O>) -> Self {
-        self.event(SourceEvent::Deleted(object.into()))
+    pub fn deleted(self, item: Item<O>) -> Self {
+        self.event(SourceEvent::Deleted(item))
     }
 
     /// Tells how far it is.

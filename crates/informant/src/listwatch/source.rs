@@ -14,9 +14,13 @@ use futures_util::stream::BoxStream;
 use kube::core::TypeMeta;
 
 use super::SourceError;
+use super::any_source::AnySource;
 use super::frames::ListMetadata;
 use crate::Cached;
+use crate::DecodeError;
+use crate::Identity;
 use crate::Key;
+use crate::Provenance;
 use crate::ResourceVersion;
 
 /// A source of objects that can be listed and watched.
@@ -26,16 +30,16 @@ use crate::ResourceVersion;
 ///
 /// ```
 /// use futures_util::stream::{self, StreamExt};
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Identity, Key};
 /// use informant::listwatch::{
-///     ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
+///     Item, ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
 /// };
 ///
 /// /// The stock of a shop: how many there are of each thing.
 /// struct Shop;
 ///
-/// fn stock(name: &str, count: u32) -> Cached<u32> {
-///     Cached::new(Identity::of_key(Key::cluster(name)), count)
+/// fn stock(name: &str, count: u32) -> Item<u32> {
+///     Item::new(Identity::of_key(Key::cluster(name)), count)
 /// }
 ///
 /// impl ListWatch<u32> for Shop {
@@ -44,7 +48,7 @@ use crate::ResourceVersion;
 ///     }
 ///
 ///     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
-///         let sold = SourceEvent::Modified(stock("apples", 11).into());
+///         let sold = SourceEvent::Modified(stock("apples", 11));
 ///         // A watch goes on until there is a reason to end it: after that, everything is listed anew.
 ///         Ok(stream::iter([Ok(WatchPiece::Event(sold))]).chain(stream::pending()).boxed())
 ///     }
@@ -102,6 +106,16 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     /// What the objects are called in logs and errors, such as `pods`. Default: `objects`.
     fn name(&self) -> String {
         "objects".into()
+    }
+
+    /// The source as the reflector holds it.
+    #[doc(hidden)]
+    fn into_any(self) -> AnySource
+    where
+        Self: Sized,
+        O: Send + Sync + 'static,
+    {
+        AnySource::of_type(self)
     }
 }
 
@@ -192,13 +206,17 @@ pub enum SourceEvent<O> {
     },
 }
 
-/// An object of a source.
+/// An object of a source, as JSON or with its identity. It cannot be cloned: until the reflector shares the object, a transform may
+/// change it.
 #[derive(Debug)]
-pub enum Item<O> {
-    /// As JSON.
+pub struct Item<O> {
+    content: ItemContent<O>,
+}
+
+#[derive(Debug)]
+pub(super) enum ItemContent<O> {
     Json(Bytes),
-    /// Ready. In a box, so that a piece is small also if its objects are not.
-    Ready(Box<Cached<O>>),
+    Ready(Cached<O>),
 }
 
 /// Whether a source has a kind.
@@ -236,18 +254,64 @@ impl ListRequest {
     }
 }
 
-impl<O: Send + 'static> ListPiece<O> {
-    /// A whole list in one page, of objects that are ready.
-    pub fn page(version: impl Into<ResourceVersion>, objects: impl IntoIterator<Item = Cached<O>>) -> ListStream<O> {
+impl<O: Send + Sync + 'static> ListPiece<O> {
+    /// A whole list in one page.
+    pub fn page(version: impl Into<ResourceVersion>, items: impl IntoIterator<Item = Item<O>>) -> ListStream<O> {
         let end = ListMetadata { resource_version: version.into(), ..ListMetadata::default() };
-        let items: Vec<_> = objects.into_iter().map(|object| Ok(Self::Item(object.into()))).collect();
+        let items: Vec<_> = items.into_iter().map(|item| Ok(Self::Item(item))).collect();
         futures_util::stream::iter(items).chain(futures_util::stream::iter([Ok(Self::End(end))])).boxed()
     }
 }
 
-impl<O> From<Cached<O>> for Item<O> {
-    fn from(object: Cached<O>) -> Self {
-        Self::Ready(Box::new(object))
+impl<O: Send + Sync + 'static> Item<O> {
+    /// An object that needs no decoding, with its identity.
+    pub fn new(identity: Identity, object: O) -> Self {
+        Self::ready(Cached::new(identity, object))
+    }
+
+    /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
+    pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
+        Self::ready(Cached::with_provenance(identity, provenance, object))
+    }
+
+    /// An object that is decoded already; its identity is read from its metadata.
+    ///
+    /// # Errors
+    ///
+    /// When it has no name, as one that the server never saw.
+    pub fn of(object: O) -> Result<Self, DecodeError>
+    where
+        O: kube::Resource<DynamicType = ()>,
+    {
+        Cached::of(object).map(Self::ready)
+    }
+}
+
+impl<O> Item<O> {
+    /// An object as JSON.
+    pub fn json(json: impl Into<Bytes>) -> Self {
+        Self { content: ItemContent::Json(json.into()) }
+    }
+
+    /// An object that nobody shares yet.
+    fn ready(object: Cached<O>) -> Self {
+        Self { content: ItemContent::Ready(object) }
+    }
+
+    pub(super) fn content(&self) -> &ItemContent<O> {
+        &self.content
+    }
+
+    pub(super) fn into_content(self) -> ItemContent<O> {
+        self.content
+    }
+
+    /// The same, as an object of another type; see [`Cached::cast`].
+    pub(super) fn cast<P>(self) -> Item<P> {
+        match self.content {
+            ItemContent::Json(json) => Item::json(json),
+            ItemContent::Ready(object) => Item::ready(object.cast()),
+        }
     }
 }
 

@@ -1,11 +1,22 @@
 //! What users hold: an object with its identity beside it.
+//!
+//! - **In:** an identity and an object of any type.
+//! - **Out:** [`Cached`], a shared pointer that knows the type of its object.
+//! - **Knows nothing of:** where objects come from, and who holds them.
+//!
+//! The pointer is the same for all types: the type is a parameter of the handle, and is checked when the object is read. So the
+//! pipeline, which never reads objects, works with `Cached<Erased>` and is compiled once, not once for each type.
 
+use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::LazyLock;
 
 use kube::core::TypeMeta;
+use ref_cast::RefCastCustom;
+use ref_cast::ref_cast_custom;
 use tracing::error;
 
 use super::DecodeError;
@@ -17,11 +28,11 @@ use crate::Key;
 use crate::ResourceVersion;
 use crate::panics;
 
-/// An object of the cache, shared by all who read it.
+/// An object of the cache. Cheap to clone; all clones share one object.
 ///
 /// It dereferences to the object; key, uid, version and type are answered without decoding anything.
 ///
-/// If the object's destructor panics, that is logged and goes no further: the last reference may be dropped anywhere, by an
+/// If the object's destructor panics, that is logged and goes no further: the last clone may be dropped anywhere, by an
 /// informer as well as by your code, and together with other objects.
 ///
 /// ```
@@ -30,18 +41,45 @@ use crate::panics;
 /// let stock = Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12_u32);
 /// assert_eq!(stock.key().name(), "apples");
 /// assert_eq!(*stock, 12);
+///
+/// let shared = stock.clone();
+/// assert!(Cached::ptr_eq(&stock, &shared));
 /// ```
+#[derive(RefCastCustom)]
+#[repr(transparent)]
 pub struct Cached<O> {
+    /// INV-C2: the object is of type `O`, unless that is [`Erased`].
+    stored: Arc<Stored<dyn Content>>,
+    object: PhantomData<fn() -> O>,
+}
+
+/// The object type of the pipeline: objects of any type. It has no values, so a `Cached<Erased>` cannot be dereferenced.
+pub(crate) enum Erased {}
+
+/// An object beside its identity.
+struct Stored<C: Content + ?Sized> {
     identity: Identity,
     provenance: Arc<Provenance>,
     /// A hash of the JSON that the object was made of; 0 if it came ready.
     digest: u64,
-    /// INV-C1: taken only by the destructor.
-    object: Option<O>,
+    content: C,
 }
 
-impl<O> Cached<O> {
-    /// Puts an object beside its identity: for sources that do not deliver JSON.
+/// The object of a [`Stored`]: an `Option` of any type.
+trait Content: Any + Send + Sync {
+    /// Drops the object.
+    fn clear(&mut self);
+}
+
+/// INV-C1: `None` only in the destructor.
+impl<O: Send + Sync + 'static> Content for Option<O> {
+    fn clear(&mut self) {
+        *self = None;
+    }
+}
+
+impl<O: Send + Sync + 'static> Cached<O> {
+    /// Puts an object beside its identity.
     pub fn new(identity: Identity, object: O) -> Self {
         static NONE: LazyLock<Arc<Provenance>> = LazyLock::new(Arc::default);
         Self::with_provenance(identity, Arc::clone(&NONE), object)
@@ -49,18 +87,12 @@ impl<O> Cached<O> {
 
     /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
-        Self { identity, provenance, digest: 0, object: Some(object) }
+        Self::with_digest(identity, provenance, 0, object)
     }
 
-    /// The same, made of JSON with this hash.
-    pub(super) fn with_digest(mut self, digest: u64) -> Self {
-        self.digest = digest;
-        self
-    }
-
-    /// A hash of the JSON that the object was made of; 0 if it came ready.
-    pub(crate) fn digest(&self) -> u64 {
-        self.digest
+    /// As [`with_provenance`](Self::with_provenance), made of JSON with this hash.
+    pub(super) fn with_digest(identity: Identity, provenance: Arc<Provenance>, digest: u64, object: O) -> Self {
+        Self { stored: Arc::new(Stored { identity, provenance, digest, content: Some(object) }), object: PhantomData }
     }
 
     /// Puts an object that is decoded already beside its identity, such as the answer to a request.
@@ -84,66 +116,110 @@ impl<O> Cached<O> {
     {
         Ok(Self::with_provenance(Identity::of(&object)?, Arc::new(Provenance::new(served_as::<O>())), object))
     }
+}
 
-    /// The object, to be transformed before it is shared.
-    pub(crate) fn object_mut(&mut self) -> &mut O {
-        self.object.as_mut().expect("INV-C1")
+impl<O: 'static> Cached<O> {
+    /// The object, to be transformed before it is shared; `None` if it is shared already.
+    pub(crate) fn object_mut(&mut self) -> Option<&mut O> {
+        let content: &mut dyn Any = &mut Arc::get_mut(&mut self.stored)?.content;
+        content.downcast_mut::<Option<O>>().expect("INV-C2").as_mut()
     }
 
-    /// Changes where the object comes from.
+    /// The object itself, where a plain reference reads better than `&**`.
+    pub fn object(&self) -> &O {
+        let content: &dyn Any = &self.stored.content;
+        content.downcast_ref::<Option<O>>().expect("INV-C2").as_ref().expect("INV-C1")
+    }
+}
+
+impl<O> Cached<O> {
+    /// Whether both are clones of one another: the very same object, not just an equal one.
+    pub fn ptr_eq(one: &Self, other: &Self) -> bool {
+        Arc::ptr_eq(&one.stored, &other.stored)
+    }
+
+    #[ref_cast_custom]
+    fn from_stored(stored: &Arc<Stored<dyn Content>>) -> &Self;
+
+    #[ref_cast_custom]
+    fn from_stored_mut(stored: &mut Arc<Stored<dyn Content>>) -> &mut Self;
+
+    /// The same, as an object of another type: of any type, or of the type that it has.
+    pub(crate) fn cast<P>(self) -> Cached<P> {
+        Cached { stored: self.stored, object: PhantomData }
+    }
+
+    /// As [`cast`](Self::cast), of a list.
+    pub(crate) fn cast_all<P>(objects: Vec<Self>) -> Vec<Cached<P>> {
+        objects.into_iter().map(Self::cast).collect()
+    }
+
+    /// As [`cast`](Self::cast), of a reference.
+    pub(crate) fn cast_ref<P>(&self) -> &Cached<P> {
+        Cached::from_stored(&self.stored)
+    }
+
+    /// As [`cast`](Self::cast), of a reference to a handle that can be changed.
+    pub(crate) fn cast_mut<P>(&mut self) -> &mut Cached<P> {
+        Cached::from_stored_mut(&mut self.stored)
+    }
+
+    /// A hash of the JSON that the object was made of; 0 if it came ready.
+    pub(crate) fn digest(&self) -> u64 {
+        self.stored.digest
+    }
+
+    /// Changes where the object comes from, unless it is shared already.
     pub(crate) fn change_provenance(&mut self, change: impl FnOnce(Arc<Provenance>) -> Arc<Provenance>) {
-        self.provenance = change(Arc::clone(&self.provenance));
+        if let Some(stored) = Arc::get_mut(&mut self.stored) {
+            stored.provenance = change(Arc::clone(&stored.provenance));
+        }
     }
 
     /// How often the source's history had changed when the object was read.
     pub(crate) fn history(&self) -> u64 {
-        self.provenance.history()
+        self.stored.provenance.history()
     }
 
     /// Whether both are the same state of the same object for sure.
     pub(crate) fn is_same_state(&self, other: &Self) -> bool {
-        self.has_state(&other.identity, other.history(), || other.digest)
+        self.has_state(other.identity(), other.history(), || other.digest())
     }
 
     /// Whether it is the state of this identity: uid and version are equal, were given in the same history of the source, and so is the
     /// content, if both came as JSON. (A restored server gives versions for a second time.)
     pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u64) -> bool {
-        self.history() == history && self.identity.is_same_state(identity) && is_same_content(self.digest, digest())
+        self.history() == history && self.identity().is_same_state(identity) && is_same_content(self.digest(), digest())
     }
 
     /// Key, uid and version together.
     pub fn identity(&self) -> &Identity {
-        &self.identity
+        &self.stored.identity
     }
 
     /// Namespace and name.
     pub fn key(&self) -> &Key {
-        &self.identity.key
+        &self.identity().key
     }
 
-    /// Which life of the object this is.
+    /// Which incarnation of the object this is.
     pub fn uid(&self) -> &Uid {
-        &self.identity.uid
+        &self.identity().uid
     }
 
     /// Which state of the object this is.
     pub fn version(&self) -> &ResourceVersion {
-        &self.identity.version
+        &self.identity().version
     }
 
     /// apiVersion and kind; both empty if the source has none.
     pub fn types(&self) -> &TypeMeta {
-        self.provenance.types()
+        self.stored.provenance.types()
     }
 
     /// The cluster that it is of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
     pub fn cluster(&self) -> Option<&Arc<str>> {
-        self.provenance.cluster()
-    }
-
-    /// The object itself, where a plain reference reads better than `&**`.
-    pub fn object(&self) -> &O {
-        self.object.as_ref().expect("INV-C1")
+        self.stored.provenance.cluster()
     }
 }
 
@@ -152,7 +228,7 @@ pub(crate) fn is_same_content(one: u64, other: u64) -> bool {
     one == other || one == 0 || other == 0
 }
 
-impl<O> Deref for Cached<O> {
+impl<O: 'static> Deref for Cached<O> {
     type Target = O;
 
     fn deref(&self) -> &O {
@@ -160,22 +236,26 @@ impl<O> Deref for Cached<O> {
     }
 }
 
-impl<O> Drop for Cached<O> {
-    fn drop(&mut self) {
-        let Self { identity, provenance, digest: _, object } = self;
-        let clear = || *object = None;
-        panics::drop_in_place_catching(clear, |panic| {
-            let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
-            let cluster = provenance.cluster().map(|cluster| &**cluster);
-            error!(
-                kind,
-                cluster,
-                key = identity.key.as_str(),
-                error = panic,
-                "an object panicked while it was dropped"
-            );
-        });
+impl<O> Clone for Cached<O> {
+    fn clone(&self) -> Self {
+        Self { stored: Arc::clone(&self.stored), object: PhantomData }
     }
+}
+
+impl<C: Content + ?Sized> Drop for Stored<C> {
+    fn drop(&mut self) {
+        let Self { identity, provenance, digest: _, content } = self;
+        drop_content(identity, provenance, &mut || content.clear());
+    }
+}
+
+/// Drops an object; a panic of its destructor is logged and goes no further.
+fn drop_content(identity: &Identity, provenance: &Provenance, clear: &mut dyn FnMut()) {
+    panics::drop_in_place_catching(clear, |panic| {
+        let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
+        let cluster = provenance.cluster().map(|cluster| &**cluster);
+        error!(kind, cluster, key = identity.key.as_str(), error = panic, "an object panicked while it was dropped");
+    });
 }
 
 impl<O> fmt::Debug for Cached<O> {
@@ -205,5 +285,25 @@ mod tests {
         let panics = panics::drop_catching((0..3).map(object).collect::<Vec<_>>(), |_| unreachable!("caught inside"));
 
         assert_eq!(panics, 3);
+    }
+
+    #[test]
+    fn an_object_keeps_its_type_while_its_handle_has_none() {
+        let object = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8);
+
+        let erased: Cached<Erased> = object.clone().cast();
+
+        assert_eq!(**erased.cast_ref::<u8>(), 5);
+        assert!(Cached::ptr_eq(&object, &erased.cast()));
+    }
+
+    #[test]
+    fn only_an_object_that_is_not_shared_can_be_changed() {
+        let mut object = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8);
+        *object.object_mut().unwrap() = 6;
+        let shared = object.clone();
+
+        assert!(object.object_mut().is_none());
+        assert_eq!(*shared, 6);
     }
 }

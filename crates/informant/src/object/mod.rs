@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 
 pub use cached::Cached;
+pub(crate) use cached::Erased;
 pub(crate) use cached::is_same_content;
 pub use cuts::FieldPath;
 pub use cuts::FieldPathError;

@@ -246,15 +246,16 @@ impl<'a> RawObject<'a> {
     /// # Errors
     ///
     /// What [`Object::decode`] says.
-    pub fn decode<O: Object>(self) -> Result<Arc<Cached<O>>, DecodeError> {
+    pub fn decode<O: Object>(mut self) -> Result<Cached<O>, DecodeError> {
         let object = O::decode(&self)?;
-        Ok(Arc::new(self.into_cached(object)))
+        Ok(self.put_beside_identity(object))
     }
 
-    /// Puts an object that was made of it beside its identity.
-    pub(crate) fn into_cached<O>(self, object: O) -> Cached<O> {
+    /// Puts an object that was made of it beside its identity, which is taken out.
+    pub(crate) fn put_beside_identity<O: Send + Sync + 'static>(&mut self, object: O) -> Cached<O> {
         let digest = self.digest();
-        Cached::with_provenance(self.identity, self.provenance, object).with_digest(digest)
+        let identity = std::mem::replace(&mut self.identity, Identity::of_key(Key::cluster("")));
+        Cached::with_digest(identity, Arc::clone(&self.provenance), digest, object)
     }
 
     /// A hash of the JSON without apiVersion and kind, the same for the same content as long as the program runs; never 0.

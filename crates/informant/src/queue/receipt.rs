@@ -21,7 +21,7 @@ use crate::ResourceVersion;
 ///
 /// let fifo = DeltaFifo::new();
 /// for name in ["a", "b"] {
-///     fifo.add(Arc::new(Cached::new(Identity::of_key(Key::cluster(name)), ())));
+///     fifo.add(Cached::new(Identity::of_key(Key::cluster(name)), ()));
 /// }
 ///
 /// let receipt = fifo.try_drain().unwrap().unwrap();

@@ -18,7 +18,7 @@ use crate::Key;
 use crate::Relist;
 use crate::Uid;
 
-pub(crate) type Object = Arc<Cached<()>>;
+pub(crate) type Object = Cached<()>;
 
 /// What happens next. Names are numbers; what cannot happen (an update of nothing) is skipped.
 #[derive(Debug, Clone)]
@@ -158,7 +158,7 @@ impl Server {
     fn state(&mut self, name: u8, uid: Uid) -> Object {
         self.version += 1;
         let identity = Identity { key: key(name), uid, version: self.version.to_string().as_str().into() };
-        Arc::new(Cached::new(identity, ()))
+        Cached::new(identity, ())
     }
 
     fn list(&mut self) -> Relist<()> {

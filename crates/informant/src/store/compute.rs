@@ -1,22 +1,30 @@
 //! From objects to index values: runs the users' index functions, before and outside of any lock that readers need.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::Cached;
 use crate::Key;
 use crate::Uid;
+use crate::object::Erased;
 use crate::panics;
 
 /// A named function from an object to the values under which an index finds it.
 pub struct IndexFunction<O> {
+    function: AnyIndexFunction,
+    object: PhantomData<fn(O)>,
+}
+
+/// A named index function of objects of any type.
+pub(super) struct AnyIndexFunction {
     name: Arc<str>,
-    function: Box<ValuesOf<O>>,
+    values: Box<ValuesOf>,
 }
 
 /// Hands each value of an object to a callback.
-type ValuesOf<O> = dyn Fn(&Cached<O>, &mut dyn FnMut(&str)) + Send + Sync;
+type ValuesOf = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
 
 /// Something that an index can find objects by: it is written as a text, and equal values have equal texts.
 pub trait IndexValue {
@@ -59,23 +67,41 @@ impl<O> IndexFunction<O> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        let function = move |object: &Cached<O>, push: &mut dyn FnMut(&str)| {
-            for value in values(object) {
+        let values = move |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
+            for value in values(object.cast_ref()) {
                 push(&value.text());
             }
         };
-        Self { name: name.into(), function: Box::new(function) }
-    }
-
-    /// The index by namespace. It takes no detour through owned values.
-    pub(super) fn by_namespace() -> Self {
-        let function =
-            |object: &Cached<O>, push: &mut dyn FnMut(&str)| push(object.key().namespace().unwrap_or_default());
-        Self { name: super::NAMESPACE_INDEX.into(), function: Box::new(function) }
+        let function = AnyIndexFunction { name: name.into(), values: Box::new(values) };
+        Self { function, object: PhantomData }
     }
 
     /// The index's name.
     pub fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    /// The same, of objects of another type; see [`Cached::cast`].
+    pub(crate) fn cast<P>(self) -> IndexFunction<P> {
+        IndexFunction { function: self.function, object: PhantomData }
+    }
+
+    /// The function, without the type of its objects.
+    pub(super) fn into_any(self) -> AnyIndexFunction {
+        self.function
+    }
+}
+
+impl AnyIndexFunction {
+    /// The index by namespace. It takes no detour through owned values.
+    pub(super) fn by_namespace() -> Self {
+        let values = |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
+            push(object.key().namespace().unwrap_or_default());
+        };
+        Self { name: super::NAMESPACE_INDEX.into(), values: Box::new(values) }
+    }
+
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
@@ -86,9 +112,9 @@ impl<O> IndexFunction<O> {
 
 impl Computed {
     /// Computes the values of each object (a row) in each index (a column).
-    pub(super) fn new<'a, O: 'a>(
-        objects: impl Iterator<Item = &'a Cached<O>>,
-        functions: &[Arc<IndexFunction<O>>],
+    pub(super) fn new<'a>(
+        objects: impl Iterator<Item = &'a Cached<Erased>>,
+        functions: &[Arc<AnyIndexFunction>],
     ) -> Self {
         let mut computed = Self::default();
         computed.fill(objects, functions);
@@ -96,10 +122,10 @@ impl Computed {
     }
 
     /// As [`new`](Self::new), in place of what was here.
-    pub(super) fn fill<'a, O: 'a>(
+    pub(super) fn fill<'a>(
         &mut self,
-        objects: impl Iterator<Item = &'a Cached<O>>,
-        functions: &[Arc<IndexFunction<O>>],
+        objects: impl Iterator<Item = &'a Cached<Erased>>,
+        functions: &[Arc<AnyIndexFunction>],
     ) {
         self.clear();
         self.columns = functions.len();
@@ -133,10 +159,10 @@ impl Computed {
         self.values[cell].iter().map(|range| &self.texts[range.clone()])
     }
 
-    fn add_cell<O>(&mut self, object: &Cached<O>, function: &IndexFunction<O>) {
+    fn add_cell(&mut self, object: &Cached<Erased>, function: &AnyIndexFunction) {
         let (first, texts) = (self.values.len(), self.texts.len());
         let run = panics::catch(|| {
-            (function.function)(object, &mut |text| {
+            (function.values)(object, &mut |text| {
                 let start = self.texts.len();
                 self.texts.push_str(text);
                 self.values.push(start..self.texts.len());

@@ -5,12 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::IndexFunction;
 use super::IndexPanic;
 use super::IndexValue;
 use super::Lookup;
 use super::Snapshot;
 use super::UnknownIndex;
+use super::compute::AnyIndexFunction;
 use super::compute::Computed;
 use super::indexer::Shared;
 use super::table::Table;
@@ -23,7 +23,6 @@ use crate::Key;
 /// `V` is what the function gives, so a lookup takes the same type.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Cached, Identity, Key};
 /// use informant::store::Indexer;
 ///
@@ -32,19 +31,19 @@ use crate::Key;
 /// let services = Indexer::new();
 /// let by_port = services.add_index("port", |service: &Cached<Service>| service.ports.clone()).unwrap();
 /// let web = Identity::of_key(Key::namespaced("shop", "web"));
-/// services.upsert(Arc::new(Cached::new(web, Service { ports: vec![80, 443] })));
+/// services.upsert(Cached::new(web, Service { ports: vec![80, 443] }));
 ///
 /// assert_eq!(by_port.get(&443).len(), 1);
 /// assert_eq!(by_port.get(&22).len(), 0);
 /// ```
 pub struct Index<O, V = String> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<Shared>,
     /// Where the table has it.
     ///
     /// INV-S5: indexes are never removed or moved, so it stays there.
     position: usize,
-    function: Arc<IndexFunction<O>>,
-    value: PhantomData<fn(V)>,
+    function: Arc<AnyIndexFunction>,
+    object_and_value: PhantomData<fn(V) -> O>,
 }
 
 /// An object does not have exactly one value in an index.
@@ -67,8 +66,13 @@ pub enum NotOneValue {
 }
 
 impl<O, V> Index<O, V> {
-    pub(super) fn new(shared: Arc<Shared<O>>, position: usize, function: Arc<IndexFunction<O>>) -> Self {
-        Self { shared, position, function, value: PhantomData }
+    pub(super) fn new(shared: Arc<Shared>, position: usize, function: Arc<AnyIndexFunction>) -> Self {
+        Self { shared, position, function, object_and_value: PhantomData }
+    }
+
+    /// The same, of objects and values of another type; see [`Cached::cast`].
+    pub(crate) fn cast<P, W>(self) -> Index<P, W> {
+        Index::new(self.shared, self.position, self.function)
     }
 
     /// The index's name.
@@ -77,20 +81,19 @@ impl<O, V> Index<O, V> {
     }
 
     /// The objects that have a value, in no order.
-    pub fn get<Q>(&self, value: &Q) -> Vec<Arc<Cached<O>>>
+    pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
     {
         // Before the lock: `text` may be anybody's code.
         let text = value.text();
-        self.read(|table, index| table.by_value(index, &text))
+        Cached::cast_all(self.read(|table, index| table.by_value(index, &text)))
     }
 
     /// A value to be looked up together with those of other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use informant::{Cached, Identity, Key};
     /// # use informant::store::Indexer;
     /// # struct Service { ports: Vec<u16>, team: &'static str }
@@ -98,7 +101,7 @@ impl<O, V> Index<O, V> {
     /// let by_port = services.add_index("port", |service: &Cached<Service>| service.ports.clone())?;
     /// let by_team = services.add_index("team", |service: &Cached<Service>| Some(service.team))?;
     /// # let web = Identity::of_key(Key::namespaced("shop", "web"));
-    /// # services.upsert(Arc::new(Cached::new(web, Service { ports: vec![80, 443], team: "shop" })));
+    /// # services.upsert(Cached::new(web, Service { ports: vec![80, 443], team: "shop" }));
     ///
     /// let found = services.lister().by_indexes([by_port.is(&443), by_team.is("shop")])?;
     /// assert_eq!(found.len(), 1);
@@ -117,7 +120,7 @@ impl<O, V> Index<O, V> {
     /// # Errors
     ///
     /// When the snapshot is older than the index.
-    pub fn get_in<Q>(&self, snapshot: &Snapshot<O>, value: &Q) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex>
+    pub fn get_in<Q>(&self, snapshot: &Snapshot<O>, value: &Q) -> Result<Vec<Cached<O>>, UnknownIndex>
     where
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
@@ -155,9 +158,9 @@ impl<O, V> Index<O, V> {
     /// # Errors
     ///
     /// When the index function panics on the example.
-    pub fn like(&self, example: &Cached<O>) -> Result<Vec<Arc<Cached<O>>>, IndexPanic> {
+    pub fn like(&self, example: &Cached<O>) -> Result<Vec<Cached<O>>, IndexPanic> {
         let values = self.values_of(example)?;
-        Ok(self.read(|table, index| table.by_any_value(index, values.values(0, 0))))
+        Ok(Cached::cast_all(self.read(|table, index| table.by_any_value(index, values.values(0, 0)))))
     }
 
     /// The only value of an object.
@@ -179,14 +182,14 @@ impl<O, V> Index<O, V> {
     }
 
     fn values_of(&self, object: &Cached<O>) -> Result<Computed, IndexPanic> {
-        let mut computed = Computed::new([object].into_iter(), std::slice::from_ref(&self.function));
+        let mut computed = Computed::new(std::iter::once(object.cast_ref()), std::slice::from_ref(&self.function));
         match computed.panics.pop() {
             None => Ok(computed),
             Some(panic) => Err(panic),
         }
     }
 
-    fn read<R>(&self, read: impl FnOnce(&Table<O>, &TableIndex<O>) -> R) -> R {
+    fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
         let table = self.shared.table.read();
         read(&table, table.index_at(self.position).expect("INV-S5"))
     }

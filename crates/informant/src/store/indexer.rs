@@ -22,12 +22,14 @@ use super::Lister;
 use super::NAMESPACE_INDEX;
 use super::Replacement;
 use super::WriteBatch;
+use super::compute::AnyIndexFunction;
 use super::compute::Computed;
 use super::table::Table;
 use super::table::TableIndex;
 use crate::Cached;
 use crate::Key;
 use crate::Relist;
+use crate::object::Erased;
 
 /// Writes the cache of one kind. Reading is done by its [`lister`](Self::lister), which anybody can have.
 ///
@@ -41,23 +43,29 @@ use crate::Relist;
 /// let pods = Indexer::new();
 /// let by_node = pods.add_index("node", |pod: &Cached<Pod>| pod.node).unwrap();
 /// let web = Identity::of_key(Key::namespaced("shop", "web"));
-/// pods.upsert(Arc::new(Cached::new(web, Pod { node: Some("node-1") })));
+/// pods.upsert(Cached::new(web, Pod { node: Some("node-1") }));
 ///
 /// assert_eq!(by_node.get("node-1").len(), 1);
 /// assert_eq!(pods.lister().by_index("node", "node-1").unwrap().len(), 1);
 /// ```
 pub struct Indexer<O> {
-    shared: Arc<Shared<O>>,
+    writer: Writer,
+    object: PhantomData<fn() -> O>,
+}
+
+/// An [`Indexer`] of objects of any type.
+struct Writer {
+    shared: Arc<Shared>,
     /// Writers take turns. Index functions run in the turn, before any reader has to wait.
     ///
     /// An index function that tries to write would wait for its own turn. The lock lets it in again, and the cell refuses.
-    turn: ReentrantMutex<RefCell<Turn<O>>>,
+    turn: ReentrantMutex<RefCell<Turn>>,
 }
 
 /// What belongs to the writer whose turn it is.
-struct Turn<O> {
+struct Turn {
     /// INV-S4: the functions of the table's indexes, in the same order.
-    functions: Vec<Arc<IndexFunction<O>>>,
+    functions: Vec<Arc<AnyIndexFunction>>,
     /// Buffers for the values of a batch.
     computed: Computed,
     /// How long index functions may take for each thousand objects, begun ones included, before a warning is logged.
@@ -72,9 +80,9 @@ pub struct IndexerBuilder<O> {
 }
 
 /// What writer and readers share.
-pub(super) struct Shared<O> {
+pub(super) struct Shared {
     /// The current state. A writer changes it in place only if nobody holds a snapshot of it.
-    pub(super) table: RwLock<Arc<Table<O>>>,
+    pub(super) table: RwLock<Arc<Table>>,
     /// What the objects are called in errors.
     pub(super) resource: Arc<str>,
     /// Nobody keeps it up to date any more.
@@ -102,23 +110,23 @@ impl<O> Indexer<O> {
 
     /// The reader's side. It sees every write as soon as the call that made it returns.
     pub fn lister(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.shared))
+        Lister::new(Arc::clone(&self.writer.shared))
     }
 
     /// Tells readers that nobody keeps it up to date any more.
     pub(crate) fn stop(&self) {
-        self.shared.has_stopped.store(true, Ordering::Release);
+        self.writer.shared.has_stopped.store(true, Ordering::Release);
     }
 
     /// Stores an object in place of what has its key, and gives what that was. The cache's version stays.
-    pub fn upsert(&self, object: Arc<Cached<O>>) -> Option<Arc<Cached<O>>> {
+    pub fn upsert(&self, object: Cached<O>) -> Option<Cached<O>> {
         let mut batch = WriteBatch::with_capacity(1);
         batch.upsert(object);
         self.apply(batch).replacements.pop().and_then(|replacement| replacement.old)
     }
 
     /// Removes an object, and gives what it was. The cache's version stays.
-    pub fn remove(&self, key: &Key) -> Option<Arc<Cached<O>>> {
+    pub fn remove(&self, key: &Key) -> Option<Cached<O>> {
         let mut batch = WriteBatch::with_capacity(1);
         batch.remove(key.clone());
         self.apply(batch).replacements.pop().and_then(|replacement| replacement.old)
@@ -126,7 +134,7 @@ impl<O> Indexer<O> {
 
     /// Applies all writes of a batch at once: a reader sees none of them or all.
     pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
-        self.in_turn(|turn| self.apply_in_turn(turn, batch))
+        self.writer.apply(batch.cast()).cast()
     }
 
     /// Makes the cache what a list says, at once. The replacements are the removals, then the listed objects in order.
@@ -144,41 +152,8 @@ impl<O> Indexer<O> {
         is_same: impl Fn(&Cached<O>, &Cached<O>) -> bool,
     ) -> Applied<O> {
         let is_same =
-            |stored: &Arc<Cached<O>>, listed: &Arc<Cached<O>>| Arc::ptr_eq(stored, listed) || is_same(stored, listed);
-        self.in_turn(|turn| self.replace_in_turn(turn, relist, is_same))
-    }
-
-    fn replace_in_turn(
-        &self,
-        turn: &mut Turn<O>,
-        relist: &Relist<O>,
-        is_same: impl Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) -> bool,
-    ) -> Applied<O> {
-        let table = Arc::clone(&self.shared.table.read());
-        let is_missing = relist.missing();
-        let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
-        let listed = relist.objects.iter().enumerate();
-        let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
-        let listed: Vec<_> = listed
-            .map(|(_, object)| (object, table.get(object.key()).filter(|stored| is_same(stored, object)).cloned()))
-            .collect();
-
-        let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, kept)| kept.is_none()).count());
-        table.iter().filter(|object| is_missing(object)).for_each(|object| batch.remove(object.key().clone()));
-        let removals = batch.len();
-        for (object, _) in listed.iter().filter(|(_, kept)| kept.is_none()) {
-            batch.upsert(Arc::clone(object));
-        }
-        batch.at(relist.version.clone());
-        drop(table);
-        let Applied { mut replacements, index_panics } = self.apply_in_turn(turn, batch);
-
-        let mut changed = replacements.split_off(removals).into_iter();
-        replacements.extend(listed.into_iter().filter_map(|(_, kept)| match kept {
-            Some(kept) => Some(Replacement { old: Some(Arc::clone(&kept)), new: Some(kept) }),
-            None => changed.next(),
-        }));
-        Applied { replacements, index_panics }
+            |stored: &Cached<O>, listed: &Cached<O>| Cached::ptr_eq(stored, listed) || is_same(stored, listed);
+        self.writer.in_turn(|turn| self.writer.replace_in_turn(turn, relist, is_same)).cast()
     }
 
     /// Adds an index and fills it from what is stored, while others go on reading. Gives a handle for looking things up;
@@ -202,9 +177,13 @@ impl<O> Indexer<O> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        let function = Arc::new(IndexFunction::new(name, values));
-        let (position, _) = self.add_functions(vec![Arc::clone(&function)])?;
-        Ok(Index::new(Arc::clone(&self.shared), position, function))
+        self.add_index_function(IndexFunction::new(name, values)).map(Index::cast)
+    }
+
+    pub(crate) fn add_index_function(&self, function: IndexFunction<O>) -> Result<Index<O>, DuplicateIndex> {
+        let function = Arc::new(function.into_any());
+        let (position, _) = self.writer.add_functions(vec![Arc::clone(&function)])?;
+        Ok(Index::new(Arc::clone(&self.writer.shared), position, function))
     }
 
     /// Adds several indexes, all or none, and tells which of their functions panicked on which stored objects.
@@ -216,19 +195,63 @@ impl<O> Indexer<O> {
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        let functions = functions.into_iter().map(Arc::new).collect();
-        self.add_functions(functions).map(|(_, panics)| panics)
+        let functions = functions.into_iter().map(|function| Arc::new(function.into_any())).collect();
+        self.writer.add_functions(functions).map(|(_, panics)| panics)
+    }
+}
+
+impl Writer {
+    fn apply(&self, batch: WriteBatch<Erased>) -> Applied<Erased> {
+        self.in_turn(|turn| self.apply_in_turn(turn, batch))
+    }
+
+    fn replace_in_turn<O>(
+        &self,
+        turn: &mut Turn,
+        relist: &Relist<O>,
+        is_same: impl Fn(&Cached<O>, &Cached<O>) -> bool,
+    ) -> Applied<Erased> {
+        let table = Arc::clone(&self.shared.table.read());
+        let is_missing = relist.missing();
+        let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
+        let listed = relist.objects.iter().enumerate();
+        let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
+        let listed: Vec<_> = listed
+            .map(|(_, object)| {
+                (object, table.get(object.key()).filter(|stored| is_same(stored.cast_ref(), object)).cloned())
+            })
+            .collect();
+
+        let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, kept)| kept.is_none()).count());
+        table
+            .iter()
+            .filter(|object| is_missing(object.cast_ref()))
+            .for_each(|object| batch.remove(object.key().clone()));
+        let removals = batch.len();
+        for (object, _) in listed.iter().filter(|(_, kept)| kept.is_none()) {
+            batch.upsert(Cached::clone(object).cast());
+        }
+        batch.at(relist.version.clone());
+        drop(table);
+        let Applied { mut replacements, index_panics } = self.apply_in_turn(turn, batch);
+
+        let mut changed = replacements.split_off(removals).into_iter();
+        replacements.extend(listed.into_iter().filter_map(|(_, kept)| match kept {
+            Some(kept) => Some(Replacement { old: Some(kept.clone()), new: Some(kept) }),
+            None => changed.next(),
+        }));
+        Applied { replacements, index_panics }
     }
 
     /// Gives the position of the first one, and the panics on stored objects.
-    fn add_functions(&self, added: Vec<Arc<IndexFunction<O>>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
+    fn add_functions(&self, added: Vec<Arc<AnyIndexFunction>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
         self.in_turn(|turn| self.add_in_turn(turn, added))
     }
 
     fn add_in_turn(
         &self,
-        turn: &mut Turn<O>,
-        added: Vec<Arc<IndexFunction<O>>>,
+        turn: &mut Turn,
+        added: Vec<Arc<AnyIndexFunction>>,
     ) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
         let Turn { functions, slow_after, .. } = turn;
         for (position, function) in added.iter().enumerate() {
@@ -239,7 +262,7 @@ impl<O> Indexer<O> {
         }
         let table = Arc::clone(&self.shared.table.read());
         let begun = Instant::now();
-        let computed = Computed::new(table.iter().map(|object| &**object), &added);
+        let computed = Computed::new(table.iter(), &added);
         self.warn_if_slow(&added, table.len(), begun.elapsed(), *slow_after);
         let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
         for (row, (slot, _)) in table.occupied().enumerate() {
@@ -255,7 +278,7 @@ impl<O> Indexer<O> {
     }
 
     /// Waits for the writers' turn.
-    fn in_turn<R>(&self, write: impl FnOnce(&mut Turn<O>) -> R) -> R {
+    fn in_turn<R>(&self, write: impl FnOnce(&mut Turn) -> R) -> R {
         let turn = self.turn.lock();
         let Ok(mut turn) = turn.try_borrow_mut() else {
             panic!("an index function must not write to the cache that it indexes")
@@ -263,7 +286,7 @@ impl<O> Indexer<O> {
         write(&mut turn)
     }
 
-    fn apply_in_turn(&self, turn: &mut Turn<O>, batch: WriteBatch<O>) -> Applied<O> {
+    fn apply_in_turn(&self, turn: &mut Turn, batch: WriteBatch<Erased>) -> Applied<Erased> {
         let Turn { functions, computed, slow_after } = turn;
         let begun = Instant::now();
         computed.fill(batch.upserts(), functions);
@@ -274,7 +297,7 @@ impl<O> Indexer<O> {
 
     /// Logs a warning if index functions took so long for the objects of one batch that they must have blocked: the cache and its
     /// handlers wait for them. It is measured per batch, so the warning names all indexes that it can be.
-    fn warn_if_slow(&self, functions: &[Arc<IndexFunction<O>>], objects: usize, took: Duration, slow_after: Duration) {
+    fn warn_if_slow(&self, functions: &[Arc<AnyIndexFunction>], objects: usize, took: Duration, slow_after: Duration) {
         if !is_slow(objects, took, slow_after) {
             return;
         }
@@ -293,7 +316,7 @@ impl<O> Indexer<O> {
 
     /// Changes the state, in the caller's turn, so that readers see it from one moment to the next. What a change replaces
     /// must come back as its result, to be dropped where no reader waits.
-    fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table<O>) -> R) -> R {
+    fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table) -> R) -> R {
         let is_quick = self.shared.table.read().is_quick(writes, values);
         if is_quick {
             let mut current = self.shared.table.write();
@@ -316,8 +339,8 @@ impl<O> Indexer<O> {
 #[cfg(test)]
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
-        self.in_turn(|turn| {
-            let table = self.shared.table.read();
+        self.writer.in_turn(|turn| {
+            let table = self.writer.shared.table.read();
             table.check_invariants();
             for (position, function) in turn.functions.iter().enumerate() {
                 assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
@@ -343,13 +366,13 @@ impl<O> IndexerBuilder<O> {
     /// Makes the cache.
     pub fn build(self) -> Indexer<O> {
         let functions: Vec<_> =
-            self.has_namespace_index.then(|| Arc::new(IndexFunction::by_namespace())).into_iter().collect();
+            self.has_namespace_index.then(|| Arc::new(AnyIndexFunction::by_namespace())).into_iter().collect();
         let mut table = Table::default();
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
         let table = RwLock::new(Arc::new(table));
         let shared = Arc::new(Shared { table, resource: self.resource, has_stopped: AtomicBool::new(false) });
         let turn = Turn { functions, computed: Computed::default(), slow_after: Duration::from_millis(100) };
-        Indexer { shared, turn: ReentrantMutex::new(RefCell::new(turn)) }
+        Indexer { writer: Writer { shared, turn: ReentrantMutex::new(RefCell::new(turn)) }, object: PhantomData }
     }
 }
 
@@ -367,9 +390,9 @@ impl<O> Default for Indexer<O> {
 
 impl<O> fmt::Debug for Indexer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.shared.table.read();
+        let table = self.writer.shared.table.read();
         f.debug_struct("Indexer")
-            .field("resource", &self.shared.resource)
+            .field("resource", &self.writer.shared.resource)
             .field("len", &table.len())
             .field("version", &table.version())
             .finish()
@@ -400,8 +423,8 @@ mod tests {
         }
     }
 
-    fn object(name: &str) -> Arc<Cached<()>> {
-        Arc::new(Cached::new(Identity::of_key(Key::cluster(name)), ()))
+    fn object(name: &str) -> Cached<()> {
+        Cached::new(Identity::of_key(Key::cluster(name)), ())
     }
 
     /// Any time counts as slow, so nothing has to block.
@@ -413,7 +436,7 @@ mod tests {
         let _guard = tracing::subscriber::set_default(subscriber.finish());
         let logged = || String::from_utf8(std::mem::take(&mut *lines.0.lock())).unwrap();
         let indexer = Indexer::builder().resource("pods").build();
-        indexer.in_turn(|turn| turn.slow_after = Duration::ZERO);
+        indexer.writer.in_turn(|turn| turn.slow_after = Duration::ZERO);
 
         indexer.upsert(object("a"));
         assert_eq!(logged(), "", "no function of a user ran");
@@ -433,7 +456,7 @@ mod tests {
     #[test]
     fn a_batch_may_take_a_tenth_of_a_second_for_each_thousand_objects() {
         let indexer = Indexer::<()>::new();
-        let limit = indexer.in_turn(|turn| turn.slow_after);
+        let limit = indexer.writer.in_turn(|turn| turn.slow_after);
         let is_slow = |objects, milliseconds| is_slow(objects, Duration::from_millis(milliseconds), limit);
 
         assert_eq!([is_slow(1, 99), is_slow(1, 100), is_slow(999, 100)], [false, true, true]);

@@ -1,6 +1,7 @@
 //! The readers of the cache.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,7 @@ use crate::Key;
 use crate::Labelled;
 use crate::ResourceVersion;
 use crate::key::KeyParts;
+use crate::object::Erased;
 
 /// Reads the cache of one kind. Cheap to clone, for anybody who wants to look.
 ///
@@ -44,7 +46,8 @@ use crate::key::KeyParts;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Lister<O> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<Shared>,
+    object: PhantomData<fn() -> O>,
 }
 
 /// Reads the objects of one namespace.
@@ -87,13 +90,18 @@ impl NotFound {
 }
 
 impl<O> Lister<O> {
-    pub(super) fn new(shared: Arc<Shared<O>>) -> Self {
-        Self { shared }
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, object: PhantomData }
+    }
+
+    /// The same, of objects of another type; see [`Cached::cast`].
+    pub(crate) fn cast<P>(&self) -> Lister<P> {
+        Lister::new(Arc::clone(&self.shared))
     }
 
     /// The object of a key.
-    pub fn get(&self, key: &Key) -> Option<Arc<Cached<O>>> {
-        self.read(|table| table.get(key).cloned())
+    pub fn get(&self, key: &Key) -> Option<Cached<O>> {
+        self.read(|table| table.get(key).cloned()).map(Cached::cast)
     }
 
     /// The object of a key, or an error that names it.
@@ -101,13 +109,13 @@ impl<O> Lister<O> {
     /// # Errors
     ///
     /// When there is none.
-    pub fn require(&self, key: &Key) -> Result<Arc<Cached<O>>, NotFound> {
+    pub fn require(&self, key: &Key) -> Result<Cached<O>, NotFound> {
         self.get(key).ok_or_else(|| self.not_found(key.clone()))
     }
 
     /// All objects.
-    pub fn list(&self) -> Vec<Arc<Cached<O>>> {
-        self.read(Table::list)
+    pub fn list(&self) -> Vec<Cached<O>> {
+        Cached::cast_all(self.read(Table::list))
     }
 
     /// The keys of all objects.
@@ -152,8 +160,8 @@ impl<O> Lister<O> {
     /// # Errors
     ///
     /// When there is no such index.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
-        self.read(|table| Ok(table.by_value(table.index(index)?, value)))
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
+        self.read(|table| Ok(table.by_value(table.index(index)?, value))).map(Cached::cast_all)
     }
 
     /// The objects that have all of these values, each in its index:
@@ -166,9 +174,9 @@ impl<O> Lister<O> {
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
-    ) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.read(|table| table.by_values(&lookups))
+        self.read(|table| table.by_values(&lookups)).map(Cached::cast_all)
     }
 
     /// The keys of the objects that have a value in an index, sorted.
@@ -199,22 +207,22 @@ impl<O> Lister<O> {
         NotFound { resource: Arc::clone(&self.shared.resource), cluster: None, key, has_stopped: self.has_stopped() }
     }
 
-    fn read<R>(&self, read: impl FnOnce(&Table<O>) -> R) -> R {
+    fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
         read(&self.shared.table.read())
     }
 }
 
-impl<O: Labelled> Lister<O> {
+impl<O: Labelled + 'static> Lister<O> {
     /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>> {
+    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
         select(selector, || self.list())
     }
 }
 
 impl<O> NamespaceLister<O> {
     /// The object of a name. If the namespace is empty, the name is that of an object in none.
-    pub fn get(&self, name: &str) -> Option<Arc<Cached<O>>> {
-        self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned())
+    pub fn get(&self, name: &str) -> Option<Cached<O>> {
+        self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned()).map(Cached::cast)
     }
 
     /// The object of a name, or an error that names it.
@@ -222,30 +230,31 @@ impl<O> NamespaceLister<O> {
     /// # Errors
     ///
     /// When there is none.
-    pub fn require(&self, name: &str) -> Result<Arc<Cached<O>>, NotFound> {
+    pub fn require(&self, name: &str) -> Result<Cached<O>, NotFound> {
         self.get(name).ok_or_else(|| self.lister.not_found(Key::namespaced(&self.namespace, name)))
     }
 
     /// All objects of the namespace.
-    pub fn list(&self) -> Vec<Arc<Cached<O>>> {
+    pub fn list(&self) -> Vec<Cached<O>> {
         let Self { lister, namespace } = self;
-        in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), || lister.list())
+        let all = || lister.read(Table::list);
+        Cached::cast_all(in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), all))
     }
 }
 
-impl<O: Labelled> NamespaceLister<O> {
+impl<O: Labelled + 'static> NamespaceLister<O> {
     /// The objects of the namespace whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>> {
+    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
         select(selector, || self.list())
     }
 }
 
 /// The objects of a namespace by its index, or by looking at all of them if there is none.
-pub(super) fn in_namespace<O>(
+pub(super) fn in_namespace(
     namespace: &str,
-    indexed: impl FnOnce() -> Option<Vec<Arc<Cached<O>>>>,
-    all: impl FnOnce() -> Vec<Arc<Cached<O>>>,
-) -> Vec<Arc<Cached<O>>> {
+    indexed: impl FnOnce() -> Option<Vec<Cached<Erased>>>,
+    all: impl FnOnce() -> Vec<Cached<Erased>>,
+) -> Vec<Cached<Erased>> {
     if namespace.is_empty() {
         return all();
     }
@@ -258,10 +267,10 @@ pub(super) fn in_namespace<O>(
 }
 
 /// Labels are read after the list was made: reading them may be somebody else's code, and no reader or writer waits for it.
-pub(super) fn select<O: Labelled>(
+pub(crate) fn select<O: Labelled + 'static>(
     selector: &Selector,
-    list: impl FnOnce() -> Vec<Arc<Cached<O>>>,
-) -> Vec<Arc<Cached<O>>> {
+    list: impl FnOnce() -> Vec<Cached<O>>,
+) -> Vec<Cached<O>> {
     if matches_nothing(selector) {
         return Vec::new();
     }
@@ -285,7 +294,7 @@ fn matches_nothing(selector: &Selector) -> bool {
 
 impl<O> Clone for Lister<O> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        self.cast()
     }
 }
 

@@ -30,6 +30,7 @@ pub use indexer::IndexerBuilder;
 pub use lister::Lister;
 pub use lister::NamespaceLister;
 pub use lister::NotFound;
+pub(crate) use lister::select;
 pub use lookup::Lookup;
 pub use snapshot::Snapshot;
 pub use table::UnknownIndex;

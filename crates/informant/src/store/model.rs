@@ -23,7 +23,7 @@ const NAMES: u8 = 40;
 
 /// An object is a list of tags; "boom" makes one of the index functions panic.
 type Tags = Vec<&'static str>;
-type Content = BTreeMap<Key, Arc<Cached<Tags>>>;
+type Content = BTreeMap<Key, Cached<Tags>>;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -110,7 +110,7 @@ impl Run {
                 let before = self.content.clone();
                 let objects: Vec<_> = listed.into_iter().map(|(name, tags)| object(name, tags)).collect();
                 // Some are the stored ones, as a relist has them that finds most objects unchanged.
-                let reuse = |object: Arc<Cached<Tags>>| match before.get(object.key()) {
+                let reuse = |object: Cached<Tags>| match before.get(object.key()) {
                     Some(stored) if stored.object() == object.object() => Arc::clone(stored),
                     _ => object,
                 };
@@ -203,11 +203,11 @@ fn key(name: u8) -> Key {
     Key::namespaced("n", &name.to_string())
 }
 
-fn object(name: u8, tags: Tags) -> Arc<Cached<Tags>> {
-    Arc::new(Cached::new(Identity::of_key(key(name)), tags))
+fn object(name: u8, tags: Tags) -> Cached<Tags> {
+    Cached::new(Identity::of_key(key(name)), tags)
 }
 
-type Pair = (Option<Arc<Cached<Tags>>>, Option<Arc<Cached<Tags>>>);
+type Pair = (Option<Cached<Tags>>, Option<Cached<Tags>>);
 
 fn pointers(pairs: impl IntoIterator<Item = Pair>) -> Vec<String> {
     let pointers = |(old, new): Pair| (old.as_ref().map(Arc::as_ptr), new.as_ref().map(Arc::as_ptr));

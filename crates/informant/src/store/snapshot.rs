@@ -1,6 +1,7 @@
 //! One state of the cache, kept.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kube::core::Selector;
@@ -21,12 +22,11 @@ use crate::ResourceVersion;
 /// for 100,000 objects. So take one for several questions that belong together, not for each question, and drop it soon.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Cached, Identity, Key};
 /// use informant::store::Indexer;
 ///
 /// let stock = Indexer::new();
-/// stock.upsert(Arc::new(Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12)));
+/// stock.upsert(Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12));
 /// let before = stock.lister().snapshot();
 ///
 /// stock.remove(&Key::namespaced("shop", "apples"));
@@ -35,22 +35,23 @@ use crate::ResourceVersion;
 /// assert!(stock.lister().is_empty());
 /// ```
 pub struct Snapshot<O> {
-    table: Arc<Table<O>>,
+    table: Arc<Table>,
+    object: PhantomData<fn() -> O>,
 }
 
 impl<O> Snapshot<O> {
-    pub(super) fn new(table: Arc<Table<O>>) -> Self {
-        Self { table }
+    pub(super) fn new(table: Arc<Table>) -> Self {
+        Self { table, object: PhantomData }
     }
 
     /// The object of a key.
-    pub fn get(&self, key: &Key) -> Option<&Arc<Cached<O>>> {
-        self.table.get(key)
+    pub fn get(&self, key: &Key) -> Option<&Cached<O>> {
+        self.table.get(key).map(Cached::cast_ref)
     }
 
     /// All objects, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
-        self.table.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Cached<O>> {
+        self.table.iter().map(Cached::cast_ref)
     }
 
     /// How many objects there are.
@@ -69,8 +70,8 @@ impl<O> Snapshot<O> {
     }
 
     /// The objects of one namespace. An empty name means all of them.
-    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
-        in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list())
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Cached<O>> {
+        Cached::cast_all(in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list()))
     }
 
     /// The objects that have a value in an index; none if no object has it.
@@ -78,8 +79,8 @@ impl<O> Snapshot<O> {
     /// # Errors
     ///
     /// When there was no such index yet.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
-        Ok(self.table.by_value(self.table.index(index)?, value))
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
+        Ok(Cached::cast_all(self.table.by_value(self.table.index(index)?, value)))
     }
 
     /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`](super::Lister::by_indexes).
@@ -90,9 +91,9 @@ impl<O> Snapshot<O> {
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
-    ) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.table.by_values(&lookups)
+        self.table.by_values(&lookups).map(Cached::cast_all)
     }
 
     /// The keys of the objects that have a value in an index, sorted.
@@ -110,16 +111,16 @@ impl<O> Snapshot<O> {
     }
 }
 
-impl<O: Labelled> Snapshot<O> {
+impl<O: Labelled + 'static> Snapshot<O> {
     /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>> {
-        select(selector, || self.table.list())
+    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
+        select(selector, || Cached::cast_all(self.table.list()))
     }
 }
 
 impl<O> Clone for Snapshot<O> {
     fn clone(&self) -> Self {
-        Self { table: Arc::clone(&self.table) }
+        Self::new(Arc::clone(&self.table))
     }
 }
 

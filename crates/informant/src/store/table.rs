@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::NAMESPACE_INDEX;
 use super::buckets::Buckets;
+use super::compute::AnyIndexFunction;
 use super::compute::Computed;
-use super::compute::IndexFunction;
 use super::lookup::Lookup;
 use super::write::Replacement;
 use super::write::Write;
@@ -14,24 +14,25 @@ use crate::Cached;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::key::KeyParts;
+use crate::object::Erased;
 use crate::slots::Keyed;
 use crate::slots::Slot;
 use crate::slots::Slots;
 
 /// All objects, their indexes and their version: one state of the cache.
-pub(super) struct Table<O> {
+pub(super) struct Table {
     /// The objects. An object keeps its slot while it is updated, so that indexes need not know of it.
-    objects: Slots<Arc<Cached<O>>>,
+    objects: Slots<Cached<Erased>>,
 
     /// INV-S3: an empty slot has no values in any index.
-    indexes: Vec<TableIndex<O>>,
+    indexes: Vec<TableIndex>,
 
     version: Option<ResourceVersion>,
 }
 
 /// One index: how its values are found, and where they are.
-pub(super) struct TableIndex<O> {
-    pub(super) function: Arc<IndexFunction<O>>,
+pub(super) struct TableIndex {
+    pub(super) function: Arc<AnyIndexFunction>,
     pub(super) buckets: Buckets,
 }
 
@@ -46,12 +47,12 @@ pub struct UnknownIndex {
 }
 
 /// Reading.
-impl<O> Table<O> {
-    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Cached<O>>> {
+impl Table {
+    pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find(key)?)
     }
 
-    pub(super) fn get_parts(&self, key: KeyParts<'_>) -> Option<&Arc<Cached<O>>> {
+    pub(super) fn get_parts(&self, key: KeyParts<'_>) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find_parts(key)?)
     }
 
@@ -60,11 +61,11 @@ impl<O> Table<O> {
     }
 
     /// All objects, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.objects.iter()
     }
 
-    pub(super) fn list(&self) -> Vec<Arc<Cached<O>>> {
+    pub(super) fn list(&self) -> Vec<Cached<Erased>> {
         let mut list = Vec::with_capacity(self.len());
         list.extend(self.iter().cloned());
         list
@@ -74,7 +75,7 @@ impl<O> Table<O> {
         self.version.as_ref()
     }
 
-    pub(super) fn index(&self, name: &str) -> Result<&TableIndex<O>, UnknownIndex> {
+    pub(super) fn index(&self, name: &str) -> Result<&TableIndex, UnknownIndex> {
         let position = self.position_of(name)?;
         Ok(&self.indexes[position])
     }
@@ -85,21 +86,21 @@ impl<O> Table<O> {
     }
 
     /// The index at a position, unless this state is older than it.
-    pub(super) fn index_at(&self, position: usize) -> Option<&TableIndex<O>> {
+    pub(super) fn index_at(&self, position: usize) -> Option<&TableIndex> {
         self.indexes.get(position)
     }
 
     /// The objects that have a value in an index, in no order.
-    pub(super) fn by_value(&self, index: &TableIndex<O>, value: &str) -> Vec<Arc<Cached<O>>> {
+    pub(super) fn by_value(&self, index: &TableIndex, value: &str) -> Vec<Cached<Erased>> {
         index.buckets.slots(value).filter_map(|slot| self.objects.get(slot)).cloned().collect()
     }
 
     /// The objects that have any of some values in an index, each once, in no order.
     pub(super) fn by_any_value<'a>(
         &self,
-        index: &TableIndex<O>,
+        index: &TableIndex,
         values: impl Iterator<Item = &'a str>,
-    ) -> Vec<Arc<Cached<O>>> {
+    ) -> Vec<Cached<Erased>> {
         let mut slots: Vec<_> = values.flat_map(|value| index.buckets.slots(value)).collect();
         slots.sort_unstable();
         slots.dedup();
@@ -107,7 +108,7 @@ impl<O> Table<O> {
     }
 
     /// The objects that have all of some values, each in its index, in no order; if there are none to have, all objects.
-    pub(super) fn by_values(&self, lookups: &[Lookup]) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+    pub(super) fn by_values(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
         let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
         let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
         // The rarest value first: then the others are asked about few.
@@ -121,7 +122,7 @@ impl<O> Table<O> {
     }
 
     /// The keys of the objects that have a value in an index, sorted.
-    pub(super) fn keys_by_value(&self, index: &TableIndex<O>, value: &str) -> Vec<Key> {
+    pub(super) fn keys_by_value(&self, index: &TableIndex, value: &str) -> Vec<Key> {
         let slots = index.buckets.slots(value).filter_map(|slot| self.objects.get(slot));
         let mut keys: Vec<_> = slots.map(|object| object.key().clone()).collect();
         keys.sort_unstable();
@@ -134,7 +135,7 @@ impl<O> Table<O> {
     }
 
     /// The objects of a namespace by its index, or `None` if there is no such index.
-    pub(super) fn in_namespace(&self, namespace: &str) -> Option<Vec<Arc<Cached<O>>>> {
+    pub(super) fn in_namespace(&self, namespace: &str) -> Option<Vec<Cached<Erased>>> {
         let index = self.index(NAMESPACE_INDEX).ok()?;
         Some(self.by_value(index, namespace))
     }
@@ -144,16 +145,16 @@ impl<O> Table<O> {
     }
 
     /// The slots in use and their objects.
-    pub(super) fn occupied(&self) -> impl Iterator<Item = (Slot, &Arc<Cached<O>>)> {
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (Slot, &Cached<Erased>)> {
         self.objects.occupied()
     }
 }
 
 /// Writing.
-impl<O> Table<O> {
+impl Table {
     /// Applies writes in order; gives what each of them replaced. `computed` has the index values of all upserts.
-    pub(super) fn apply(&mut self, batch: WriteBatch<O>, computed: &Computed) -> Vec<Replacement<O>> {
-        let WriteBatch { writes, version, keeps_same_states } = batch;
+    pub(super) fn apply(&mut self, batch: WriteBatch<Erased>, computed: &Computed) -> Vec<Replacement<Erased>> {
+        let WriteBatch { writes, version, keeps_same_states, .. } = batch;
         if version.is_some() {
             self.version = version;
         }
@@ -169,7 +170,7 @@ impl<O> Table<O> {
     }
 
     /// Adds indexes whose values were computed for all slots in use.
-    pub(super) fn add_indexes(&mut self, indexes: Vec<TableIndex<O>>) {
+    pub(super) fn add_indexes(&mut self, indexes: Vec<TableIndex>) {
         self.indexes.extend(indexes);
     }
 
@@ -193,7 +194,7 @@ impl<O> Table<O> {
             return self.moved_together();
         }
         let end = self.objects.end() + writes;
-        let copy_index = |index: &TableIndex<O>| TableIndex {
+        let copy_index = |index: &TableIndex| TableIndex {
             function: Arc::clone(&index.function),
             buckets: index.buckets.copy_with_room(end, values),
         };
@@ -208,7 +209,7 @@ impl<O> Table<O> {
         let mut copy = Self { version: self.version.clone(), ..Self::default() };
         copy.indexes = self.indexes.iter().map(|index| TableIndex::new(Arc::clone(&index.function))).collect();
         for (old, object) in self.objects.occupied() {
-            let new = copy.objects.insert(Arc::clone(object));
+            let new = copy.objects.insert(object.clone());
             for (index, copied) in self.indexes.iter().zip(&mut copy.indexes) {
                 copied.buckets.set(new, index.buckets.values(old));
             }
@@ -218,18 +219,18 @@ impl<O> Table<O> {
 
     fn upsert(
         &mut self,
-        object: Arc<Cached<O>>,
+        object: Cached<Erased>,
         computed: &Computed,
         row: usize,
         keeps_same_state: bool,
-    ) -> Replacement<O> {
+    ) -> Replacement<Erased> {
         let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
         let (slot, old) = match stored {
             Some((_, stored)) if keeps_same_state && stored.is_same_state(&object) => {
-                return Replacement { old: Some(Arc::clone(stored)), new: Some(Arc::clone(stored)) };
+                return Replacement { old: Some(stored.clone()), new: Some(stored.clone()) };
             }
-            Some((slot, stored)) => (slot, Some(std::mem::replace(stored, Arc::clone(&object)))),
-            None => (self.objects.insert(Arc::clone(&object)), None),
+            Some((slot, stored)) => (slot, Some(std::mem::replace(stored, object.clone()))),
+            None => (self.objects.insert(object.clone()), None),
         };
         for (column, index) in self.indexes.iter_mut().enumerate() {
             index.buckets.set(slot, computed.values(row, column));
@@ -237,7 +238,7 @@ impl<O> Table<O> {
         Replacement { old, new: Some(object) }
     }
 
-    fn remove(&mut self, key: &Key) -> Option<Arc<Cached<O>>> {
+    fn remove(&mut self, key: &Key) -> Option<Cached<Erased>> {
         let slot = self.objects.find(key)?;
         for index in &mut self.indexes {
             index.buckets.clear(slot);
@@ -262,20 +263,20 @@ impl<O> Table<O> {
     }
 }
 
-impl<O> Keyed for Arc<Cached<O>> {
+impl<O> Keyed for Cached<O> {
     fn key(&self) -> &Key {
-        (**self).key()
+        Cached::key(self)
     }
 }
 
-impl<O> Default for Table<O> {
+impl Default for Table {
     fn default() -> Self {
         Self { objects: Slots::default(), indexes: Vec::new(), version: None }
     }
 }
 
-impl<O> TableIndex<O> {
-    pub(super) fn new(function: Arc<IndexFunction<O>>) -> Self {
+impl TableIndex {
+    pub(super) fn new(function: Arc<AnyIndexFunction>) -> Self {
         Self { function, buckets: Buckets::default() }
     }
 }
@@ -285,11 +286,11 @@ mod tests {
     use super::*;
     use crate::Identity;
 
-    fn table_of(count: usize) -> Table<()> {
+    fn table_of(count: usize) -> Table {
         let mut table = Table::default();
         let objects = (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), ()));
         let mut batch = WriteBatch::new();
-        objects.for_each(|object| batch.upsert(Arc::new(object)));
+        objects.for_each(|object| batch.upsert(object.cast()));
         table.apply(batch, &Computed::default());
         table
     }
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn a_copy_that_was_made_for_lack_of_room_has_room_for_many_more_writes() {
         let mut table = table_of(20_000);
-        table.add_indexes(vec![TableIndex::new(Arc::new(IndexFunction::by_namespace()))]);
+        table.add_indexes(vec![TableIndex::new(Arc::new(AnyIndexFunction::by_namespace()))]);
         let mut copies = 0;
         for _ in 0..100_000 {
             if !table.is_quick(1, 1) {

@@ -1,41 +1,42 @@
 //! What is written to the cache at once, and what that replaced.
 
 use std::fmt;
-use std::sync::Arc;
+use std::marker::PhantomData;
 
 use super::IndexPanic;
 use crate::Cached;
 use crate::Key;
 use crate::ResourceVersion;
+use crate::object::Erased;
 
 /// Writes that become visible together.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Cached, Identity, Key};
 /// use informant::store::{Indexer, WriteBatch};
 ///
 /// let stock = Indexer::new();
 /// let apples = Key::namespaced("shop", "apples");
 /// let mut batch = WriteBatch::new();
-/// batch.upsert(Arc::new(Cached::new(Identity::of_key(apples.clone()), 12)));
+/// batch.upsert(Cached::new(Identity::of_key(apples.clone()), 12));
 /// batch.at("7".into());
 ///
 /// let applied = stock.apply(batch);
 ///
 /// assert!(applied.replacements[0].old.is_none());
-/// assert_eq!(**stock.lister().get(&apples).unwrap(), 12);
+/// assert_eq!(*stock.lister().get(&apples).unwrap(), 12);
 /// assert_eq!(stock.lister().version(), Some("7".into()));
 /// ```
 pub struct WriteBatch<O> {
-    pub(super) writes: Vec<Write<O>>,
+    pub(super) writes: Vec<Write>,
     pub(super) version: Option<ResourceVersion>,
     /// An object of the uid and version of the stored one is not written: the stored one stays.
     pub(super) keeps_same_states: bool,
+    object: PhantomData<fn(O)>,
 }
 
-pub(super) enum Write<O> {
-    Upsert(Arc<Cached<O>>),
+pub(super) enum Write {
+    Upsert(Cached<Erased>),
     Remove(Key),
 }
 
@@ -50,9 +51,9 @@ pub struct Applied<O> {
 /// One write: what was there before, and what is there now.
 pub struct Replacement<O> {
     /// What was there before.
-    pub old: Option<Arc<Cached<O>>>,
+    pub old: Option<Cached<O>>,
     /// What is there now.
-    pub new: Option<Arc<Cached<O>>>,
+    pub new: Option<Cached<O>>,
 }
 
 impl<O> WriteBatch<O> {
@@ -63,12 +64,12 @@ impl<O> WriteBatch<O> {
 
     /// A batch that does nothing, with room for so many writes.
     pub fn with_capacity(writes: usize) -> Self {
-        Self { writes: Vec::with_capacity(writes), version: None, keeps_same_states: false }
+        Self { writes: Vec::with_capacity(writes), version: None, keeps_same_states: false, object: PhantomData }
     }
 
     /// Stores an object in place of what has its key.
-    pub fn upsert(&mut self, object: Arc<Cached<O>>) {
-        self.writes.push(Write::Upsert(object));
+    pub fn upsert(&mut self, object: Cached<O>) {
+        self.writes.push(Write::Upsert(object.cast()));
     }
 
     /// Removes the object of a key; nothing happens if there is none.
@@ -96,11 +97,25 @@ impl<O> WriteBatch<O> {
         self.writes.is_empty()
     }
 
-    pub(super) fn upserts(&self) -> impl Iterator<Item = &Cached<O>> {
+    /// The same, of objects of another type; see [`Cached::cast`].
+    pub(super) fn cast<P>(self) -> WriteBatch<P> {
+        let Self { writes, version, keeps_same_states, object: _ } = self;
+        WriteBatch { writes, version, keeps_same_states, object: PhantomData }
+    }
+
+    pub(super) fn upserts(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.writes.iter().filter_map(|write| match write {
-            Write::Upsert(object) => Some(&**object),
+            Write::Upsert(object) => Some(object),
             Write::Remove(_) => None,
         })
+    }
+}
+
+impl Applied<Erased> {
+    /// The same, of objects of another type; see [`Cached::cast`].
+    pub(super) fn cast<P>(self) -> Applied<P> {
+        let cast = |Replacement { old, new }| Replacement { old: old.map(Cached::cast), new: new.map(Cached::cast) };
+        Applied { replacements: self.replacements.into_iter().map(cast).collect(), index_panics: self.index_panics }
     }
 }
 

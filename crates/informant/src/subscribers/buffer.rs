@@ -22,7 +22,7 @@ pub(crate) enum Policy {
 }
 
 /// Notices of one drain, the same for all who wait for them.
-pub(crate) type Batch<O> = Arc<[Notice<O>]>;
+pub(crate) type Batch = Arc<[Notice]>;
 
 /// How far the current chunk was claimed: whoever delivers it claims one notice at a time, and the buffer can take back
 /// what is left.
@@ -34,13 +34,13 @@ pub(super) struct Claims {
 /// A buffer of notices.
 ///
 /// Oldest first: the rest of the current chunk, what was merged, batches as they came.
-pub(super) struct Buffer<O> {
+pub(super) struct Buffer {
     policy: Policy,
-    current: Current<O>,
+    current: Current,
     /// The resyncs of the current chunk stand before this position; 0 if it has none.
     resyncs_until: usize,
-    merged: Merged<O>,
-    batches: VecDeque<Batch<O>>,
+    merged: Merged,
+    batches: VecDeque<Batch>,
     /// INV-L2: the number of notices in `batches`.
     in_batches: usize,
     /// INV-L6: the number of `batches` that have resyncs.
@@ -51,10 +51,10 @@ pub(super) struct Buffer<O> {
 /// The chunk that is being claimed.
 ///
 /// INV-L4: there is none when the next one is asked for.
-enum Current<O> {
+enum Current {
     None,
     /// INV-L3: when it is taken nothing is merged, and when something is merged it is taken back: it is older.
-    Batch(Batch<O>),
+    Batch(Batch),
     /// Was merged, and is small.
     Merged {
         length: usize,
@@ -62,16 +62,16 @@ enum Current<O> {
 }
 
 /// What a buffer lets go of. These are users' objects, and dropping them is users' code: it is done where nobody waits.
-pub(super) struct Spent<O> {
-    _current: Current<O>,
-    _merged: Merged<O>,
-    batches: VecDeque<Batch<O>>,
-    notices: Vec<Notice<O>>,
+pub(super) struct Spent {
+    _current: Current,
+    _merged: Merged,
+    batches: VecDeque<Batch>,
+    notices: Vec<Notice>,
 }
 
 /// What is to be delivered next.
-pub(super) enum Next<O> {
-    Chunk(Batch<O>),
+pub(super) enum Next {
+    Chunk(Batch),
     Nothing,
     Closed,
 }
@@ -102,7 +102,7 @@ impl Claims {
     }
 }
 
-impl<O> Buffer<O> {
+impl Buffer {
     pub(super) fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -117,14 +117,14 @@ impl<O> Buffer<O> {
     }
 
     /// Appends a batch that has resyncs, as [`push`](Self::push) does with one that has none.
-    pub(super) fn push_replay(&mut self, batch: Batch<O>, claims: &Claims) -> Spent<O> {
+    pub(super) fn push_replay(&mut self, batch: Batch, claims: &Claims) -> Spent {
         debug_assert!(has_resyncs(&batch), "INV-L6");
         self.replays += usize::from(!self.is_closed);
         self.push(batch, claims)
     }
 
     /// Appends a batch. If too much waits, merges it.
-    pub(super) fn push(&mut self, batch: Batch<O>, claims: &Claims) -> Spent<O> {
+    pub(super) fn push(&mut self, batch: Batch, claims: &Claims) -> Spent {
         let mut spent = Spent::default();
         if self.is_closed {
             spent.batches.push_back(batch);
@@ -141,10 +141,10 @@ impl<O> Buffer<O> {
         spent
     }
 
-    fn merge(&mut self, claims: &Claims, spent: &mut Spent<O>) {
+    fn merge(&mut self, claims: &Claims, spent: &mut Spent) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
         debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| has_resyncs(batch)).count(), "INV-L6");
-        let mut merge = |notices: &[Notice<O>]| {
+        let mut merge = |notices: &[Notice]| {
             notices.iter().for_each(|notice| self.merged.push(notice.clone(), &mut spent.notices));
         };
         if let Current::Batch(batch) = &self.current {
@@ -161,19 +161,19 @@ impl<O> Buffer<O> {
     }
 
     /// The chunk that was claimed to its end, or taken back, is needed no more.
-    pub(super) fn finish(&mut self) -> Spent<O> {
+    pub(super) fn finish(&mut self) -> Spent {
         self.resyncs_until = 0;
         Spent { _current: std::mem::replace(&mut self.current, Current::None), ..Spent::default() }
     }
 
     /// The next chunk. The one before is [finished](Self::finish).
-    pub(super) fn next(&mut self, claims: &Claims) -> Next<O> {
+    pub(super) fn next(&mut self, claims: &Claims) -> Next {
         debug_assert!(matches!(self.current, Current::None), "INV-L4");
         if self.is_closed {
             return Next::Closed;
         }
         let chunk = if self.merged.len() > 0 {
-            let taken: Batch<O> = std::iter::from_fn(|| self.merged.pop()).take(MERGED_CHUNK).collect();
+            let taken: Batch = std::iter::from_fn(|| self.merged.pop()).take(MERGED_CHUNK).collect();
             self.current = Current::Merged { length: taken.len() };
             self.resyncs_until = end_of_resyncs(&taken);
             taken
@@ -198,7 +198,7 @@ impl<O> Buffer<O> {
     }
 
     /// Takes nothing any more and gives nothing any more.
-    pub(super) fn close(&mut self, claims: &Claims) -> Spent<O> {
+    pub(super) fn close(&mut self, claims: &Claims) -> Spent {
         self.is_closed = true;
         claims.revoke();
         self.in_batches = 0;
@@ -237,16 +237,16 @@ impl<O> Buffer<O> {
     }
 }
 
-fn has_resyncs<O>(notices: &[Notice<O>]) -> bool {
+fn has_resyncs(notices: &[Notice]) -> bool {
     notices.iter().any(Notice::is_resync)
 }
 
 /// The position behind the last resync; 0 if there is none.
-fn end_of_resyncs<O>(notices: &[Notice<O>]) -> usize {
+fn end_of_resyncs(notices: &[Notice]) -> usize {
     notices.iter().rposition(Notice::is_resync).map_or(0, |last| last + 1)
 }
 
-impl<O> Default for Spent<O> {
+impl Default for Spent {
     fn default() -> Self {
         Self { _current: Current::None, _merged: Merged::default(), batches: VecDeque::new(), notices: Vec::new() }
     }
@@ -265,19 +265,19 @@ mod tests {
     use crate::random;
 
     /// Adds of so many objects.
-    fn adds(names: std::ops::Range<u32>) -> Batch<()> {
-        let object = |name: u32| Arc::new(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()));
+    fn adds(names: std::ops::Range<u32>) -> Batch {
+        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ());
         names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
     }
 
     /// Updates of one object, all alike.
-    fn updates(count: usize) -> Batch<()> {
-        let object = Arc::new(Cached::new(Identity::of_key(Key::cluster("x")), ()));
+    fn updates(count: usize) -> Batch {
+        let object = Cached::new(Identity::of_key(Key::cluster("x")), ());
         let update = || Notice::Updated { old: Arc::clone(&object), new: Arc::clone(&object) };
         std::iter::repeat_with(update).take(count).collect()
     }
 
-    fn next(buffer: &mut Buffer<()>, claims: &Claims) -> Option<usize> {
+    fn next(buffer: &mut Buffer, claims: &Claims) -> Option<usize> {
         drop(buffer.finish());
         match buffer.next(claims) {
             Next::Chunk(chunk) => Some(chunk.len()),
@@ -329,8 +329,8 @@ mod tests {
         assert!(chunks.iter().all(|chunk| *chunk <= MERGED_CHUNK));
     }
 
-    fn unchanged(name: u32) -> Notice<()> {
-        Notice::Unchanged(Arc::new(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ())))
+    fn unchanged(name: u32) -> Notice {
+        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()))
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
     }
 
     /// Claims the next notice, of the next chunk if there is no more of this one.
-    fn claim(buffer: &mut Buffer<()>, claims: &Claims, chunk: &mut Option<Batch<()>>) -> Option<Notice<()>> {
+    fn claim(buffer: &mut Buffer, claims: &Claims, chunk: &mut Option<Batch>) -> Option<Notice> {
         loop {
             if let Some(notice) = chunk.as_ref().and_then(|chunk| chunk.get(claims.claim())) {
                 return Some(notice.clone());

@@ -17,6 +17,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::AnyHandler;
 use super::EventHandler;
 use super::Listener;
 use super::Notice;
@@ -24,6 +25,7 @@ use super::buffer::Batch;
 use super::turn::Taken;
 use super::turn::Turn;
 use crate::Key;
+use crate::object::Erased;
 use crate::panics;
 
 /// How long a handler rests after a panic.
@@ -43,15 +45,11 @@ const LONG_BACKLOG: usize = 1024;
 const SLOW_AGAIN: Duration = Duration::from_secs(10);
 
 /// What calls the handler until the listener is closed. However that ends, also if it never begins, the listener ends with it.
-pub(super) fn deliver<O, H>(
-    listener: Arc<Listener<O>>,
-    handler: H,
+pub(super) fn deliver(
+    listener: Arc<Listener>,
+    handler: AnyHandler,
     turn: Option<Turn>,
-) -> impl Future<Output = ()> + Send
-where
-    O: Send + Sync + 'static,
-    H: EventHandler<O>,
-{
+) -> impl Future<Output = ()> + Send {
     let served = Served { handler, ending: Ending(Arc::clone(&listener)) };
     async move {
         let Served { handler, ending: _ending } = served;
@@ -67,23 +65,23 @@ where
 }
 
 /// In this order they are dropped if nothing ever begins: a handler is gone when its end is told.
-struct Served<O, H> {
-    handler: H,
-    ending: Ending<O>,
+struct Served {
+    handler: AnyHandler,
+    ending: Ending,
 }
 
-struct Ending<O>(Arc<Listener<O>>);
+struct Ending(Arc<Listener>);
 
-impl<O> Drop for Ending<O> {
+impl Drop for Ending {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
 /// A handler at work.
-struct Delivery<'a, O, H> {
-    listener: &'a Listener<O>,
-    handler: H,
+struct Delivery<'a> {
+    listener: &'a Listener,
+    handler: AnyHandler,
     /// For a handler that several informers call.
     turn: Option<Turn>,
     /// How many calls the next group has: the faster they are, the more.
@@ -95,9 +93,9 @@ struct Delivery<'a, O, H> {
 struct Closed;
 
 /// What became of a group of calls.
-struct Group<'a, O> {
+struct Group<'a> {
     /// The last notice that was claimed.
-    last: Option<&'a Notice<O>>,
+    last: Option<&'a Notice>,
     claimed: usize,
     /// How many of them the handler was called for: the filter may have hidden some.
     given: u64,
@@ -105,13 +103,9 @@ struct Group<'a, O> {
     is_more: bool,
 }
 
-impl<O, H> Delivery<'_, O, H>
-where
-    O: Send + Sync + 'static,
-    H: EventHandler<O>,
-{
+impl Delivery<'_> {
     /// Delivers a chunk, group by group, so that others need not wait for long; says how long the calls took.
-    async fn deliver(&mut self, chunk: &Batch<O>) -> Duration {
+    async fn deliver(&mut self, chunk: &Batch) -> Duration {
         let mut spent = Duration::ZERO;
         loop {
             let Ok(turn) = self.take_turn().await else { return spent };
@@ -146,7 +140,7 @@ where
     }
 
     /// Claims and delivers one notice after the other. What panics was claimed, so the next group goes on behind it.
-    fn call_group<'c>(&self, chunk: &'c Batch<O>, group: &mut Group<'c, O>, begun: Instant) {
+    fn call_group<'c>(&self, chunk: &'c Batch, group: &mut Group<'c>, begun: Instant) {
         while group.is_more && group.claimed < self.group {
             let position = self.listener.claims.claim();
             group.is_more = position + 1 < chunk.len();
@@ -156,7 +150,7 @@ where
             let filtered = self.listener.filtered(notice);
             if let Some(told) = filtered.of(notice) {
                 group.given += 1;
-                call(&self.handler, told);
+                call(&*self.handler, told);
             }
             if let Notice::Synced = notice {
                 self.listener.set_synced();
@@ -187,7 +181,7 @@ where
     }
 
     /// What it panicked at counts as told. It rests for a while, unless it is closed.
-    async fn panicked(&self, at: Option<&Notice<O>>, panic: &str) {
+    async fn panicked(&self, at: Option<&Notice>, panic: &str) {
         self.listener.panicked("a handler panicked", at.and_then(Notice::key).map(Key::as_str), panic);
         if let Some(Notice::Synced) = at {
             self.listener.set_synced();
@@ -197,7 +191,7 @@ where
     }
 }
 
-fn call<O, H: EventHandler<O>>(handler: &H, notice: &Notice<O>) {
+fn call(handler: &dyn EventHandler<Erased>, notice: &Notice) {
     match notice {
         Notice::Added { object, origin } => handler.on_add(object, *origin),
         Notice::Updated { old, new } => handler.on_update(old, new),

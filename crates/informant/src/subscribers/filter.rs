@@ -6,21 +6,22 @@ use super::Notice;
 use crate::Cached;
 use crate::Deleted;
 use crate::Origin;
+use crate::object::Erased;
 
 /// Says which objects somebody cares for.
-pub(crate) type Filter<O> = Arc<dyn Fn(&Cached<O>) -> bool + Send + Sync>;
+pub(crate) type Filter = Arc<dyn Fn(&Cached<Erased>) -> bool + Send + Sync>;
 
 /// What is left of a notice.
-pub(super) enum Filtered<O> {
+pub(super) enum Filtered {
     AsItIs,
     /// Something else.
-    As(Notice<O>),
+    As(Notice),
     Nothing,
 }
 
-impl<O> Filtered<O> {
+impl Filtered {
     /// What is told instead of the notice, if anything is.
-    pub(super) fn of<'a>(&'a self, notice: &'a Notice<O>) -> Option<&'a Notice<O>> {
+    pub(super) fn of<'a>(&'a self, notice: &'a Notice) -> Option<&'a Notice> {
         match self {
             Self::AsItIs => Some(notice),
             Self::As(other) => Some(other),
@@ -33,17 +34,17 @@ impl<O> Filtered<O> {
 ///
 /// Whether a delete is told depends on what was last told, not on the final state: so nobody waits for ever for the delete of
 /// an object whose last change made it uninteresting.
-pub(super) fn as_filtered<O>(notice: &Notice<O>, passes: impl Fn(&Cached<O>) -> bool) -> Filtered<O> {
-    let if_passes = |object: &Cached<O>| if passes(object) { Filtered::AsItIs } else { Filtered::Nothing };
+pub(super) fn as_filtered(notice: &Notice, passes: impl Fn(&Cached<Erased>) -> bool) -> Filtered {
+    let if_passes = |object: &Cached<Erased>| if passes(object) { Filtered::AsItIs } else { Filtered::Nothing };
     match notice {
         Notice::Added { object, .. } | Notice::Unchanged(object) => if_passes(object),
         Notice::Updated { old, new } => match (passes(old), passes(new)) {
             (true, true) => Filtered::AsItIs,
-            (false, true) => Filtered::As(Notice::Added { object: Arc::clone(new), origin: Origin::Live }),
+            (false, true) => Filtered::As(Notice::Added { object: new.clone(), origin: Origin::Live }),
             // It is there, but not for this follower, who gets the state that it was told of last.
             (true, false) => {
-                let deleted = Deleted::Observed(Arc::clone(old));
-                Filtered::As(Notice::Deleted { deleted, last: Arc::clone(old) })
+                let deleted = Deleted::Observed(old.clone());
+                Filtered::As(Notice::Deleted { deleted, last: old.clone() })
             }
             (false, false) => Filtered::Nothing,
         },
@@ -58,11 +59,11 @@ mod tests {
     use crate::Identity;
     use crate::Key;
 
-    fn object(passes: bool) -> Arc<Cached<bool>> {
-        Arc::new(Cached::new(Identity::of_key(Key::cluster("x")), passes))
+    fn object(passes: bool) -> Cached<bool> {
+        Cached::new(Identity::of_key(Key::cluster("x")), passes)
     }
 
-    fn shown(notice: &Notice<bool>) -> Option<&'static str> {
+    fn shown(notice: &Notice) -> Option<&'static str> {
         let left = as_filtered(notice, |object| **object);
         Some(match left.of(notice)? {
             Notice::Added { origin: Origin::InitialList, .. } => "initial add",

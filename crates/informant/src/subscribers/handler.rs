@@ -1,12 +1,14 @@
 //! What users write: somebody who is told of changes.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
 use crate::Cached;
 use crate::Deleted;
 use crate::Origin;
+use crate::object::Erased;
 
 /// Somebody who hears of every change of an informer's objects.
 ///
@@ -28,14 +30,13 @@ use crate::Origin;
 /// An `Arc` of a handler is a handler, so one may follow several informers, or the same one twice.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Cached, Deleted, EventHandler, Origin};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// struct Printer;
 ///
 /// impl EventHandler<Pod> for Printer {
-///     fn on_add(&self, pod: &Arc<Cached<Pod>>, origin: Origin) {
+///     fn on_add(&self, pod: &Cached<Pod>, origin: Origin) {
 ///         println!("+ {} ({origin:?})", pod.key());
 ///     }
 ///     fn on_delete(&self, pod: &Deleted<Pod>) {
@@ -45,12 +46,12 @@ use crate::Origin;
 /// ```
 pub trait EventHandler<O>: Send + Sync + 'static {
     /// An object is there: it was created, or it belongs to what was there when the handler came.
-    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
         let _ = (object, origin);
     }
 
     /// An object has changed. `old` is what was last told of it.
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
         let _ = (old, new);
     }
 
@@ -63,8 +64,8 @@ pub trait EventHandler<O>: Send + Sync + 'static {
     /// period](crate::informer::Subscribe::resync_every): when the period is over, and when a relist has the object unchanged; in both
     /// cases not while events of an earlier replay wait for the handler.
     ///
-    /// Unless this is overridden, it is an update from the object to itself (the very same `Arc`).
-    fn on_resync(&self, object: &Arc<Cached<O>>) {
+    /// Unless this is overridden, it is an update from the object to itself ([the very same](Cached::ptr_eq)).
+    fn on_resync(&self, object: &Cached<O>) {
         self.on_update(object, object);
     }
 
@@ -81,11 +82,11 @@ pub trait EventHandler<O>: Send + Sync + 'static {
 macro_rules! handler_behind {
     ($pointer:ident) => {
         impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for $pointer<H> {
-            fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+            fn on_add(&self, object: &Cached<O>, origin: Origin) {
                 (**self).on_add(object, origin);
             }
 
-            fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+            fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
                 (**self).on_update(old, new);
             }
 
@@ -93,7 +94,7 @@ macro_rules! handler_behind {
                 (**self).on_delete(deleted);
             }
 
-            fn on_resync(&self, object: &Arc<Cached<O>>) {
+            fn on_resync(&self, object: &Cached<O>) {
                 (**self).on_resync(object);
             }
 
@@ -110,6 +111,46 @@ macro_rules! handler_behind {
 
 handler_behind!(Arc);
 handler_behind!(Box);
+
+/// A handler of objects of type `O`, as an informer calls it: with objects that have lost their type.
+struct OfType<O, H> {
+    handler: H,
+    object: PhantomData<fn(O)>,
+}
+
+/// The handler, without the type of its objects.
+pub(crate) fn into_any<O: 'static>(handler: impl EventHandler<O>) -> AnyHandler {
+    Box::new(OfType { handler, object: PhantomData })
+}
+
+/// A handler of objects of any type.
+pub(crate) type AnyHandler = Box<dyn EventHandler<Erased>>;
+
+impl<O: 'static, H: EventHandler<O>> EventHandler<Erased> for OfType<O, H> {
+    fn on_add(&self, object: &Cached<Erased>, origin: Origin) {
+        self.handler.on_add(object.cast_ref(), origin);
+    }
+
+    fn on_update(&self, old: &Cached<Erased>, new: &Cached<Erased>) {
+        self.handler.on_update(old.cast_ref(), new.cast_ref());
+    }
+
+    fn on_delete(&self, deleted: &Deleted<Erased>) {
+        self.handler.on_delete(&deleted.clone().cast());
+    }
+
+    fn on_resync(&self, object: &Cached<Erased>) {
+        self.handler.on_resync(object.cast_ref());
+    }
+
+    fn on_synced(&self) {
+        self.handler.on_synced();
+    }
+
+    fn name(&self) -> String {
+        self.handler.name()
+    }
+}
 
 /// A handler made of closures, each of which may be left out.
 ///
@@ -132,10 +173,10 @@ pub struct Handler<O> {
     made_at: &'static Location<'static>,
 }
 
-type OnAdd<O> = Box<dyn Fn(&Arc<Cached<O>>, Origin) + Send + Sync>;
-type OnUpdate<O> = Box<dyn Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) + Send + Sync>;
+type OnAdd<O> = Box<dyn Fn(&Cached<O>, Origin) + Send + Sync>;
+type OnUpdate<O> = Box<dyn Fn(&Cached<O>, &Cached<O>) + Send + Sync>;
 type OnDelete<O> = Box<dyn Fn(&Deleted<O>) + Send + Sync>;
-type OnResync<O> = Box<dyn Fn(&Arc<Cached<O>>) + Send + Sync>;
+type OnResync<O> = Box<dyn Fn(&Cached<O>) + Send + Sync>;
 
 impl<O> Handler<O> {
     /// One that does nothing. It is called after the place in the code where it was made.
@@ -146,13 +187,13 @@ impl<O> Handler<O> {
     }
 
     /// Hears of objects that are there.
-    pub fn on_add(mut self, hear: impl Fn(&Arc<Cached<O>>, Origin) + Send + Sync + 'static) -> Self {
+    pub fn on_add(mut self, hear: impl Fn(&Cached<O>, Origin) + Send + Sync + 'static) -> Self {
         self.on_add = Some(Box::new(hear));
         self
     }
 
     /// Hears of objects that have changed: old, then new.
-    pub fn on_update(mut self, hear: impl Fn(&Arc<Cached<O>>, &Arc<Cached<O>>) + Send + Sync + 'static) -> Self {
+    pub fn on_update(mut self, hear: impl Fn(&Cached<O>, &Cached<O>) + Send + Sync + 'static) -> Self {
         self.on_update = Some(Box::new(hear));
         self
     }
@@ -164,7 +205,7 @@ impl<O> Handler<O> {
     }
 
     /// Hears of objects that are as they were. Default: as an update.
-    pub fn on_resync(mut self, hear: impl Fn(&Arc<Cached<O>>) + Send + Sync + 'static) -> Self {
+    pub fn on_resync(mut self, hear: impl Fn(&Cached<O>) + Send + Sync + 'static) -> Self {
         self.on_resync = Some(Box::new(hear));
         self
     }
@@ -177,13 +218,13 @@ impl<O> Handler<O> {
 }
 
 impl<O: 'static> EventHandler<O> for Handler<O> {
-    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
         if let Some(hear) = &self.on_add {
             hear(object, origin);
         }
     }
 
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
         if let Some(hear) = &self.on_update {
             hear(old, new);
         }
@@ -195,7 +236,7 @@ impl<O: 'static> EventHandler<O> for Handler<O> {
         }
     }
 
-    fn on_resync(&self, object: &Arc<Cached<O>>) {
+    fn on_resync(&self, object: &Cached<O>) {
         match &self.on_resync {
             Some(hear) => hear(object),
             None => self.on_update(object, object),

@@ -27,15 +27,16 @@ use super::notice::Notice;
 use super::workers::Work;
 use crate::Cached;
 use crate::metrics::HandlerMetrics;
+use crate::object::Erased;
 use crate::panics;
 
 /// One follower of an informer.
-pub(crate) struct Listener<O> {
+pub(crate) struct Listener {
     pub(super) caller: Caller,
     pub(super) name: Arc<str>,
     pub(super) informer: Arc<str>,
-    filter: Option<Filter<O>>,
-    inbox: Mutex<Inbox<O>>,
+    filter: Option<Filter>,
+    inbox: Mutex<Inbox>,
     pub(super) claims: Claims,
     pub(super) delivered: AtomicU64,
     panics: AtomicU64,
@@ -56,8 +57,8 @@ pub(crate) enum Ended {
     Stopped,
 }
 
-struct Inbox<O> {
-    buffer: Buffer<O>,
+struct Inbox {
+    buffer: Buffer,
     /// Whoever waits for the next chunk.
     waker: Option<Waker>,
     server: Server,
@@ -72,13 +73,13 @@ enum Server {
     AtWork,
 }
 
-impl<O> Listener<O> {
+impl Listener {
     pub(crate) fn new(
         caller: Caller,
         name: Arc<str>,
         informer: Arc<str>,
         policy: Policy,
-        filter: Option<Filter<O>>,
+        filter: Option<Filter>,
     ) -> Self {
         Self {
             caller,
@@ -99,12 +100,12 @@ impl<O> Listener<O> {
     }
 
     /// Appends a batch without resyncs to the buffer, and wakes the worker or stream that waits for it.
-    pub(super) fn push(&self, batch: Batch<O>) {
+    pub(super) fn push(&self, batch: Batch) {
         self.push_with(|buffer| buffer.push(batch, &self.claims));
     }
 
     /// As [`push`](Self::push), for a batch that has resyncs.
-    pub(super) fn push_replay(&self, batch: Batch<O>) {
+    pub(super) fn push_replay(&self, batch: Batch) {
         self.push_with(|buffer| buffer.push_replay(batch, &self.claims));
     }
 
@@ -120,7 +121,7 @@ impl<O> Listener<O> {
         has_resyncs
     }
 
-    fn push_with(&self, push: impl FnOnce(&mut Buffer<O>) -> Spent<O>) {
+    fn push_with(&self, push: impl FnOnce(&mut Buffer) -> Spent) {
         let mut inbox = self.inbox.lock();
         let spent = push(&mut inbox.buffer);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
@@ -133,7 +134,7 @@ impl<O> Listener<O> {
     }
 
     /// The next chunk, all of which may be [claimed](Claims::claim); `None` if there will be none.
-    pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch<O>>> {
+    pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch>> {
         // Before a waker is left: users' code must not be able to miss or use up what wakes us.
         let spent = self.inbox.lock().buffer.finish();
         self.let_go(spent);
@@ -163,9 +164,9 @@ impl<O> Listener<O> {
     }
 
     /// What a notice is to this follower. A filter that panics lets nothing pass.
-    pub(super) fn filtered(&self, notice: &Notice<O>) -> Filtered<O> {
+    pub(super) fn filtered(&self, notice: &Notice) -> Filtered {
         let Some(filter) = &self.filter else { return Filtered::AsItIs };
-        as_filtered(notice, |object: &Cached<O>| {
+        as_filtered(notice, |object: &Cached<Erased>| {
             let passes = panics::catch(|| filter(object));
             passes.unwrap_or_else(|panic| {
                 self.panicked("a filter panicked", Some(object.key().as_str()), &panic);
@@ -325,7 +326,7 @@ impl<O> Listener<O> {
     }
 }
 
-impl<O> fmt::Debug for Listener<O> {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("name", &self.name).field("backlog", &self.backlog()).finish_non_exhaustive()
     }

@@ -5,7 +5,6 @@
 //! - **Knows nothing of:** when to merge.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -14,9 +13,9 @@ use super::Notice;
 use crate::Key;
 
 /// Notices that wait, of each object at most two.
-pub(super) struct Merged<O> {
+pub(super) struct Merged {
     /// By the order in which they came.
-    notices: BTreeMap<u64, Notice<O>>,
+    notices: BTreeMap<u64, Notice>,
     /// Where the notices of an object are, oldest first: one, or a delete and what came after it.
     ///
     /// INV-L1: has exactly the places of all notices that are about an object.
@@ -29,15 +28,15 @@ pub(super) struct Merged<O> {
 }
 
 /// What becomes of two notices of one object.
-enum Outcome<O> {
-    One(Notice<O>),
+enum Outcome {
+    One(Notice),
     /// The follower knows nothing of the object, and need not.
     Nothing,
     Both,
 }
 
 /// The table of outcomes. `older` was not told yet.
-fn merge<O>(older: &Notice<O>, newer: &Notice<O>) -> Outcome<O> {
+fn merge(older: &Notice, newer: &Notice) -> Outcome {
     use Notice::Added;
     use Notice::Deleted;
     use Notice::Synced;
@@ -45,14 +44,14 @@ fn merge<O>(older: &Notice<O>, newer: &Notice<O>) -> Outcome<O> {
     use Notice::Updated;
     match (older, newer) {
         (Added { origin, .. }, Updated { new: object, .. } | Added { object, .. }) => {
-            Outcome::One(Added { object: Arc::clone(object), origin: *origin })
+            Outcome::One(Added { object: object.clone(), origin: *origin })
         }
         (Added { .. }, Deleted { .. }) => Outcome::Nothing,
         (Updated { old, .. }, Updated { new, .. } | Added { object: new, .. }) => {
-            Outcome::One(Updated { old: Arc::clone(old), new: Arc::clone(new) })
+            Outcome::One(Updated { old: old.clone(), new: new.clone() })
         }
         (Updated { old, .. }, Deleted { deleted, .. }) => {
-            Outcome::One(Deleted { deleted: deleted.clone(), last: Arc::clone(old) })
+            Outcome::One(Deleted { deleted: deleted.clone(), last: old.clone() })
         }
         // A resync is no news beside a change.
         (Added { .. } | Updated { .. }, Unchanged(_)) => Outcome::One(older.clone()),
@@ -63,7 +62,7 @@ fn merge<O>(older: &Notice<O>, newer: &Notice<O>) -> Outcome<O> {
     }
 }
 
-impl<O> Merged<O> {
+impl Merged {
     pub(super) fn len(&self) -> usize {
         self.notices.len()
     }
@@ -78,7 +77,7 @@ impl<O> Merged<O> {
     }
 
     /// Appends a notice; what others stand for now is put into `spent`, since dropping it is users' code.
-    pub(super) fn push(&mut self, notice: Notice<O>, spent: &mut Vec<Notice<O>>) {
+    pub(super) fn push(&mut self, notice: Notice, spent: &mut Vec<Notice>) {
         let place = self.next;
         self.next += 1;
         let Some(key) = notice.key().cloned() else {
@@ -115,12 +114,12 @@ impl<O> Merged<O> {
         spent.extend([older, notice]);
     }
 
-    fn insert(&mut self, place: u64, notice: Notice<O>) {
+    fn insert(&mut self, place: u64, notice: Notice) {
         self.resyncs += usize::from(notice.is_resync());
         self.notices.insert(place, notice);
     }
 
-    fn remove(&mut self, place: u64) -> Option<Notice<O>> {
+    fn remove(&mut self, place: u64) -> Option<Notice> {
         let notice = self.notices.remove(&place)?;
         self.resyncs -= usize::from(notice.is_resync());
         Some(notice)
@@ -133,7 +132,7 @@ impl<O> Merged<O> {
     }
 
     /// The oldest.
-    pub(super) fn pop(&mut self) -> Option<Notice<O>> {
+    pub(super) fn pop(&mut self) -> Option<Notice> {
         let (place, notice) = self.notices.pop_first()?;
         self.resyncs -= usize::from(notice.is_resync());
         if let Some(key) = notice.key()
@@ -152,7 +151,7 @@ impl<O> Merged<O> {
     }
 }
 
-impl<O> Default for Merged<O> {
+impl Default for Merged {
     fn default() -> Self {
         Self { notices: BTreeMap::new(), places: HashMap::new(), next: 0, saved: 0, resyncs: 0 }
     }
@@ -170,28 +169,28 @@ mod tests {
     use crate::ResourceVersion;
     use crate::random;
 
-    fn object(name: &str, version: u64) -> Arc<Cached<()>> {
+    fn object(name: &str, version: u64) -> Cached<()> {
         let version = ResourceVersion::new(version.to_string());
-        Arc::new(Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ()))
+        Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ())
     }
 
-    fn add(version: u64) -> Notice<()> {
+    fn add(version: u64) -> Notice {
         Notice::Added { object: object("x", version), origin: Origin::InitialList }
     }
 
-    fn update(old: u64, new: u64) -> Notice<()> {
+    fn update(old: u64, new: u64) -> Notice {
         Notice::Updated { old: object("x", old), new: object("x", new) }
     }
 
-    fn delete(last: u64, version: u64) -> Notice<()> {
+    fn delete(last: u64, version: u64) -> Notice {
         Notice::Deleted { deleted: Deleted::Observed(object("x", version)), last: object("x", last) }
     }
 
-    fn unchanged(version: u64) -> Notice<()> {
+    fn unchanged(version: u64) -> Notice {
         Notice::Unchanged(object("x", version))
     }
 
-    fn show(notice: &Notice<()>) -> String {
+    fn show(notice: &Notice) -> String {
         match notice {
             Notice::Added { object, origin: Origin::InitialList } => format!("initial +{object:?}"),
             Notice::Added { object, origin: Origin::Live } => format!("+{object:?}"),
@@ -202,7 +201,7 @@ mod tests {
         }
     }
 
-    impl Merged<()> {
+    impl Merged {
         fn drained(mut self) -> Vec<String> {
             let mut shown = Vec::new();
             while let Some(notice) = self.pop() {
@@ -222,7 +221,7 @@ mod tests {
         }
     }
 
-    fn merged(notices: impl IntoIterator<Item = Notice<()>>) -> Vec<String> {
+    fn merged(notices: impl IntoIterator<Item = Notice>) -> Vec<String> {
         let mut merged = Merged::default();
         notices.into_iter().for_each(|notice| merged.push(notice, &mut Vec::new()));
         merged.drained()
@@ -258,8 +257,8 @@ mod tests {
     }
 
     /// A step of an object's life: 0 deletes it, 1 resyncs it, anything else changes it.
-    fn history(steps: &[(u8, u8)]) -> Vec<Notice<()>> {
-        let mut known: HashMap<u8, Arc<Cached<()>>> = HashMap::new();
+    fn history(steps: &[(u8, u8)]) -> Vec<Notice> {
+        let mut known: HashMap<u8, Cached<()>> = HashMap::new();
         let mut notices = Vec::new();
         for (version, (name, step)) in (1..).zip(steps) {
             let now = object(&format!("o{name}"), version);
@@ -283,8 +282,8 @@ mod tests {
     }
 
     /// What a follower knows after it was told; panics if it was told nonsense.
-    fn tell(known: &mut BTreeMap<Key, String>, notice: &Notice<()>) {
-        let shown = |object: &Arc<Cached<()>>| format!("{object:?}");
+    fn tell(known: &mut BTreeMap<Key, String>, notice: &Notice) {
+        let shown = |object: &Cached<()>| format!("{object:?}");
         match notice {
             Notice::Added { object, .. } => assert!(known.insert(object.key().clone(), shown(object)).is_none()),
             Notice::Updated { old, new } => {

@@ -29,6 +29,7 @@ pub use registration::HandlerStatus;
 pub use registration::InsideCallback;
 pub use registration::NotSynced;
 pub use registration::Registration;
+pub(crate) use stream::AnyStream;
 pub use stream::EventStream;
 
 pub(crate) use buffer::Policy;
@@ -37,6 +38,8 @@ pub(crate) use calling::as_work_of;
 pub(crate) use calling::do_as;
 pub(crate) use calling::is_inside_informer;
 pub(crate) use filter::Filter;
+pub(crate) use handler::AnyHandler;
+pub(crate) use handler::into_any;
 pub(crate) use listener::Ended;
 pub(crate) use listener::Listener;
 pub(crate) use notice::Notice;

@@ -1,35 +1,34 @@
 //! What a listener is told: an event, and what it takes to filter and merge it.
 
-use std::sync::Arc;
-
 use crate::Cached;
 use crate::Deleted;
 use crate::Event;
 use crate::Key;
 use crate::Origin;
+use crate::object::Erased;
 
 /// One change of the cache.
-pub(crate) enum Notice<O> {
+pub(crate) enum Notice {
     Added {
-        object: Arc<Cached<O>>,
+        object: Cached<Erased>,
         origin: Origin,
     },
     Updated {
-        old: Arc<Cached<O>>,
-        new: Arc<Cached<O>>,
+        old: Cached<Erased>,
+        new: Cached<Erased>,
     },
     /// As it was: said by a resync, or by a list that has it in the state that is known.
-    Unchanged(Arc<Cached<O>>),
+    Unchanged(Cached<Erased>),
     Deleted {
-        deleted: Deleted<O>,
+        deleted: Deleted<Erased>,
         /// What was last told of it. The final state may be another one.
-        last: Arc<Cached<O>>,
+        last: Cached<Erased>,
     },
     /// The end of the initial list.
     Synced,
 }
 
-impl<O> Notice<O> {
+impl Notice {
     /// Which object it is about, if it is about one.
     pub(crate) fn key(&self) -> Option<&Key> {
         match self {
@@ -58,24 +57,24 @@ impl<O> Notice<O> {
     }
 
     /// As a follower hears of it.
-    pub(super) fn to_event(&self) -> Event<O> {
+    pub(super) fn to_event(&self) -> Event<Erased> {
         match self {
-            Self::Added { object, origin } => Event::Added { object: Arc::clone(object), origin: *origin },
-            Self::Updated { old, new } => Event::Updated { old: Arc::clone(old), new: Arc::clone(new) },
-            Self::Unchanged(object) => Event::Resynced(Arc::clone(object)),
+            Self::Added { object, origin } => Event::Added { object: object.clone(), origin: *origin },
+            Self::Updated { old, new } => Event::Updated { old: old.clone(), new: new.clone() },
+            Self::Unchanged(object) => Event::Resynced(object.clone()),
             Self::Deleted { deleted, last: _ } => Event::Deleted(deleted.clone()),
             Self::Synced => Event::Synced,
         }
     }
 }
 
-impl<O> Clone for Notice<O> {
+impl Clone for Notice {
     fn clone(&self) -> Self {
         match self {
-            Self::Added { object, origin } => Self::Added { object: Arc::clone(object), origin: *origin },
-            Self::Updated { old, new } => Self::Updated { old: Arc::clone(old), new: Arc::clone(new) },
-            Self::Unchanged(object) => Self::Unchanged(Arc::clone(object)),
-            Self::Deleted { deleted, last } => Self::Deleted { deleted: deleted.clone(), last: Arc::clone(last) },
+            Self::Added { object, origin } => Self::Added { object: object.clone(), origin: *origin },
+            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
+            Self::Unchanged(object) => Self::Unchanged(object.clone()),
+            Self::Deleted { deleted, last } => Self::Deleted { deleted: deleted.clone(), last: last.clone() },
             Self::Synced => Self::Synced,
         }
     }

@@ -20,36 +20,37 @@ use super::resync::CheckPeriod;
 use super::resync::Schedule;
 use crate::Cached;
 use crate::Origin;
+use crate::object::Erased;
 
 /// All who follow one informer.
-pub(crate) struct SharedProcessor<O> {
+pub(crate) struct SharedProcessor {
     id: u64,
-    followers: Vec<Follower<O>>,
+    followers: Vec<Follower>,
     check: CheckPeriod,
     is_synced: bool,
     is_closed: bool,
     next_listener: u64,
 }
 
-struct Follower<O> {
-    listener: Arc<Listener<O>>,
+struct Follower {
+    listener: Arc<Listener>,
     resync: Schedule,
 }
 
 /// What somebody who has joined gets.
-pub(crate) struct Joined<O> {
-    pub(crate) listener: Arc<Listener<O>>,
+pub(crate) struct Joined {
+    pub(crate) listener: Arc<Listener>,
     /// How often it is told of everything again.
     pub(crate) resync: Option<Duration>,
 }
 
 /// What everybody was told.
-pub(crate) struct Told<O> {
-    _all: Batch<O>,
-    _news: Batch<O>,
+pub(crate) struct Told {
+    _all: Batch,
+    _news: Batch,
 }
 
-impl<O> SharedProcessor<O> {
+impl SharedProcessor {
     pub(crate) fn new(resync: Option<Duration>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -73,7 +74,7 @@ impl<O> SharedProcessor<O> {
     }
 
     /// From now on the check period stays. Gives those who have joined before.
-    pub(crate) fn start(&mut self) -> Vec<Arc<Listener<O>>> {
+    pub(crate) fn start(&mut self) -> Vec<Arc<Listener>> {
         self.check.fix();
         self.followers.iter().map(|follower| Arc::clone(&follower.listener)).collect()
     }
@@ -83,7 +84,7 @@ impl<O> SharedProcessor<O> {
     }
 
     /// Forgets those who have left, and gives them, since dropping what they hold is users' code.
-    pub(crate) fn take_left(&mut self) -> Vec<Arc<Listener<O>>> {
+    pub(crate) fn take_left(&mut self) -> Vec<Arc<Listener>> {
         let left = self.followers.extract_if(.., |follower| follower.listener.is_closed());
         left.map(|follower| follower.listener).collect()
     }
@@ -91,11 +92,11 @@ impl<O> SharedProcessor<O> {
     /// Somebody joins: is told of what is there, and of everything from now on.
     pub(crate) fn join(
         &mut self,
-        make: impl FnOnce(Caller) -> Listener<O>,
+        make: impl FnOnce(Caller) -> Listener,
         wish: ResyncWish,
-        objects: Vec<Arc<Cached<O>>>,
+        objects: Vec<Cached<Erased>>,
         now: Instant,
-    ) -> Joined<O> {
+    ) -> Joined {
         let listener = Arc::new(make(Caller { informer: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
         let initial = objects.into_iter().map(|object| Notice::Added { object, origin: Origin::InitialList });
@@ -112,13 +113,13 @@ impl<O> SharedProcessor<O> {
     /// Appends the notices to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
     /// that have a resync period and have taken all earlier resyncs. Returns the notices, since dropping the last reference to
     /// an object runs users' code.
-    pub(crate) fn distribute(&mut self, notices: Vec<Notice<O>>) -> Option<Told<O>> {
+    pub(crate) fn distribute(&mut self, notices: Vec<Notice>) -> Option<Told> {
         if notices.is_empty() {
             return None;
         }
-        let all: Batch<O> = notices.into();
+        let all: Batch = notices.into();
         let has_resyncs = all.iter().any(Notice::is_resync);
-        let news: Batch<O> = match has_resyncs {
+        let news: Batch = match has_resyncs {
             true => all.iter().filter(|notice| !notice.is_resync()).cloned().collect(),
             false => Arc::clone(&all),
         };
@@ -138,7 +139,7 @@ impl<O> SharedProcessor<O> {
             return;
         }
         self.is_synced = true;
-        let marker: Batch<O> = Arc::from([Notice::Synced]);
+        let marker: Batch = Arc::from([Notice::Synced]);
         for follower in &self.followers {
             follower.listener.push(Arc::clone(&marker));
         }
@@ -146,7 +147,7 @@ impl<O> SharedProcessor<O> {
 
     /// Replays the cache to the listeners that are due, except those that have not taken all of their last replay. Returns the
     /// number of objects that were replayed.
-    pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Arc<Cached<O>>>) -> usize {
+    pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Cached<Erased>>) -> usize {
         let due = self.followers.iter_mut().filter_map(|Follower { listener, resync }| {
             let is_replayed = resync.is_due(now) && !listener.skip_replay_if_waiting();
             is_replayed.then_some(listener)
@@ -155,7 +156,7 @@ impl<O> SharedProcessor<O> {
         if due.is_empty() {
             return 0;
         }
-        let batch: Batch<O> = objects().into_iter().map(Notice::Unchanged).collect();
+        let batch: Batch = objects().into_iter().map(Notice::Unchanged).collect();
         if !batch.is_empty() {
             due.iter().for_each(|listener| listener.push_replay(Arc::clone(&batch)));
         }
@@ -163,7 +164,7 @@ impl<O> SharedProcessor<O> {
     }
 
     /// Nobody is told anything any more, and nobody can join. Gives those who followed.
-    pub(crate) fn close(&mut self) -> Vec<Arc<Listener<O>>> {
+    pub(crate) fn close(&mut self) -> Vec<Arc<Listener>> {
         self.is_closed = true;
         std::mem::take(&mut self.followers).into_iter().map(|follower| follower.listener).collect()
     }

@@ -72,7 +72,7 @@ pub struct InsideCallback {
     pub name: Arc<str>,
 }
 
-/// A listener of any kind of objects.
+/// A listener of one informer, or those of several.
 trait Control: Send + Sync {
     fn status(&self) -> HandlerStatus;
     fn informer(&self) -> Arc<str>;
@@ -85,7 +85,7 @@ trait Control: Send + Sync {
 }
 
 impl Registration {
-    pub(crate) fn new<O: Send + Sync + 'static>(listener: Arc<Listener<O>>, resync: Option<Duration>) -> Self {
+    pub(crate) fn new(listener: Arc<Listener>, resync: Option<Duration>) -> Self {
         Self { listener, resync }
     }
 
@@ -222,7 +222,7 @@ impl Control for Together {
     }
 }
 
-impl<O> Listener<O> {
+impl Listener {
     pub(crate) fn status(&self) -> HandlerStatus {
         HandlerStatus {
             name: Arc::clone(&self.name),
@@ -236,7 +236,7 @@ impl<O> Listener<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> Control for Listener<O> {
+impl Control for Listener {
     fn status(&self) -> HandlerStatus {
         Listener::status(self)
     }

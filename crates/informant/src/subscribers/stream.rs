@@ -1,6 +1,7 @@
 //! Events for whoever asks for the next one: the asynchronous way to follow an informer.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::task::Poll;
 use std::task::ready;
 
 use futures_util::Stream;
+use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
 
 use super::Listener;
@@ -18,34 +20,51 @@ use super::Registration;
 use super::buffer::Batch;
 use super::listener::Ended;
 use crate::Event;
+use crate::object::Erased;
 
 /// Events, in order, as a stream. It ends when the informer stops; dropping it unregisters.
 ///
 /// What nobody asks for waits, as for a handler; [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds that.
 #[must_use = "a stream that is dropped hears of nothing"]
 pub struct EventStream<O> {
-    listener: Arc<Listener<O>>,
-    registration: Registration,
-    chunk: Option<Batch<O>>,
+    events: AnyStream,
+    object: PhantomData<fn() -> O>,
 }
 
-impl<O: Send + Sync + 'static> EventStream<O> {
-    pub(crate) fn new(listener: Arc<Listener<O>>, registration: Registration) -> Self {
-        Self { listener, registration, chunk: None }
+/// An [`EventStream`] of objects of any type.
+pub(crate) struct AnyStream {
+    listener: Arc<Listener>,
+    registration: Registration,
+    chunk: Option<Batch>,
+}
+
+impl<O> EventStream<O> {
+    pub(crate) fn new(events: AnyStream) -> Self {
+        Self { events, object: PhantomData }
     }
 
     /// How far the stream is: synced when all initial adds were taken, and the next event was asked for.
     pub fn registration(&self) -> &Registration {
+        self.events.registration()
+    }
+}
+
+impl AnyStream {
+    pub(crate) fn new(listener: Arc<Listener>, registration: Registration) -> Self {
+        Self { listener, registration, chunk: None }
+    }
+
+    pub(crate) fn registration(&self) -> &Registration {
         &self.registration
     }
 
     /// The next notice of the chunk at hand.
-    fn claim(&self) -> Option<&Notice<O>> {
+    fn claim(&self) -> Option<&Notice> {
         self.chunk.as_ref()?.get(self.listener.claims.claim())
     }
 
     /// What a notice is to this stream, if it is anything.
-    fn hear(&self, notice: &Notice<O>) -> Option<Event<O>> {
+    fn hear(&self, notice: &Notice) -> Option<Event<Erased>> {
         if let Notice::Synced = notice {
             self.listener.set_synced();
         }
@@ -55,10 +74,18 @@ impl<O: Send + Sync + 'static> EventStream<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> Stream for EventStream<O> {
+impl<O> Stream for EventStream<O> {
     type Item = Event<O>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
+        self.events.poll_next_unpin(context).map(|event| event.map(Event::cast))
+    }
+}
+
+impl Stream for AnyStream {
+    type Item = Event<Erased>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
         loop {
             // Others must be able to run, also if there is always something to read, or all of it is filtered away.
             ready!(pin!(consume_budget()).poll(context));
@@ -78,7 +105,7 @@ impl<O: Send + Sync + 'static> Stream for EventStream<O> {
     }
 }
 
-impl<O> Drop for EventStream<O> {
+impl Drop for AnyStream {
     fn drop(&mut self) {
         self.listener.close(Ended::Removed);
     }
@@ -86,6 +113,6 @@ impl<O> Drop for EventStream<O> {
 
 impl<O> fmt::Debug for EventStream<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStream").field("listener", &self.listener).finish_non_exhaustive()
+        f.debug_struct("EventStream").field("listener", &self.events.listener).finish_non_exhaustive()
     }
 }

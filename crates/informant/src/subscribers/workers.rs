@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 use tracing::error;
 
-use super::EventHandler;
+use super::AnyHandler;
 use super::Listener;
 use super::calling::as_work_of;
 use super::delivery::deliver;
@@ -53,11 +53,7 @@ pub(crate) enum Place {
 
 impl Work {
     /// Calls a handler until its listener is closed; by turns, if others call it too.
-    pub(crate) fn new<O, H>(listener: Arc<Listener<O>>, handler: H, place: Place, turn: Option<Turn>) -> Self
-    where
-        O: Send + Sync + 'static,
-        H: EventHandler<O>,
-    {
+    pub(crate) fn new(listener: Arc<Listener>, handler: AnyHandler, place: Place, turn: Option<Turn>) -> Self {
         let (name, caller) = (Arc::clone(listener.name()), listener.caller);
         let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
         let future = as_work_of(caller, deliver(listener, handler, turn)).instrument(span);

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Member;
-use super::View;
 use crate::Cached;
 use crate::Key;
 
@@ -80,16 +78,4 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for crate::Key {}
     impl Sealed for super::ClusterKey {}
-}
-
-impl<O: Send + Sync + 'static, A: Address> View<O, A> {
-    /// The member that has an object, if it exists.
-    pub(super) fn member_of(&self, address: &A) -> Option<&Member<O>> {
-        let at = |namespace| {
-            let place = (address.cluster().map(|cluster| &**cluster), namespace);
-            self.members.binary_search_by(|member| member.place().cmp(&place)).ok()
-        };
-        let position = address.key().namespace().and_then(|namespace| at(Some(namespace))).or_else(|| at(None))?;
-        self.members.get(position)
-    }
 }

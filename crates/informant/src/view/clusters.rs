@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::AnyView;
 use super::ClusterKey;
-use super::Member;
 use super::View;
 use super::ViewError;
 
-impl<O: Send + Sync + 'static> View<O, ClusterKey> {
+impl<O> View<O, ClusterKey> {
     /// Informers, or views, of different clusters. Each says [which](crate::SharedInformer::cluster), and so does each of their objects.
     ///
     /// ```
@@ -44,33 +44,18 @@ impl<O: Send + Sync + 'static> View<O, ClusterKey> {
     ///
     /// If there is none, one that does not say of which cluster it is, or two of the same cluster.
     pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, ViewError> {
-        let mut members: Vec<Member<O>> = Vec::new();
-        for view in views {
-            let view: View<O> = view.into();
-            // All members of a view of one cluster are of that.
-            let Some(first) = view.informers().next() else { continue };
-            let name = || Arc::clone(first.name());
-            let Some(cluster) = first.cluster() else { return Err(ViewError::NoCluster { informer: name() }) };
-            if let Some(other) = members.iter().find(|member| member.cluster.as_ref() == Some(cluster)) {
-                let (cluster, first) = (Arc::clone(cluster), Arc::clone(other.informer.name()));
-                return Err(ViewError::SameCluster { cluster, first, second: name() });
-            }
-            let of_cluster = |member: &Member<O>| Member { cluster: Some(Arc::clone(cluster)), ..member.clone() };
-            members.extend(view.members.iter().map(of_cluster));
-        }
-        Self::new(members)
+        AnyView::of_clusters(views.into_iter().map(|view| view.into().view)).map(Self::of_type)
     }
 
     /// The clusters, in the order of their names.
     pub fn clusters(&self) -> Vec<Arc<str>> {
-        let mut clusters: Vec<_> = self.members.iter().filter_map(|member| member.cluster.clone()).collect();
+        let mut clusters: Vec<_> = self.view.members.iter().filter_map(|member| member.cluster.clone()).collect();
         clusters.dedup();
         clusters
     }
 
     /// What of it is of one cluster.
     pub fn cluster(&self, name: &str) -> Option<View<O>> {
-        let of_cluster = self.members.iter().filter(|member| member.cluster.as_deref() == Some(name));
-        View::new(of_cluster.map(|member| Member { cluster: None, ..member.clone() }).collect()).ok()
+        self.view.cluster(name).map(View::of_type)
     }
 }

@@ -4,21 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use super::AnyView;
 use super::View;
 use super::ViewStream;
+use super::stream::AnyViewStream;
 use crate::Cached;
 use crate::Deleted;
 use crate::EventHandler;
-use crate::EventStream;
 use crate::Origin;
 use crate::Registration;
-use crate::SharedInformer;
 use crate::informer::AddHandlerError;
 use crate::informer::Subscribe;
+use crate::informer::SubscribeOptions;
+use crate::object::Erased;
+use crate::subscribers::AnyHandler;
+use crate::subscribers::AnyStream;
 use crate::subscribers::Place;
 use crate::subscribers::Turn;
+use crate::subscribers::into_any;
 
-impl<O: Send + Sync + 'static, A> View<O, A> {
+impl<O: 'static, A> View<O, A> {
     /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
     ///
     /// It is called by one member at a time, and told once that all of them are synced; never, if one stops before. The order between
@@ -46,14 +51,14 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     }
 }
 
-impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
+impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     /// Has a handler follow all members; see [`View::add_handler`].
     ///
     /// # Errors
     ///
     /// When a member has stopped, or inside one of its index functions. Then it follows none.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_to_all(handler, Place::Task)
+        self.target.view.add_handler(into_any(handler), &self.options, Place::Task)
     }
 
     /// Has a handler follow all members, which may block: each member has a thread of its own for it, and they take turns.
@@ -62,7 +67,7 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then it follows none.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.add_to_all(handler, Place::Thread)
+        self.target.view.add_handler(into_any(handler), &self.options, Place::Thread)
     }
 
     /// Events of all members for whoever asks for them.
@@ -71,21 +76,27 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions.
     pub fn stream(self) -> Result<ViewStream<O>, AddHandlerError> {
-        // If one refuses, the streams of the others are dropped, and hear no more.
-        let streams = self.members().map(Subscribe::<O, SharedInformer<O>>::stream).collect::<Result<Vec<_>, _>>()?;
-        let parts = streams.iter().map(EventStream::registration).cloned().collect();
-        Ok(ViewStream::new(streams, Registration::together(Arc::clone(&self.target.name), parts)))
+        self.target.view.add_stream(&self.options).map(ViewStream::of_type)
     }
+}
 
-    fn add_to_all(self, handler: impl EventHandler<O>, place: Place) -> Result<Registration, AddHandlerError> {
-        let members = self.target.informers().len();
+impl AnyView {
+    /// Has a handler follow all members, or none.
+    fn add_handler(
+        &self,
+        handler: AnyHandler,
+        options: &SubscribeOptions,
+        place: Place,
+    ) -> Result<Registration, AddHandlerError> {
+        let members = self.informers().len();
         let shared = Arc::new(ForAll { handler, unsynced: AtomicUsize::new(members) });
         let turn = Turn::default();
         // Nobody is told before all have accepted: so whoever is refused has heard nothing.
         let held = turn.try_take();
         let mut parts = Vec::with_capacity(members);
-        for member in self.members() {
-            match member.add_as(Arc::clone(&shared), place, Some(turn.clone())) {
+        for member in self.informers() {
+            let handler = Box::new(Arc::clone(&shared));
+            match member.add_handler(handler, options.clone(), place, Some(turn.clone())) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
                     parts.iter().for_each(Registration::remove);
@@ -94,35 +105,40 @@ impl<O: Send + Sync + 'static, A> Subscribe<'_, O, View<O, A>> {
             }
         }
         drop(held);
-        Ok(Registration::together(Arc::clone(&self.target.name), parts))
+        Ok(Registration::together(Arc::clone(&self.name), parts))
     }
 
-    fn members(&self) -> impl Iterator<Item = Subscribe<'_, O>> {
-        self.target.informers().map(|target| Subscribe { target, wishes: self.wishes.clone() })
+    /// Events of all members as one stream.
+    fn add_stream(&self, options: &SubscribeOptions) -> Result<AnyViewStream, AddHandlerError> {
+        // If one refuses, the streams of the others are dropped, and hear no more.
+        let streams = self.informers().map(|member| member.add_stream(options.clone()));
+        let streams = streams.collect::<Result<Vec<_>, _>>()?;
+        let parts = streams.iter().map(AnyStream::registration).cloned().collect();
+        Ok(AnyViewStream::new(streams, Registration::together(Arc::clone(&self.name), parts)))
     }
 }
 
 /// A handler that several informers call, as if they were one. They take turns, so calls never meet.
-struct ForAll<H> {
-    handler: H,
+struct ForAll {
+    handler: AnyHandler,
     /// How many members have not told all of what was there at first.
     unsynced: AtomicUsize,
 }
 
-impl<O, H: EventHandler<O>> EventHandler<O> for ForAll<H> {
-    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+impl EventHandler<Erased> for ForAll {
+    fn on_add(&self, object: &Cached<Erased>, origin: Origin) {
         self.handler.on_add(object, origin);
     }
 
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+    fn on_update(&self, old: &Cached<Erased>, new: &Cached<Erased>) {
         self.handler.on_update(old, new);
     }
 
-    fn on_delete(&self, deleted: &Deleted<O>) {
+    fn on_delete(&self, deleted: &Deleted<Erased>) {
         self.handler.on_delete(deleted);
     }
 
-    fn on_resync(&self, object: &Arc<Cached<O>>) {
+    fn on_resync(&self, object: &Cached<Erased>) {
         self.handler.on_resync(object);
     }
 

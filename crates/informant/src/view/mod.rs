@@ -8,6 +8,7 @@
 //! anew, changes nothing of what the others have.
 
 mod address;
+mod any;
 mod clusters;
 mod error;
 mod follow;
@@ -24,6 +25,7 @@ use crate::SharedInformer;
 
 pub use self::address::Address;
 pub use self::address::ClusterKey;
+pub(crate) use self::any::AnyView;
 pub use self::error::ViewError;
 pub use self::reads::ViewIndex;
 pub use self::stream::ViewStream;
@@ -60,23 +62,12 @@ pub use self::stream::ViewStream;
 /// # Ok(())
 /// # }
 /// ```
-pub struct View<O: Send + Sync + 'static, A = Key> {
-    /// In the order of their places, each of which is there once.
-    members: Arc<[Member<O>]>,
-    name: Arc<str>,
-    address: PhantomData<fn(A)>,
+pub struct View<O, A = Key> {
+    view: AnyView,
+    object_and_address: PhantomData<fn(A) -> O>,
 }
 
-/// An informer, and what of the world it has.
-struct Member<O: Send + Sync + 'static> {
-    /// `None` if the view is one of a single cluster.
-    cluster: Option<Arc<str>>,
-    /// `None` if it has all namespaces.
-    namespace: Option<Arc<str>>,
-    informer: SharedInformer<O>,
-}
-
-impl<O: Send + Sync + 'static> View<O> {
+impl<O> View<O> {
     /// Informers of different namespaces of one cluster; each says [which](SharedInformer::namespace).
     /// [`InformerRequest::view`](crate::factory::InformerRequest::view) makes them, too.
     ///
@@ -84,45 +75,25 @@ impl<O: Send + Sync + 'static> View<O> {
     ///
     /// If there is none, one that is of all namespaces, or two of the same namespace or of different clusters.
     pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
-        let mut members: Vec<Member<O>> = Vec::new();
-        for informer in informers {
-            let name = || Arc::clone(informer.name());
-            let Some(namespace) = informer.namespace().cloned() else {
-                return Err(ViewError::NoNamespace { informer: name() });
-            };
-            if let Some(other) = members.iter().find(|member| member.informer.cluster() != informer.cluster()) {
-                let first = Arc::clone(other.informer.name());
-                return Err(ViewError::MixedClusters { first, second: name() });
-            }
-            if let Some(other) = members.iter().find(|member| member.namespace.as_ref() == Some(&namespace)) {
-                let first = Arc::clone(other.informer.name());
-                return Err(ViewError::SameNamespace { namespace, first, second: name() });
-            }
-            members.push(Member { cluster: None, namespace: Some(namespace), informer });
-        }
-        Self::new(members)
+        let informers = informers.into_iter().map(|informer| informer.informer).collect();
+        AnyView::of_namespaces(informers).map(Self::of_type)
     }
 }
 
-impl<O: Send + Sync + 'static, A> View<O, A> {
-    fn new(mut members: Vec<Member<O>>) -> Result<Self, ViewError> {
-        members.sort_by(|one, other| one.place().cmp(&other.place()));
-        let name = match &members[..] {
-            [] => return Err(ViewError::Empty),
-            [only] => Arc::clone(only.informer.name()),
-            [first, others @ ..] => format!("{} and {} more", first.informer.name(), others.len()).into(),
-        };
-        Ok(Self { members: members.into(), name, address: PhantomData })
+impl<O, A> View<O, A> {
+    /// A view whose objects are of type `O`.
+    pub(crate) fn of_type(view: AnyView) -> Self {
+        Self { view, object_and_address: PhantomData }
     }
 
     /// What it is called in errors.
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.view.name
     }
 
     /// The informers, in the order of their clusters and namespaces.
     pub fn informers(&self) -> impl ExactSizeIterator<Item = &SharedInformer<O>> {
-        self.members.iter().map(|member| &member.informer)
+        self.view.informers().map(SharedInformer::of_type_ref)
     }
 
     /// Starts those that were not started; says how many it did. A member that was stopped stays so: then ask for another view.
@@ -131,38 +102,23 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// Outside of a tokio runtime with a clock.
     pub fn start(&self) -> usize {
-        self.informers().filter(|informer| informer.start_if_new()).count()
+        self.view.informers().filter(|informer| informer.start_if_new()).count()
     }
 }
 
-impl<O: Send + Sync + 'static> Member<O> {
-    /// Where in the view's order it stands.
-    fn place(&self) -> (Option<&str>, Option<&str>) {
-        (self.cluster.as_deref(), self.namespace.as_deref())
-    }
-}
-
-impl<O: Send + Sync + 'static> From<SharedInformer<O>> for View<O> {
+impl<O> From<SharedInformer<O>> for View<O> {
     fn from(informer: SharedInformer<O>) -> Self {
-        let (name, namespace) = (Arc::clone(informer.name()), informer.namespace().cloned());
-        Self { members: Arc::new([Member { cluster: None, namespace, informer }]), name, address: PhantomData }
+        Self::of_type(informer.informer.into())
     }
 }
 
-impl<O: Send + Sync + 'static> Clone for Member<O> {
+impl<O, A> Clone for View<O, A> {
     fn clone(&self) -> Self {
-        let Self { cluster, namespace, informer } = self;
-        Self { cluster: cluster.clone(), namespace: namespace.clone(), informer: informer.clone() }
+        Self::of_type(self.view.clone())
     }
 }
 
-impl<O: Send + Sync + 'static, A> Clone for View<O, A> {
-    fn clone(&self) -> Self {
-        Self { members: Arc::clone(&self.members), name: Arc::clone(&self.name), address: PhantomData }
-    }
-}
-
-impl<O: Send + Sync + 'static, A> fmt::Debug for View<O, A> {
+impl<O, A> fmt::Debug for View<O, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.informers()).finish()
     }

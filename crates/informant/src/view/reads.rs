@@ -2,29 +2,35 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kube::core::Selector;
 
 use super::Address;
-use super::Member;
 use super::View;
+use super::any::Member;
 use crate::Cached;
 use crate::Labelled;
-use crate::SharedInformer;
+use crate::object::Erased;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
+use crate::store::IndexFunction;
 use crate::store::IndexValue;
 use crate::store::Lister;
 use crate::store::Lookup;
-use crate::store::NamespaceLister;
 use crate::store::NotFound;
 use crate::store::UnknownIndex;
+use crate::store::select;
 
-impl<O: Send + Sync + 'static, A: Address> View<O, A> {
+impl<O, A: Address> View<O, A> {
+    fn member_of(&self, address: &A) -> Option<&Lister<Erased>> {
+        self.view.member_of(address.cluster(), address.key()).map(|member| member.informer.lister())
+    }
+
     /// The object at an address.
-    pub fn get(&self, address: &A) -> Option<Arc<Cached<O>>> {
-        self.member_of(address)?.informer.lister().get(address.key())
+    pub fn get(&self, address: &A) -> Option<Cached<O>> {
+        self.member_of(address)?.get(address.key()).map(Cached::cast)
     }
 
     /// The object at an address, or an error that names it.
@@ -32,69 +38,58 @@ impl<O: Send + Sync + 'static, A: Address> View<O, A> {
     /// # Errors
     ///
     /// When there is none.
-    pub fn require(&self, address: &A) -> Result<Arc<Cached<O>>, NotFound> {
+    pub fn require(&self, address: &A) -> Result<Cached<O>, NotFound> {
         match self.member_of(address) {
-            Some(member) => member.informer.lister().require(address.key()),
-            None => Err(NotFound::elsewhere(Arc::clone(&self.name), address.cluster(), address.key())),
+            Some(lister) => lister.require(address.key()).map(Cached::cast),
+            None => Err(NotFound::elsewhere(Arc::clone(&self.view.name), address.cluster(), address.key())),
         }
     }
 
     /// Where all objects are.
     pub fn keys(&self) -> Vec<A> {
-        let of_member = |member: &Member<O>| {
+        let of_member = |member: &Member| {
             let cluster = member.cluster.clone();
             member.informer.lister().keys().into_iter().map(move |key| A::new(cluster.as_ref(), key))
         };
-        self.members.iter().flat_map(of_member).collect()
+        self.view.members.iter().flat_map(of_member).collect()
     }
 }
 
-impl<O: Send + Sync + 'static, A> View<O, A> {
-    fn listers(&self) -> impl Iterator<Item = Lister<O>> {
-        self.informers().map(SharedInformer::lister)
-    }
-
+impl<O, A> View<O, A> {
     /// All objects.
-    pub fn list(&self) -> Vec<Arc<Cached<O>>> {
-        self.listers().flat_map(|lister| lister.list()).collect()
+    pub fn list(&self) -> Vec<Cached<O>> {
+        Cached::cast_all(self.view.list())
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.listers().map(|lister| lister.len()).sum()
+        self.view.listers().map(Lister::len).sum()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.listers().all(|lister| lister.is_empty())
+        self.view.listers().all(Lister::is_empty)
     }
 
     /// The objects of one namespace, of all clusters. An empty name means all of them.
-    pub fn list_in(&self, namespace: &str) -> Vec<Arc<Cached<O>>> {
-        self.namespaces(namespace).flat_map(|lister| lister.list()).collect()
+    pub fn list_in(&self, namespace: &str) -> Vec<Cached<O>> {
+        Cached::cast_all(self.view.list_in(namespace))
     }
 
     /// The objects of one namespace, of all clusters, whose labels match. An empty name means all of them.
-    pub fn select_in(&self, namespace: &str, selector: &Selector) -> Vec<Arc<Cached<O>>>
+    pub fn select_in(&self, namespace: &str, selector: &Selector) -> Vec<Cached<O>>
     where
-        O: Labelled,
+        O: Labelled + 'static,
     {
-        self.namespaces(namespace).flat_map(|lister| lister.select(selector)).collect()
-    }
-
-    /// A namespace, of the members that may have it.
-    fn namespaces(&self, namespace: &str) -> impl Iterator<Item = NamespaceLister<O>> {
-        let may_have = move |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
-        let members = self.members.iter().filter(move |member| may_have(member.namespace.as_deref()));
-        members.map(move |member| member.informer.lister().namespace(namespace))
+        select(selector, || self.list_in(namespace))
     }
 
     /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Arc<Cached<O>>>
+    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>>
     where
-        O: Labelled,
+        O: Labelled + 'static,
     {
-        self.listers().flat_map(|lister| lister.select(selector)).collect()
+        select(selector, || self.list())
     }
 
     /// The objects that have a value in an index that all members have.
@@ -102,13 +97,13 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     /// # Errors
     ///
     /// When one of them has no such index.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
         self.by_indexes([(index, value)])
     }
 
     /// All values that some object has in an index, each once, sorted; none if no member has such an index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        each_once(self.listers().flat_map(|lister| lister.index_values(index)))
+        each_once(self.view.listers().flat_map(|lister| lister.index_values(index)))
     }
 
     /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`].
@@ -119,13 +114,9 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
-    ) -> Result<Vec<Arc<Cached<O>>>, UnknownIndex> {
+    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        let mut found = Vec::new();
-        for lister in self.listers() {
-            found.extend(lister.by_indexes(lookups.iter().cloned())?);
-        }
-        Ok(found)
+        self.view.by_indexes(&lookups).map(Cached::cast_all)
     }
 
     /// Adds an index to all members, at any time.
@@ -146,32 +137,32 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        if self.listers().any(|lister| lister.index(name).is_ok()) {
-            return Err(DuplicateIndex { name: name.into() });
-        }
         let values = Arc::new(values);
-        let add = |informer: &SharedInformer<O>| {
+        let function = || {
             let values = Arc::clone(&values);
-            informer.add_index(name, move |object: &Cached<O>| values(object))
+            IndexFunction::new(name, move |object: &Cached<O>| values(object)).cast()
         };
-        Ok(ViewIndex { indexes: self.informers().map(add).collect::<Result<_, _>>()? })
+        let indexes = self.view.add_index(name, &function)?;
+        Ok(ViewIndex { indexes: indexes.into(), object_and_value: PhantomData })
     }
 }
 
 /// Finds the objects of a view by what an index function said of them. Cheap to clone.
 pub struct ViewIndex<O, V = String> {
     /// Not empty.
-    indexes: Arc<[Index<O, V>]>,
+    indexes: Arc<[Index<Erased>]>,
+    object_and_value: PhantomData<fn(V) -> O>,
 }
 
 impl<O, V> ViewIndex<O, V> {
     /// The objects that have a value, in no order.
-    pub fn get<Q>(&self, value: &Q) -> Vec<Arc<Cached<O>>>
+    pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
     {
-        self.indexes.iter().flat_map(|index| index.get(value)).collect()
+        let text = value.text();
+        Cached::cast_all(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
     }
 
     /// How many objects have a value.
@@ -180,7 +171,8 @@ impl<O, V> ViewIndex<O, V> {
         Q: IndexValue + ?Sized,
         V: Borrow<Q>,
     {
-        self.indexes.iter().map(|index| index.count(value)).sum()
+        let text = value.text();
+        self.indexes.iter().map(|index| index.count(&*text)).sum()
     }
 
     /// All values that some object has, each once, as texts, sorted.
@@ -212,7 +204,7 @@ fn each_once(values: impl Iterator<Item = Arc<str>>) -> Vec<Arc<str>> {
 
 impl<O, V> Clone for ViewIndex<O, V> {
     fn clone(&self) -> Self {
-        Self { indexes: Arc::clone(&self.indexes) }
+        Self { indexes: Arc::clone(&self.indexes), object_and_value: PhantomData }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The events of all members as one stream.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::Context;
 use std::task::Poll;
@@ -11,34 +12,55 @@ use futures_util::StreamExt;
 use futures_util::stream::SelectAll;
 
 use crate::Event;
-use crate::EventStream;
 use crate::Registration;
+use crate::object::Erased;
+use crate::subscribers::AnyStream;
 
 /// Events of all members of a view, those of each member in order. [`Event::Synced`] comes once, when all members have told what
 /// was there at first; never, if one stops before. It ends when all members have stopped; dropping it unregisters.
 #[must_use = "a stream that is dropped hears of nothing"]
-pub struct ViewStream<O: Send + Sync + 'static> {
-    streams: SelectAll<EventStream<O>>,
+pub struct ViewStream<O> {
+    events: AnyViewStream,
+    object: PhantomData<fn() -> O>,
+}
+
+/// A [`ViewStream`] of objects of any type.
+pub(super) struct AnyViewStream {
+    streams: SelectAll<AnyStream>,
     /// How many members have not told all of what was there at first.
     unsynced: usize,
     registration: Registration,
 }
 
-impl<O: Send + Sync + 'static> ViewStream<O> {
-    pub(super) fn new(streams: Vec<EventStream<O>>, registration: Registration) -> Self {
-        Self { unsynced: streams.len(), streams: streams.into_iter().collect(), registration }
+impl<O> ViewStream<O> {
+    pub(super) fn of_type(events: AnyViewStream) -> Self {
+        Self { events, object: PhantomData }
     }
 
     /// How far the stream is: synced when all initial adds of all members were taken, and the next event was asked for.
     pub fn registration(&self) -> &Registration {
-        &self.registration
+        &self.events.registration
     }
 }
 
-impl<O: Send + Sync + 'static> Stream for ViewStream<O> {
+impl AnyViewStream {
+    pub(super) fn new(streams: Vec<AnyStream>, registration: Registration) -> Self {
+        Self { unsynced: streams.len(), streams: streams.into_iter().collect(), registration }
+    }
+}
+
+impl<O> Stream for ViewStream<O> {
     type Item = Event<O>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
+        self.events.poll_next_unpin(context).map(|event| event.map(Event::cast))
+    }
+}
+
+impl Stream for AnyViewStream {
+    type Item = Event<Erased>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
         loop {
             match ready!(self.streams.poll_next_unpin(context)) {
                 Some(Event::Synced) => {
@@ -53,8 +75,8 @@ impl<O: Send + Sync + 'static> Stream for ViewStream<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> fmt::Debug for ViewStream<O> {
+impl<O> fmt::Debug for ViewStream<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ViewStream").field("registration", &self.registration).finish_non_exhaustive()
+        f.debug_struct("ViewStream").field("registration", self.registration()).finish_non_exhaustive()
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 
 use super::Address;
+use super::AnyView;
 use super::View;
 use crate::Cached;
 use crate::Identity;
 use crate::ResourceVersion;
-use crate::SharedInformer;
 use crate::informer;
 use crate::informer::AnyInformer;
 use crate::informer::InformerStatus;
@@ -20,10 +20,10 @@ use crate::informer::SyncErrors;
 use crate::informer::WaitError;
 use crate::listwatch::Quarantined;
 
-impl<O: Send + Sync + 'static, A> View<O, A> {
+impl<O, A> View<O, A> {
     /// Whether all members are synced. Once true, it stays.
     pub fn is_synced(&self) -> bool {
-        self.informers().all(SharedInformer::is_synced)
+        self.view.informers().all(AnyInformer::is_synced)
     }
 
     /// Waits until [`is_synced`](Self::is_synced).
@@ -34,7 +34,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// If a member will not be; see [`SharedInformer::synced`](crate::SharedInformer::synced).
     pub async fn synced(&self) -> Result<(), SyncErrors> {
-        informer::synced(&self.any_informers(), None).await
+        self.view.synced(None).await
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -43,12 +43,12 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// As for `synced`; or with what failed last of each member that is not synced by then.
     pub async fn synced_within(&self, within: Duration) -> Result<(), SyncErrors> {
-        informer::synced(&self.any_informers(), Some(within)).await
+        self.view.synced(Some(within)).await
     }
 
     /// How each member is doing.
     pub fn status(&self) -> Vec<InformerStatus> {
-        self.informers().map(SharedInformer::status).collect()
+        self.view.informers().map(AnyInformer::status).collect()
     }
 
     /// The members whose caches may lag behind their servers, and why; none if all is well.
@@ -58,7 +58,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
 
     /// The objects of all members that exist but cannot be read.
     pub fn quarantined(&self) -> Vec<Quarantined> {
-        self.informers().flat_map(SharedInformer::quarantined).collect()
+        self.view.informers().flat_map(AnyInformer::quarantined).collect()
     }
 
     /// Stops all members, and waits until no callback runs and no task is left; also for others who have them.
@@ -67,7 +67,7 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// From inside a callback of one of them, which would wait for itself. They stop all the same.
     pub async fn stop(&self) -> Result<(), StopErrors> {
-        informer::stop(&self.any_informers(), None).await
+        self.view.stop(None).await
     }
 
     /// As [`stop`](Self::stop), but waits no longer than this.
@@ -76,11 +76,11 @@ impl<O: Send + Sync + 'static, A> View<O, A> {
     ///
     /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopErrors> {
-        informer::stop(&self.any_informers(), Some(within)).await
+        self.view.stop(Some(within)).await
     }
 }
 
-impl<O: Send + Sync + 'static, A: Address> View<O, A> {
+impl<O, A: Address> View<O, A> {
     /// Waits until the member that has an object shows this version of it, or a newer one; see
     /// [`SharedInformer::wait_for`](crate::SharedInformer::wait_for).
     ///
@@ -92,13 +92,13 @@ impl<O: Send + Sync + 'static, A: Address> View<O, A> {
         address: &A,
         version: &ResourceVersion,
         within: Duration,
-    ) -> Result<Option<Arc<Cached<O>>>, WaitError> {
-        let member = self.member_of(address).ok_or_else(|| self.elsewhere(address))?;
-        member.informer.wait_for(address.key(), version, within).await
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        let informer = self.view.informer_of(address)?;
+        Ok(informer.wait_for(address.key(), version, within).await?.map(Cached::cast))
     }
 }
 
-impl<O: Send + Sync + 'static> View<O> {
+impl<O> View<O> {
     /// Waits until the caches of all members have everything up to this version.
     ///
     /// Versions of different clusters do not compare, so this is only there for views of one: ask each
@@ -108,7 +108,7 @@ impl<O: Send + Sync + 'static> View<O> {
     ///
     /// As for [`SharedInformer::caught_up_to`](crate::SharedInformer::caught_up_to), of any member.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        try_join_all(self.informers().map(|informer| informer.caught_up_to(version, within))).await.map(drop)
+        self.view.caught_up_to(version, within).await
     }
 
     /// Waits until the member that had an object has seen that this life of it is over; see
@@ -118,17 +118,31 @@ impl<O: Send + Sync + 'static> View<O> {
     ///
     /// As there; and if the object is in a namespace that is not part of the view.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
-        let member = self.member_of(&deleted.key).ok_or_else(|| self.elsewhere(&deleted.key))?;
-        member.informer.wait_until_gone(deleted, within).await
+        self.view.informer_of(&deleted.key)?.wait_until_gone(deleted, within).await
     }
 }
 
-impl<O: Send + Sync + 'static, A> View<O, A> {
-    fn any_informers(&self) -> Vec<&dyn AnyInformer> {
-        self.informers().map(|informer| informer as &dyn AnyInformer).collect()
+impl AnyView {
+    async fn synced(&self, within: Option<Duration>) -> Result<(), SyncErrors> {
+        informer::synced(&self.to_vec(), within).await
     }
 
-    fn elsewhere(&self, address: &impl Address) -> WaitError {
-        WaitError::Elsewhere { view: Arc::clone(&self.name), address: address.to_string() }
+    async fn stop(&self, within: Option<Duration>) -> Result<(), StopErrors> {
+        informer::stop(&self.to_vec(), within).await
+    }
+
+    async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+        try_join_all(self.informers().map(|informer| informer.caught_up_to(version, within))).await.map(drop)
+    }
+
+    /// The member that has an object, if it exists.
+    fn informer_of(&self, address: &impl Address) -> Result<&AnyInformer, WaitError> {
+        let member = self.member_of(address.cluster(), address.key());
+        let elsewhere = || WaitError::Elsewhere { view: Arc::clone(&self.name), address: address.to_string() };
+        member.map(|member| &member.informer).ok_or_else(elsewhere)
+    }
+
+    fn to_vec(&self) -> Vec<AnyInformer> {
+        self.informers().cloned().collect()
     }
 }

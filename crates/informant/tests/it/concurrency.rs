@@ -25,7 +25,7 @@ const GROUPS: u64 = 8;
 const MEMBERS: u64 = 16;
 
 fn member(group: u64, member: u64, value: u64) -> Arc<Member> {
-    Arc::new(Cached::new(Identity::of_key(Key::namespaced(&format!("group-{group}"), &member.to_string())), value))
+    Cached::new(Identity::of_key(Key::namespaced(&format!("group-{group}"), &member.to_string())), value)
 }
 
 fn write_group(cache: &Indexer<u64>, group: u64, value: u64) {

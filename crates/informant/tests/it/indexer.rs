@@ -28,7 +28,7 @@ use crate::support::show_objects;
 type Tagged = Cached<Vec<&'static str>>;
 
 fn tagged(name: &str, tags: &[&'static str]) -> Arc<Tagged> {
-    Arc::new(Cached::new(Identity::of_key(key(name)), tags.to_vec()))
+    Cached::new(Identity::of_key(key(name)), tags.to_vec())
 }
 
 /// A cache of three objects, not indexed yet.
@@ -261,8 +261,7 @@ fn a_value_says_what_it_is_where_no_writer_waits() {
 fn an_object_may_have_very_many_values() {
     let cache = Indexer::new();
     let by_value = cache.add_index("value", |object: &Cached<Vec<u32>>| object.to_vec()).unwrap();
-    let many =
-        |values: std::ops::Range<u32>| Arc::new(Cached::new(Identity::of_key(key("x")), values.collect::<Vec<_>>()));
+    let many = |values: std::ops::Range<u32>| Cached::new(Identity::of_key(key("x")), values.collect::<Vec<_>>());
 
     cache.upsert(many(0..30_000));
     cache.upsert(many(10_000..40_000));
@@ -506,7 +505,7 @@ impl Drop for ReadsOnDrop {
 #[test]
 fn replaced_objects_are_dropped_where_no_reader_waits() {
     let cache = Indexer::new();
-    let new = |name: &str| Arc::new(Cached::new(Identity::of_key(key(name)), ReadsOnDrop(cache.lister())));
+    let new = |name: &str| Cached::new(Identity::of_key(key(name)), ReadsOnDrop(cache.lister()));
     cache.upsert(new("a"));
     cache.upsert(new("a"));
     cache.upsert(new("b"));

@@ -19,11 +19,11 @@ use serde::Deserializer;
 
 const POD: &[u8] = include_bytes!("../../benches/pod.json");
 
-fn lazy_pod() -> Arc<Cached<Lazy<Pod>>> {
+fn lazy_pod() -> Cached<Lazy<Pod>> {
     Scanner::of_kind::<Pod>().scan(POD).unwrap().decode().unwrap()
 }
 
-fn lazy<K: Send + Sync + 'static>(json: &str) -> Arc<Cached<Lazy<K>>> {
+fn lazy<K: Send + Sync + 'static>(json: &str) -> Cached<Lazy<K>> {
     Scanner::new(TypeMeta::default()).scan(json.as_bytes()).unwrap().decode().unwrap()
 }
 

@@ -87,7 +87,7 @@ impl Labelled for Counting {
 #[test]
 fn a_selector_that_matches_everything_or_nothing_reads_no_labels() {
     let (reads, indexer) = (Arc::new(AtomicUsize::new(0)), Indexer::new());
-    indexer.upsert(Arc::new(Cached::new(Identity::of_key(key("x")), Counting(Arc::clone(&reads)))));
+    indexer.upsert(Cached::new(Identity::of_key(key("x")), Counting(Arc::clone(&reads))));
     let lister = indexer.lister();
 
     assert_eq!(lister.select(&Selector::default()).len(), 1);
@@ -116,7 +116,7 @@ fn labels_are_read_where_no_writer_waits() {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {
         let (shared, indexer) = (Arc::new(Mutex::new(None)), Indexer::new());
-        indexer.upsert(Arc::new(Cached::new(Identity::of_key(key("x")), Writing(Arc::clone(&shared)))));
+        indexer.upsert(Cached::new(Identity::of_key(key("x")), Writing(Arc::clone(&shared))));
         let lister = indexer.lister();
         *shared.lock().unwrap() = Some(indexer);
         lister.select(&app("web"));

@@ -184,8 +184,8 @@ fn a_delete_during_the_initial_sync_is_not_dropped_while_the_object_is_in_flight
     assert_eq!(pipeline.cached(), [""; 0]);
 }
 
-fn tagged(name: &str, tags: &[&'static str]) -> Arc<Cached<Vec<&'static str>>> {
-    Arc::new(Cached::new(Identity::of_key(key(name)), tags.to_vec()))
+fn tagged(name: &str, tags: &[&'static str]) -> Cached<Vec<&'static str>> {
+    Cached::new(Identity::of_key(key(name)), tags.to_vec())
 }
 
 // B5: kubernetes#109115
@@ -232,7 +232,7 @@ fn a_value_that_no_object_has_any_more_takes_no_memory() {
     let by_tag = cache.add_index("tag", |object: &Cached<String>| [object.object().clone()]).unwrap();
     let churn = |rounds: std::ops::Range<u32>| {
         for round in rounds {
-            cache.upsert(Arc::new(Cached::new(Identity::of_key(key("x")), format!("value-{round}"))));
+            cache.upsert(Cached::new(Identity::of_key(key("x")), format!("value-{round}")));
         }
     };
     churn(0..10);

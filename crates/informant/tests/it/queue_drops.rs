@@ -21,7 +21,7 @@ use crate::informer::support::OnDrop;
 use crate::informer::support::without_deadlock;
 use crate::support::Logs;
 
-type Object = Arc<Cached<OnDrop>>;
+type Object = Cached<OnDrop>;
 
 /// A queue, and a factory of objects whose destructor does something with it.
 struct Bench<Q> {
@@ -49,7 +49,7 @@ impl Make {
         });
         let identity =
             Identity { key: Key::cluster(name), uid: "u".into(), version: version.to_string().as_str().into() };
-        Arc::new(Cached::new(identity, on_drop))
+        Cached::new(identity, on_drop)
     }
 
     fn list(&self, version: u64, names: &[&str]) -> Relist<OnDrop> {

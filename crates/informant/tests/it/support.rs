@@ -23,7 +23,7 @@ use informant::store::Indexer;
 use tracing::Dispatch;
 
 /// What most tests hold: the content does not matter, the version says which state it is.
-pub(crate) type Object = Arc<Cached<()>>;
+pub(crate) type Object = Cached<()>;
 
 pub(crate) fn key(text: &str) -> Key {
     text.parse().unwrap()
@@ -36,7 +36,7 @@ pub(crate) fn object(name: &str, version: u64) -> Object {
 
 pub(crate) fn object_of_life(name: &str, version: u64, uid: &str) -> Object {
     let identity = Identity { key: key(name), uid: Uid::new(uid), version: version.to_string().as_str().into() };
-    Arc::new(Cached::new(identity, ()))
+    Cached::new(identity, ())
 }
 
 pub(crate) fn observed(name: &str, version: u64) -> Deleted<()> {
@@ -107,7 +107,7 @@ pub(crate) fn show_changes<O>(items: &[TakenChange<O>]) -> Vec<String> {
 }
 
 /// Sorted names and versions of objects: `x@1`.
-pub(crate) fn show_objects<O>(objects: impl IntoIterator<Item = Arc<Cached<O>>>) -> Vec<String> {
+pub(crate) fn show_objects<O>(objects: impl IntoIterator<Item = Cached<O>>) -> Vec<String> {
     let mut shown: Vec<_> = objects.into_iter().map(|object| format!("{object:?}")).collect();
     shown.sort();
     shown

@@ -37,6 +37,7 @@ use super::SourceError;
 use super::WatchPiece;
 use super::WatchRequest;
 use super::WatchStream;
+use super::any_source::AnySource;
 use super::frames::ListCutter;
 use super::frames::ListPart;
 use crate::ResourceVersion;
@@ -275,6 +276,7 @@ impl KubeSource {
     }
 }
 
+/// It delivers nothing but JSON, so one implementation fits all types of objects.
 impl<O> ListWatch<O> for KubeSource {
     async fn list(&self, request: ListRequest) -> Result<ListStream<O>, SourceError> {
         let body = self.send(self.list_request(&request)?).await?;
@@ -294,7 +296,7 @@ impl<O> ListWatch<O> for KubeSource {
         let (mut object, mut version) = (None, ResourceVersion::default());
         while let Some(part) = cutter.next()? {
             match part {
-                ListPart::Item(json) => object = Some(Item::Json(json)),
+                ListPart::Item(json) => object = Some(Item::json(json)),
                 ListPart::End(head) => version = head.metadata.resource_version,
             }
         }
@@ -362,6 +364,10 @@ impl<O> ListWatch<O> for KubeSource {
             name.push_str(&self.resource.group);
         }
         name + &scope_text(self.namespace.as_deref(), &self.labels, &self.fields)
+    }
+
+    fn into_any(self) -> AnySource {
+        AnySource::of_json(self)
     }
 }
 

@@ -12,27 +12,28 @@ use crate::DecodeError;
 use crate::Key;
 use crate::Relist;
 use crate::ResourceVersion;
+use crate::object::Erased;
 
 /// The items of a list, in its order.
-pub(super) struct Collected<O> {
-    objects: Vec<Arc<Cached<O>>>,
+pub(super) struct Collected {
+    objects: Vec<Cached<Erased>>,
     quarantined: Entries,
 }
 
 /// The objects of a streamed list, which may still change while it comes.
-pub(super) struct Snapshot<O> {
+pub(super) struct Snapshot {
     /// In the order in which they came; those that have gone meanwhile leave a gap.
-    objects: Vec<Option<Arc<Cached<O>>>>,
+    objects: Vec<Option<Cached<Erased>>>,
     places: HashMap<Key, usize>,
     quarantined: Entries,
 }
 
-impl<O> Collected<O> {
+impl Collected {
     pub(super) fn new() -> Self {
         Self { objects: Vec::new(), quarantined: Entries::default() }
     }
 
-    pub(super) fn push(&mut self, taken: Taken<O>) {
+    pub(super) fn push(&mut self, taken: Taken) {
         match taken {
             Ok(object) => {
                 // It may be listed twice.
@@ -51,7 +52,7 @@ impl<O> Collected<O> {
     }
 
     /// Those of which a good state is here, and no newer bad one.
-    pub(super) fn certain(&self) -> impl Iterator<Item = &Arc<Cached<O>>> {
+    pub(super) fn certain(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.objects.iter().filter(|object| !self.quarantined.contains(object.key()))
     }
 
@@ -67,25 +68,25 @@ impl<O> Collected<O> {
     }
 
     /// Changes each item.
-    pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut Arc<Cached<O>>)) {
+    pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut Cached<Erased>)) {
         self.objects.iter_mut().for_each(change);
     }
 
     /// All of it, as a list of this version.
-    pub(super) fn into_relist(self, version: ResourceVersion, history_changed: bool) -> (Relist<O>, Entries) {
+    pub(super) fn into_relist(self, version: ResourceVersion, history_changed: bool) -> (Relist<Erased>, Entries) {
         let Self { mut objects, quarantined } = self;
         objects.shrink_to_fit();
         (Relist { version, objects, quarantined: quarantined.names(), history_changed }, quarantined)
     }
 }
 
-impl<O> Snapshot<O> {
+impl Snapshot {
     pub(super) fn new() -> Self {
         Self { objects: Vec::new(), places: HashMap::new(), quarantined: Entries::default() }
     }
 
     /// An object is there, or has changed; says whether it is new.
-    pub(super) fn upsert(&mut self, taken: Taken<O>) -> bool {
+    pub(super) fn upsert(&mut self, taken: Taken) -> bool {
         match taken {
             Ok(object) => {
                 self.quarantined.remove(object.key());
@@ -118,7 +119,7 @@ impl<O> Snapshot<O> {
         self.places.len()
     }
 
-    pub(super) fn into_collected(self) -> Collected<O> {
+    pub(super) fn into_collected(self) -> Collected {
         Collected { objects: self.objects.into_iter().flatten().collect(), quarantined: self.quarantined }
     }
 }

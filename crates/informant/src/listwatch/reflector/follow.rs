@@ -18,8 +18,6 @@ use tracing::trace;
 use tracing::warn;
 
 use super::super::Attempt;
-use super::super::Destination;
-use super::super::ListWatch;
 use super::super::ListWatchError;
 use super::super::Lookup;
 use super::super::LookupRequest;
@@ -46,6 +44,7 @@ use super::status::Activity;
 use crate::Cached;
 use crate::Identity;
 use crate::ResourceVersion;
+use crate::object::Erased;
 
 /// How far one watch has come.
 struct Progress {
@@ -70,14 +69,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
-impl<O, L, D> Rounds<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl Rounds {
     /// Watches from where the list ended, or goes on with a stream that began with the list, until that cannot go on.
-    pub(super) async fn follow(&mut self, mut stream: Option<EventReader<O>>) -> Over {
+    pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> Over {
         let mut streak = Streak::default();
         let mut resync_at = self.next_resync();
         loop {
@@ -156,7 +150,7 @@ where
     }
 
     /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
-    async fn open_checked_watch(&mut self) -> Result<EventReader<O>, SourceError> {
+    async fn open_checked_watch(&mut self) -> Result<EventReader, SourceError> {
         loop {
             let version = self.resume.watch();
             let reader = self.open_watch().await?;
@@ -167,7 +161,7 @@ where
         }
     }
 
-    async fn open_watch(&mut self) -> Result<EventReader<O>, SourceError> {
+    async fn open_watch(&mut self) -> Result<EventReader, SourceError> {
         let version = self.resume.watch();
         self.status.set(Activity::Opening);
         debug!(kind = self.resource(), rv = %version, "opening a watch");
@@ -178,12 +172,12 @@ where
     /// Passes events on until the watch ends.
     async fn read_changes(
         &mut self,
-        reader: &mut EventReader<O>,
+        reader: &mut EventReader,
         progress: &mut Progress,
         resync_at: &mut Option<Instant>,
     ) -> Result<(), SourceError> {
         let mut silence = Silence::new(reader.last_byte_at, self.watchdog.longest_pause());
-        let mut question: Option<Question<O>> = None;
+        let mut question: Option<Question> = None;
         let mut relist_at = None;
         loop {
             let has_more = self.pass_on_all(reader, progress);
@@ -257,8 +251,8 @@ where
     }
 
     /// Asks the source for its version, because the watch is silent.
-    fn ask_for_version(&self) -> Question<O> {
-        let source = Arc::clone(&self.source);
+    fn ask_for_version(&self) -> Question {
+        let source = Arc::clone(&self.settings.source);
         Box::pin(async move { timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await.ok() })
     }
 
@@ -269,7 +263,7 @@ where
     /// If it shows that the history changed.
     fn understand_answer(
         &mut self,
-        answer: Option<Result<Option<Lookup<O>>, SourceError>>,
+        answer: Option<Result<Option<Lookup<Erased>>, SourceError>>,
     ) -> Result<VersionAnswer, SourceError> {
         let found = match answer {
             None => return Ok(VersionAnswer::Nothing),
@@ -284,7 +278,7 @@ where
     }
 
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
-    fn pass_on_all(&mut self, reader: &mut EventReader<O>, progress: &mut Progress) -> Result<bool, SourceError> {
+    fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<bool, SourceError> {
         while let Some(incoming) = reader.next_here()? {
             // A watch delivers changes, so there is no point in looking for them in the cache.
             let happening = incoming.understand(&mut self.intake, &|_| None)?;
@@ -297,7 +291,7 @@ where
         Ok(false)
     }
 
-    fn pass_on(&mut self, happening: Happening<O>, progress: &mut Progress, heard: Instant) -> Result<(), SourceError> {
+    fn pass_on(&mut self, happening: Happening, progress: &mut Progress, heard: Instant) -> Result<(), SourceError> {
         match happening {
             Happening::Added(taken) => {
                 let is_unordered = progress.is_unordered;
@@ -344,10 +338,10 @@ where
     /// The object, if it is one; else it is set aside, and counts as told.
     fn check(
         &mut self,
-        taken: Taken<O>,
+        taken: Taken,
         progress: &mut Progress,
         is_ordered: bool,
-    ) -> Result<Option<Arc<Cached<O>>>, SourceError> {
+    ) -> Result<Option<Cached<Erased>>, SourceError> {
         let version = match &taken {
             Ok(object) => object.version(),
             Err(bad) => &bad.version,
@@ -391,7 +385,7 @@ where
         }
     }
 
-    fn pass_on_delete(&mut self, taken: Taken<O>, progress: &mut Progress) -> Result<(), SourceError> {
+    fn pass_on_delete(&mut self, taken: Taken, progress: &mut Progress) -> Result<(), SourceError> {
         match taken {
             Ok(object) => {
                 self.advance(object.version(), progress)?;
@@ -443,7 +437,7 @@ where
         Ok(())
     }
 
-    fn show(&mut self, reader: &EventReader<O>, progress: &mut Progress) {
+    fn show(&mut self, reader: &EventReader, progress: &mut Progress) {
         let events = std::mem::take(&mut progress.events);
         if events == 0 {
             return;
@@ -472,14 +466,14 @@ where
 }
 
 /// A question for the source's version that is under way; no answer in time is `None`.
-type Question<O> = BoxFuture<'static, Option<Result<Option<Lookup<O>>, SourceError>>>;
+type Question = BoxFuture<'static, Option<Result<Option<Lookup<Erased>>, SourceError>>>;
 
 /// What can happen while a watch is open.
-enum Input<O> {
+enum Input {
     /// Something was read from the watch, or it ended.
     Read(Result<bool, SourceError>),
     /// The source answered, or did not in time.
-    Answer(Option<Result<Option<Lookup<O>>, SourceError>>),
+    Answer(Option<Result<Option<Lookup<Erased>>, SourceError>>),
     /// Another reflector of the same client found that the server's history changed.
     HistoryChanged,
     /// A deadline has passed: a resync, a relist, the silence check or the watchdog.
@@ -487,11 +481,11 @@ enum Input<O> {
 }
 
 /// Waits for what can happen beside the watch. Cancel safe.
-async fn next_signal<O>(
-    question: &mut Option<Question<O>>,
+async fn next_signal(
+    question: &mut Option<Question>,
     history_changes: &mut watch::Receiver<u64>,
     waits_for_history: bool,
-) -> Input<O> {
+) -> Input {
     let answered = async {
         match question {
             Some(question) => question.await,

@@ -16,8 +16,6 @@ use tokio::time::Instant;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::super::Destination;
-use super::super::ListWatch;
 use super::super::Lookup;
 use super::super::LookupRequest;
 use super::super::SourceError;
@@ -153,12 +151,7 @@ impl Outage {
     }
 }
 
-impl<O, L, D> Rounds<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl Rounds {
     /// Before a watch is opened: after an outage, checks whether it can be resumed.
     ///
     /// # Errors
@@ -342,7 +335,7 @@ where
     ) -> Result<Option<ObservedState>, SourceError> {
         let patience = self.settings.patience;
         let request = LookupRequest { key: key.cloned(), version };
-        let found = timeout(patience, self.source.look_up(request)).await;
+        let found = timeout(patience, self.settings.source.look_up(request)).await;
         let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: patience })?? else {
             return Ok(None);
         };

@@ -7,10 +7,8 @@ use tokio::time::Instant;
 use tokio::time::timeout;
 
 use super::super::Attempt;
-use super::super::Destination;
 use super::super::ListPiece;
 use super::super::ListRequest;
-use super::super::ListWatch;
 use super::super::SourceError;
 use super::super::frames::ListCutter;
 use super::super::frames::ListHead;
@@ -30,18 +28,13 @@ use crate::ResourceVersion;
 /// A list of more pages is none.
 const MOST_PAGES: usize = 100_000;
 
-impl<O, L, D> Rounds<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl Rounds {
     /// Brings the destination up to date; gives the watch that goes on from there, if there is one already.
-    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader<O>>, Over> {
+    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader>, Over> {
         let now = Instant::now();
         let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
         if may_stream
-            && self.source.can_stream_lists()
+            && self.settings.source.can_stream_lists()
             && let Some(stream) = self.stream().await
         {
             return Ok(Some(stream));
@@ -80,7 +73,7 @@ where
     pub(super) async fn list_pages(
         &mut self,
         request: &ListRequest,
-    ) -> Result<(Collected<O>, ResourceVersion, bool), SourceError> {
+    ) -> Result<(Collected, ResourceVersion, bool), SourceError> {
         let mut collected = Collected::new();
         let mut page = request.clone();
         let mut version = None;
@@ -119,11 +112,11 @@ where
     async fn list_page(
         &mut self,
         request: ListRequest,
-        collected: &mut Collected<O>,
+        collected: &mut Collected,
     ) -> Result<ListMetadata, SourceError> {
         let patience = self.settings.patience;
         let silent = |_| SourceError::Silent { after: patience };
-        let mut pieces = timeout(patience, self.source.list(request)).await.map_err(silent)??;
+        let mut pieces = timeout(patience, self.settings.source.list(request)).await.map_err(silent)??;
         let known = known(&self.settings, self.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
@@ -159,7 +152,7 @@ where
 
     /// A list of something else is none; one that does not say what it is of is believed.
     fn check_head(&self, head: ListHead) -> Result<ListMetadata, SourceError> {
-        let expected = self.source.types();
+        let expected = self.settings.source.types();
         let ListHead { api_version, kind, metadata } = head;
         // Some servers call every list `v1, List`.
         if expected.api_version.is_empty() || kind == "List" {
@@ -179,7 +172,7 @@ where
 }
 
 /// An item of another kind says that it is no list of ours.
-fn of_our_kind<O>(taken: Taken<O>) -> Result<Taken<O>, SourceError> {
+fn of_our_kind(taken: Taken) -> Result<Taken, SourceError> {
     if let Err(bad) = &taken
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error
     {

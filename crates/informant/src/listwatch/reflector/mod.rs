@@ -21,6 +21,7 @@ mod stream;
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,16 +38,24 @@ use super::ListWatchError;
 use super::Quarantined;
 use super::ServerHealth;
 use super::StreamingSupport;
+use super::any_source::AnySource;
+use super::any_source::DynSource;
+use super::destination::OfType;
 use super::frames::DEFAULT_LIMIT;
 use super::intake::Decode;
 use super::intake::Intake;
 use super::intake::Transform;
+use super::intake::decode_as;
 use super::intake::decode_nothing;
+use super::intake::transform_of;
 use super::quarantine::Quarantine;
+use crate::Cached;
 use crate::FieldPath;
+use crate::Key;
 use crate::KnownObjects;
 use crate::Object;
 use crate::Scanner;
+use crate::object::Erased;
 
 pub use self::status::Activity;
 pub use self::status::ReflectorHandle;
@@ -57,39 +66,39 @@ pub use self::status::ReflectorStatus;
 /// It asks for everything that exists, as a stream where the source can do that and else as a list, and then follows the
 /// changes. Whatever goes wrong, it goes on from the version where it was if that is possible, and asks for everything anew
 /// if not; each attempt after a failure waits, longer each time. Whoever wants to know looks at its [handle](Self::handle).
-pub struct Reflector<O, L, D> {
-    rounds: Rounds<O, L, D>,
+pub struct Reflector {
+    rounds: Rounds,
     handle: ReflectorHandle,
     reporter: Arc<Reporter>,
 }
 
-/// Settings of a [`Reflector`].
-pub struct ReflectorBuilder<O, L, D> {
-    source: L,
-    destination: D,
-    decode: Decode<O>,
-    transform: Option<Transform<O>>,
-    keeps_managed_fields: bool,
-    cut: Vec<FieldPath>,
-    settings: Settings<O>,
+/// Settings of a [`Reflector`] whose objects are of type `O`.
+pub struct ReflectorBuilder<O> {
+    settings: Settings,
+    object: PhantomData<fn() -> O>,
 }
 
-/// What does not change while it runs.
-struct Settings<O> {
-    known: Option<Arc<dyn KnownObjects<O>>>,
+/// Settings of a reflector, without the type of its objects.
+pub(crate) struct Settings {
+    source: Arc<dyn DynSource>,
+    decode: Decode,
+    transform: Option<Transform>,
+    keeps_managed_fields: bool,
+    pub(crate) cut: Vec<FieldPath>,
+    known: Option<Arc<dyn KnownObjects<Erased>>>,
     page_size: Option<u32>,
     size_limit: usize,
     backoff: Backoff,
-    streaming: Option<StreamingSupport>,
+    pub(crate) streaming: Option<StreamingSupport>,
     streaming_deadline: Duration,
     verifies_streams: bool,
     watch_timeout: Duration,
     patience: Duration,
     retries_server_errors_for: Duration,
     resync: Option<Resync>,
-    health: ServerHealth,
-    on_error: Option<Callback<ListWatchError>>,
-    on_quarantine: Option<Callback<Quarantined>>,
+    pub(crate) health: ServerHealth,
+    pub(crate) on_error: Option<Callback<ListWatchError>>,
+    pub(crate) on_quarantine: Option<Callback<Quarantined>>,
 }
 
 /// A callback of the user.
@@ -106,23 +115,15 @@ const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 /// The least time that a watch is asked to last.
 const SHORTEST_WATCH: Duration = Duration::from_secs(300);
 
-impl<O, L, D> Reflector<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl Reflector {
     /// A reflector with settings, for objects that come as JSON.
-    pub fn builder(source: L, destination: D) -> ReflectorBuilder<O, L, D>
-    where
-        O: Object,
-    {
-        ReflectorBuilder::new(source, destination, O::decode)
+    pub fn builder<O: Object>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
+        ReflectorBuilder::new(source, decode_as::<O>)
     }
 
-    /// A reflector with settings, for a source whose objects come [ready](super::Item::Ready): they can be of any type.
-    pub fn of_ready_objects(source: L, destination: D) -> ReflectorBuilder<O, L, D> {
-        ReflectorBuilder::new(source, destination, decode_nothing)
+    /// A reflector with settings, for a source whose objects come [ready](super::Item::new): they can be of any type.
+    pub fn of_ready_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
+        ReflectorBuilder::new(source, decode_nothing)
     }
 
     /// Looks at what it does, also while it runs.
@@ -145,40 +146,9 @@ where
     }
 }
 
-impl<O, L> ReflectorBuilder<O, L, ()> {
-    /// Settings without a destination, for objects that come as JSON.
-    pub(crate) fn unplaced(source: L) -> Self
-    where
-        O: Object,
-    {
-        Self::new(source, (), O::decode)
-    }
-
-    /// Settings without a destination, for objects that come ready.
-    pub(crate) fn unplaced_ready(source: L) -> Self {
-        Self::new(source, (), decode_nothing)
-    }
-}
-
-impl<O, L, D> ReflectorBuilder<O, L, D> {
-    fn new(source: L, destination: D, decode: Decode<O>) -> Self {
-        let settings = Settings {
-            known: None,
-            page_size: None,
-            size_limit: DEFAULT_LIMIT,
-            backoff: Backoff::default(),
-            streaming: Some(StreamingSupport::new()),
-            streaming_deadline: Duration::from_secs(30),
-            verifies_streams: false,
-            watch_timeout: SHORTEST_WATCH,
-            patience: Duration::from_secs(120),
-            retries_server_errors_for: Duration::ZERO,
-            resync: None,
-            health: ServerHealth::new(),
-            on_error: None,
-            on_quarantine: None,
-        };
-        Self { source, destination, decode, transform: None, keeps_managed_fields: false, cut: Vec::new(), settings }
+impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
+    fn new(source: impl ListWatch<O>, decode: Decode) -> Self {
+        Self::of_type(Settings::new(source.into_any(), decode))
     }
 
     /// Does not decode what the consumer's cache has in the same state (uid and version): a list of what is known already
@@ -187,13 +157,7 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     /// Leave it out for servers that change an object without changing its version.
     #[must_use]
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
-        self.settings.known = Some(known);
-        self
-    }
-
-    /// Decodes everything, whatever was set before.
-    pub(crate) fn without_known_objects(mut self) -> Self {
-        self.settings.known = None;
+        self.settings.known = Some(Arc::new(KnownOfType(known)));
         self
     }
 
@@ -204,14 +168,14 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.transform = Some(Box::new(move |object| transform(object).map_err(Into::into)));
+        self.settings.transform = Some(transform_of(transform));
         self
     }
 
     /// Keeps `metadata.managedFields`, a third of a typical object. Default: cut.
     #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
-        self.keeps_managed_fields = true;
+        self.settings.keeps_managed_fields = true;
         self
     }
 
@@ -219,7 +183,7 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
     /// [`Scanner::cut`]. Default: none but `metadata.managedFields`.
     #[must_use]
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
-        self.cut.extend(fields);
+        self.settings.cut.extend(fields);
         self
     }
 
@@ -345,73 +309,112 @@ impl<O, L, D> ReflectorBuilder<O, L, D> {
         self
     }
 
-    /// The same, but for where changes go.
-    pub(crate) fn with_destination<E>(self, destination: E) -> ReflectorBuilder<O, L, E> {
-        let Self { source, destination: _, decode, transform, keeps_managed_fields, cut, settings } = self;
-        ReflectorBuilder { source, destination, decode, transform, keeps_managed_fields, cut, settings }
+    /// Makes the reflector.
+    pub fn build(self, destination: impl Destination<O>) -> Reflector {
+        self.settings.build(Box::new(OfType::new(destination)))
+    }
+
+    /// Settings of a reflector whose objects are of type `O`.
+    pub(crate) fn of_type(settings: Settings) -> Self {
+        Self { settings, object: PhantomData }
+    }
+
+    /// The settings, without the type of the objects.
+    pub(crate) fn into_settings(self) -> Settings {
+        self.settings
+    }
+}
+
+impl Settings {
+    fn new(source: AnySource, decode: Decode) -> Self {
+        Self {
+            source: source.0,
+            decode,
+            transform: None,
+            keeps_managed_fields: false,
+            cut: Vec::new(),
+            known: None,
+            page_size: None,
+            size_limit: DEFAULT_LIMIT,
+            backoff: Backoff::default(),
+            streaming: Some(StreamingSupport::new()),
+            streaming_deadline: Duration::from_secs(30),
+            verifies_streams: false,
+            watch_timeout: SHORTEST_WATCH,
+            patience: Duration::from_secs(120),
+            retries_server_errors_for: Duration::ZERO,
+            resync: None,
+            health: ServerHealth::new(),
+            on_error: None,
+            on_quarantine: None,
+        }
+    }
+
+    /// As an informer needs it: it replays its cache by itself, and knows which objects are cached.
+    pub(crate) fn for_informer(mut self, known: Option<Arc<dyn KnownObjects<Erased>>>) -> Self {
+        self.known = known;
+        self.resync = None;
+        self
     }
 
     /// Sets the transform, and gives the one before: dropping it is users' code.
-    pub(crate) fn swap_transform(&mut self, transform: Transform<O>) -> Option<Transform<O>> {
+    pub(crate) fn swap_transform(&mut self, transform: Transform) -> Option<Transform> {
         self.transform.replace(transform)
     }
 
     /// Sets the error callback, and gives the one before: dropping it is users' code.
     pub(crate) fn swap_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
-        self.settings.on_error.replace(hear)
+        self.on_error.replace(hear)
     }
 
     /// The cluster of the source.
-    pub(crate) fn cluster(&self) -> Option<Arc<str>>
-    where
-        L: ListWatch<O>,
-    {
+    pub(crate) fn cluster(&self) -> Option<Arc<str>> {
         self.source.cluster()
     }
 
     /// The namespace of the source, if it has only one.
-    pub(crate) fn namespace(&self) -> Option<Arc<str>>
-    where
-        L: ListWatch<O>,
-    {
+    pub(crate) fn namespace(&self) -> Option<Arc<str>> {
         self.source.namespace()
     }
 
     /// What the source calls its objects.
-    pub(crate) fn resource(&self) -> String
-    where
-        L: ListWatch<O>,
-        O: Send + Sync + 'static,
-    {
+    pub(crate) fn resource(&self) -> String {
         self.source.name()
     }
 
     /// Makes the reflector.
-    pub fn build(self) -> Reflector<O, L, D>
-    where
-        O: Send + Sync + 'static,
-        L: ListWatch<O>,
-        D: Destination<O>,
-    {
-        let Self { source, destination, decode, transform, keeps_managed_fields, cut, mut settings } = self;
-        let mut scanner = Scanner::new(source.types()).cut(&cut);
-        let cluster = source.cluster();
+    pub(crate) fn build(mut self, destination: Box<dyn Destination<Erased>>) -> Reflector {
+        let mut scanner = Scanner::new(self.source.types()).cut(&self.cut);
+        let cluster = self.source.cluster();
         if let Some(cluster) = &cluster {
             scanner = scanner.of_cluster(Arc::clone(cluster));
         }
-        if keeps_managed_fields {
+        if self.keeps_managed_fields {
             scanner = scanner.keep_managed_fields();
         }
         let quarantine = Quarantine::default();
         let (status, handle) = StatusBoard::new(quarantine.clone());
-        let intake = Intake::new(scanner, decode, transform, cluster);
-        let reporter = Arc::new(Reporter::new(source.name().into(), settings.on_error.take()));
-        let rounds = Rounds::new(source, destination, intake, settings, quarantine, status, Arc::clone(&reporter));
+        let intake = Intake::new(scanner, self.decode, self.transform.take(), cluster);
+        let reporter = Arc::new(Reporter::new(self.source.name().into(), self.on_error.take()));
+        let rounds = Rounds::new(destination, intake, self, quarantine, status, Arc::clone(&reporter));
         Reflector { rounds, handle, reporter }
     }
 }
 
-impl<O, L, D> fmt::Debug for Reflector<O, L, D> {
+/// Objects of type `O` that the consumer has, as the reflector asks for them.
+struct KnownOfType<O>(Arc<dyn KnownObjects<O>>);
+
+impl<O> KnownObjects<Erased> for KnownOfType<O> {
+    fn get(&self, key: &Key) -> Option<Cached<Erased>> {
+        self.0.get(key).map(Cached::cast)
+    }
+
+    fn list(&self) -> Vec<Cached<Erased>> {
+        Cached::cast_all(self.0.list())
+    }
+}
+
+impl fmt::Debug for Reflector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reflector").field("status", &self.handle.status()).finish_non_exhaustive()
     }

@@ -25,19 +25,20 @@ use super::super::intake::Intake;
 use super::super::intake::Known;
 use super::super::intake::Taken;
 use crate::ResourceVersion;
+use crate::object::Erased;
 
 /// A watch that was opened.
-pub(super) struct EventReader<O> {
-    stream: WatchStream<O>,
+pub(super) struct EventReader {
+    stream: WatchStream<Erased>,
     lines: LineCutter,
-    ready: Option<SourceEvent<O>>,
+    ready: Option<SourceEvent<Erased>>,
     /// How long it was asked to last.
     pub(super) timeout: Duration,
     /// When something came last.
     pub(super) last_byte_at: Instant,
 }
 
-impl<O> Happening<O> {
+impl Happening {
     /// An event of an object that cannot be told must come once more.
     fn certain(self) -> Result<Self, SourceError> {
         match &self {
@@ -52,16 +53,16 @@ impl<O> Happening<O> {
 }
 
 /// An event on its way: not yet looked at.
-pub(super) enum Incoming<O> {
+pub(super) enum Incoming {
     Line(Bytes),
-    Event(SourceEvent<O>),
+    Event(SourceEvent<Erased>),
 }
 
 /// What an event says.
-pub(super) enum Happening<O> {
-    Added(Taken<O>),
-    Modified(Taken<O>),
-    Deleted(Taken<O>),
+pub(super) enum Happening {
+    Added(Taken),
+    Modified(Taken),
+    Deleted(Taken),
     Bookmark {
         version: ResourceVersion,
         ends_initial_events: bool,
@@ -73,13 +74,13 @@ pub(super) enum Happening<O> {
     },
 }
 
-impl<O> EventReader<O> {
-    pub(super) fn new(stream: WatchStream<O>, timeout: Duration, limit: usize) -> Self {
+impl EventReader {
+    pub(super) fn new(stream: WatchStream<Erased>, timeout: Duration, limit: usize) -> Self {
         Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, last_byte_at: Instant::now() }
     }
 
     /// The next event that has come already.
-    pub(super) fn next_here(&mut self) -> Result<Option<Incoming<O>>, SourceError> {
+    pub(super) fn next_here(&mut self) -> Result<Option<Incoming>, SourceError> {
         if let Some(event) = self.ready.take() {
             return Ok(Some(Incoming::Event(event)));
         }
@@ -103,17 +104,17 @@ impl<O> EventReader<O> {
     }
 }
 
-impl<O> Incoming<O> {
+impl Incoming {
     /// What it says.
     ///
     /// # Errors
     ///
     /// If it says that something failed, or makes no sense.
-    pub(super) fn understand(self, intake: &mut Intake<O>, known: Known<'_, O>) -> Result<Happening<O>, SourceError> {
+    pub(super) fn understand(self, intake: &mut Intake, known: Known<'_>) -> Result<Happening, SourceError> {
         self.read(intake, known)?.certain()
     }
 
-    fn read(self, intake: &mut Intake<O>, known: Known<'_, O>) -> Result<Happening<O>, SourceError> {
+    fn read(self, intake: &mut Intake, known: Known<'_>) -> Result<Happening, SourceError> {
         let line = match self {
             Self::Event(event) => return Ok(from_source(event, intake, known)),
             Self::Line(line) => line,
@@ -150,9 +151,9 @@ impl<O> Incoming<O> {
 }
 
 /// A line as servers write it, read in one pass; `None` if it is anything else.
-fn usual<O>(line: &[u8], intake: &mut Intake<O>, known: Known<'_, O>) -> Option<Happening<O>> {
-    type Wrap<O> = fn(Taken<O>) -> Happening<O>;
-    let types: [(&[u8], Wrap<O>); 3] = [
+fn usual(line: &[u8], intake: &mut Intake, known: Known<'_>) -> Option<Happening> {
+    type Wrap = fn(Taken) -> Happening;
+    let types: [(&[u8], Wrap); 3] = [
         (br#"MODIFIED","object":"#, Happening::Modified),
         (br#"ADDED","object":"#, Happening::Added),
         (br#"DELETED","object":"#, Happening::Deleted),
@@ -162,8 +163,8 @@ fn usual<O>(line: &[u8], intake: &mut Intake<O>, known: Known<'_, O>) -> Option<
     intake.take_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
 }
 
-fn from_source<O>(event: SourceEvent<O>, intake: &mut Intake<O>, known: Known<'_, O>) -> Happening<O> {
-    let mut take = |item: Item<O>| intake.take(item, known);
+fn from_source(event: SourceEvent<Erased>, intake: &mut Intake, known: Known<'_>) -> Happening {
+    let mut take = |item: Item<Erased>| intake.take(item, known);
     match event {
         SourceEvent::Added(item) => Happening::Added(take(item)),
         SourceEvent::Modified(item) => Happening::Modified(take(item)),

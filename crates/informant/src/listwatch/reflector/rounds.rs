@@ -14,7 +14,6 @@ use tracing::warn;
 
 use super::super::Attempt;
 use super::super::Destination;
-use super::super::ListWatch;
 use super::super::ListWatchError;
 use super::super::Quarantined;
 use super::super::Served;
@@ -43,14 +42,14 @@ use crate::Cached;
 use crate::Key;
 use crate::Relist;
 use crate::ResourceVersion;
+use crate::object::Erased;
 use crate::panics;
 
 /// A reflector at work.
-pub(super) struct Rounds<O, L, D> {
-    pub(super) source: Arc<L>,
-    pub(super) destination: D,
-    pub(super) intake: Intake<O>,
-    pub(super) settings: Settings<O>,
+pub(super) struct Rounds {
+    pub(super) destination: Box<dyn Destination<Erased>>,
+    pub(super) intake: Intake,
+    pub(super) settings: Settings,
     pub(super) quarantine: Quarantine,
     pub(super) status: StatusBoard,
     reporter: Arc<Reporter>,
@@ -109,17 +108,11 @@ pub(super) struct Over {
     pub(super) is_heard: bool,
 }
 
-impl<O, L, D> Rounds<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl Rounds {
     pub(super) fn new(
-        source: L,
-        destination: D,
-        intake: Intake<O>,
-        settings: Settings<O>,
+        destination: Box<dyn Destination<Erased>>,
+        intake: Intake,
+        settings: Settings,
         quarantine: Quarantine,
         status: StatusBoard,
         reporter: Arc<Reporter>,
@@ -144,8 +137,7 @@ where
             may_repeat: true,
             presence: Presence::Present,
             was_damaged: false,
-            resource: source.name().into(),
-            source: Arc::new(source),
+            resource: settings.source.name().into(),
             destination,
             intake,
             settings,
@@ -183,7 +175,7 @@ where
     /// objects are gone.
     async fn look_for_kind(&mut self) {
         self.status.set(Activity::Listing { objects: 0 });
-        match timeout(self.settings.patience, self.source.is_served()).await {
+        match timeout(self.settings.patience, self.settings.source.is_served()).await {
             Ok(Served::No) => self.presence = Presence::Denied,
             Ok(Served::Yes | Served::Unknown) | Err(_) => {}
         }
@@ -215,7 +207,7 @@ where
     pub(super) fn accept(
         &mut self,
         asked: &ResourceVersion,
-        listed: Collected<O>,
+        listed: Collected,
         version: ResourceVersion,
         is_paged: bool,
     ) -> Result<(), SourceError> {
@@ -482,7 +474,7 @@ pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> O
 }
 
 /// The cached object of a key, if it may be used again.
-pub(super) fn known<O>(settings: &Settings<O>, reuses: bool) -> impl Fn(&Key) -> Option<Arc<Cached<O>>> {
+pub(super) fn known(settings: &Settings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))
 }

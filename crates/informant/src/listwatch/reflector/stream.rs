@@ -12,9 +12,7 @@ use tracing::info;
 use tracing::warn;
 
 use super::super::Attempt;
-use super::super::Destination;
 use super::super::ListRequest;
-use super::super::ListWatch;
 use super::super::SourceError;
 use super::super::WatchRequest;
 use super::super::error::Chain;
@@ -48,14 +46,9 @@ const VERIFYING_ATTEMPTS: u32 = 3;
 /// How often to complain of a streamed list that says nothing.
 const COMPLAINS_EVERY: Duration = Duration::from_secs(10);
 
-impl<O, L, D> Rounds<O, L, D>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-    D: Destination<O>,
-{
+impl Rounds {
     /// Gets the list as a stream, which then goes on as a watch; `None` if an ordinary list is to be tried.
-    pub(super) async fn stream(&mut self) -> Option<EventReader<O>> {
+    pub(super) async fn stream(&mut self) -> Option<EventReader> {
         let mut failures = 0;
         loop {
             let asked = self.resume.stream();
@@ -113,7 +106,7 @@ where
     async fn stream_once(
         &mut self,
         asked: &ResourceVersion,
-    ) -> Result<(EventReader<O>, Collected<O>, ResourceVersion), Unfinished> {
+    ) -> Result<(EventReader, Collected, ResourceVersion), Unfinished> {
         self.intake.forget_reused();
         let begun = Instant::now();
         let request =
@@ -137,8 +130,8 @@ where
     /// Reads until the end of the list; gives its version, or nothing if the stream ends before.
     async fn read_snapshot(
         &mut self,
-        reader: &mut EventReader<O>,
-        snapshot: &mut Snapshot<O>,
+        reader: &mut EventReader,
+        snapshot: &mut Snapshot,
         has_come: &mut bool,
     ) -> Result<Option<ResourceVersion>, SourceError> {
         let begun = Instant::now();
@@ -196,7 +189,7 @@ where
     }
 
     /// Compares a streamed list with an ordinary one; if there is none, it is believed.
-    async fn verify(&mut self, streamed: &Collected<O>, version: &ResourceVersion) -> bool {
+    async fn verify(&mut self, streamed: &Collected, version: &ResourceVersion) -> bool {
         let request = ListRequest { version: version.clone(), is_exact: true, ..ListRequest::default() };
         let mut attempts = 1;
         let listed = loop {
@@ -214,7 +207,7 @@ where
                 }
             }
         };
-        let states = |collected: &Collected<O>| -> HashSet<String> {
+        let states = |collected: &Collected| -> HashSet<String> {
             let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
             collected.certain().map(|object| shown(object.identity())).collect()
         };
@@ -230,10 +223,10 @@ where
     }
 
     /// Opens a watch.
-    pub(super) async fn open(&mut self, request: WatchRequest) -> Result<EventReader<O>, SourceError> {
+    pub(super) async fn open(&mut self, request: WatchRequest) -> Result<EventReader, SourceError> {
         let lasts = request.timeout;
         let patience = self.settings.patience;
-        let stream = timeout(patience, self.source.watch(request)).await;
+        let stream = timeout(patience, self.settings.source.watch(request)).await;
         let stream = stream.map_err(|_| SourceError::Silent { after: patience })??;
         Ok(EventReader::new(stream, lasts, self.settings.size_limit))
     }

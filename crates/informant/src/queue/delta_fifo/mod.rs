@@ -44,8 +44,8 @@ use crate::slots::Slot;
 ///
 /// let fifo = DeltaFifo::new();
 /// let web = Identity::of_key(Key::namespaced("shop", "web"));
-/// fifo.add(Arc::new(Cached::new(web.clone(), "v1")));
-/// fifo.update(Arc::new(Cached::new(web, "v2")));
+/// fifo.add(Cached::new(web.clone(), "v1"));
+/// fifo.update(Cached::new(web, "v2"));
 ///
 /// // Both changes arrive together: one item for each object, not for each change.
 /// let receipt = fifo.pop().await.unwrap();
@@ -92,17 +92,17 @@ impl<O> DeltaFifo<O> {
     }
 
     /// Queues that an object was created.
-    pub fn add(&self, object: Arc<Cached<O>>) {
+    pub fn add(&self, object: Cached<O>) {
         self.update_state(|state, _| state.upsert(Delta::Added(object)));
     }
 
     /// Queues an added object whose version does not count as [reached](Self::reached), because objects arrive in no order.
-    pub fn add_unordered(&self, object: Arc<Cached<O>>) {
+    pub fn add_unordered(&self, object: Cached<O>) {
         self.update_state(|state, _| state.push_unordered(Delta::Added(object)));
     }
 
     /// Queues that an object was changed.
-    pub fn update(&self, object: Arc<Cached<O>>) {
+    pub fn update(&self, object: Cached<O>) {
         self.update_state(|state, _| state.upsert(Delta::Updated(object)));
     }
 
@@ -261,8 +261,8 @@ impl<O> Receipt<DeltaFifo<O>> {
     /// # use informant::{Cached, Identity, Key};
     /// # use informant::queue::DeltaFifo;
     /// # let fifo = DeltaFifo::new();
-    /// # fifo.add(Arc::new(Cached::new(Identity::of_key(Key::cluster("a")), ())));
-    /// # fifo.add(Arc::new(Cached::new(Identity::of_key(Key::cluster("b")), ())));
+    /// # fifo.add(Cached::new(Identity::of_key(Key::cluster("a")), ()));
+    /// # fifo.add(Cached::new(Identity::of_key(Key::cluster("b")), ()));
     /// let mut receipts = fifo.try_drain().unwrap().unwrap().split();
     /// receipts.remove(0).requeue();
     ///

@@ -65,7 +65,7 @@ impl Model {
         group.deltas.last()
     }
 
-    fn object(&self, key: &Key, cache: &Cache) -> Option<Arc<Cached<()>>> {
+    fn object(&self, key: &Key, cache: &Cache) -> Option<Cached<()>> {
         match self.newest(key) {
             Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
             None => cache.get(key),

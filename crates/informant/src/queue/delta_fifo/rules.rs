@@ -1,7 +1,6 @@
 //! The rules of the grouping queue, without lock, clock or waiting.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::super::KnownObjects;
 use super::super::is_far_too_large;
@@ -55,7 +54,7 @@ pub(super) struct State<O> {
     is_closed: bool,
 
     /// Objects that are not needed any more, until the shell takes them.
-    discarded: Vec<Arc<Cached<O>>>,
+    discarded: Vec<Cached<O>>,
 }
 
 struct Entry<O> {
@@ -180,7 +179,7 @@ impl<O> State<O> {
         let mark = self.notice_at(Some(relist.version.clone()), initial, relist.history_changed);
 
         for object in &relist.objects {
-            let object = Arc::clone(object);
+            let object = object.clone();
             let delta = if self.emits_replaced { Delta::Replaced(object) } else { Delta::Sync(object) };
             self.push(delta, Hold::new(mark, initial));
         }
@@ -190,7 +189,7 @@ impl<O> State<O> {
     }
 
     /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has.
-    fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Arc<Cached<O>>> {
+    fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.map(KnownObjects::list).unwrap_or_default();
         let queued = self.entries.iter().map(Entry::newest).filter(|newest| !newest.is_deleted());
@@ -486,9 +485,9 @@ impl<O> State<O> {
 }
 
 impl<O> Rules for State<O> {
-    type Discarded = Vec<Arc<Cached<O>>>;
+    type Discarded = Vec<Cached<O>>;
 
-    fn take_discarded(&mut self) -> Vec<Arc<Cached<O>>> {
+    fn take_discarded(&mut self) -> Vec<Cached<O>> {
         std::mem::take(&mut self.discarded)
     }
 }

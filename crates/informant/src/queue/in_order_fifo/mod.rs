@@ -46,7 +46,7 @@ use crate::ResourceVersion;
 /// let fifo = InOrderFifo::new();
 /// let (web, api) = (Key::namespaced("shop", "web"), Key::namespaced("shop", "api"));
 /// for (key, content) in [(&web, "v1"), (&api, "v1"), (&web, "v2")] {
-///     fifo.add(Arc::new(Cached::new(Identity::of_key(key.clone()), content)));
+///     fifo.add(Cached::new(Identity::of_key(key.clone()), content));
 /// }
 ///
 /// // A batch has each object once; so the second change of `web` comes with the next one.
@@ -93,17 +93,17 @@ impl<O> InOrderFifo<O> {
     }
 
     /// Queues that an object was created.
-    pub fn add(&self, object: Arc<Cached<O>>) {
+    pub fn add(&self, object: Cached<O>) {
         self.update_state(|state, _| state.push_delta(Delta::Added(object)));
     }
 
     /// Queues an added object whose version does not count as [reached](Self::reached), because objects arrive in no order.
-    pub fn add_unordered(&self, object: Arc<Cached<O>>) {
+    pub fn add_unordered(&self, object: Cached<O>) {
         self.update_state(|state, _| state.push_unordered(Delta::Added(object)));
     }
 
     /// Queues that an object was changed.
-    pub fn update(&self, object: Arc<Cached<O>>) {
+    pub fn update(&self, object: Cached<O>) {
         self.update_state(|state, _| state.push_delta(Delta::Updated(object)));
     }
 

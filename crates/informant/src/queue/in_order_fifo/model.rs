@@ -61,7 +61,7 @@ impl Model {
         self.open().filter_map(|pushed| pushed.delta.as_ref()).filter(|delta| delta.key() == key).last()
     }
 
-    fn object(&self, key: &Key, cache: &Cache) -> Option<Arc<Cached<()>>> {
+    fn object(&self, key: &Key, cache: &Cache) -> Option<Cached<()>> {
         match self.newest(key) {
             Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
             None => cache.get(key),

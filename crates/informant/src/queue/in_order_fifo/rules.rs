@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 use hashbrown::HashSet;
@@ -54,7 +53,7 @@ pub(super) struct State<O> {
     is_closed: bool,
 
     /// Objects that are not needed any more, until the shell takes them.
-    discarded: Vec<Arc<Cached<O>>>,
+    discarded: Vec<Cached<O>>,
 }
 
 /// One change in line.
@@ -157,7 +156,7 @@ impl<O> State<O> {
 
     /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has: first those
     /// in the queue, in the order in which they came.
-    fn missing_from(&mut self, relist: &Relist<O>, known: &dyn KnownObjects<O>) -> Vec<Arc<Cached<O>>> {
+    fn missing_from(&mut self, relist: &Relist<O>, known: &dyn KnownObjects<O>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.list();
         let newest = self.newest_queued();
@@ -354,9 +353,9 @@ impl<O> State<O> {
 }
 
 impl<O> Rules for State<O> {
-    type Discarded = Vec<Arc<Cached<O>>>;
+    type Discarded = Vec<Cached<O>>;
 
-    fn take_discarded(&mut self) -> Vec<Arc<Cached<O>>> {
+    fn take_discarded(&mut self) -> Vec<Cached<O>> {
         std::mem::take(&mut self.discarded)
     }
 }

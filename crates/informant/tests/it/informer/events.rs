@@ -200,7 +200,7 @@ async fn a_relist_delivers_all_deletes_before_all_adds_and_updates() {
 struct Addresses(std::sync::Mutex<std::collections::BTreeMap<&'static str, String>>);
 
 impl EventHandler<&'static str> for Addresses {
-    fn on_add(&self, pod: &Arc<Cached<&'static str>>, _: Origin) {
+    fn on_add(&self, pod: &Cached<&'static str>, _: Origin) {
         self.0.lock().unwrap().insert(***pod, pod.key().to_string());
     }
 
@@ -352,7 +352,7 @@ struct Looker {
 }
 
 impl EventHandler<()> for Looker {
-    fn on_add(&self, object: &Arc<Cached<()>>, _: Origin) {
+    fn on_add(&self, object: &Cached<()>, _: Origin) {
         let lister = self.lister.get().unwrap();
         let all = crate::support::show_objects(lister.list()).join(" ");
         self.seen.lock().unwrap().push(format!("{object:?}: {all} at {}", lister.version().unwrap()));

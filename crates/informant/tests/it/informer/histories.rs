@@ -72,7 +72,7 @@ fn passes<O: Texted>(object: &Cached<O>) -> bool {
 }
 
 struct Heard<O> {
-    known: BTreeMap<Key, Arc<Cached<O>>>,
+    known: BTreeMap<Key, Cached<O>>,
     /// How often the version of an object went backwards.
     went_back: BTreeMap<Key, usize>,
     events: Vec<String>,
@@ -234,7 +234,7 @@ fn goes_back<O>(before: &Cached<O>, now: &Cached<O>) -> bool {
     before.uid() == now.uid() && now.version().compare(before.version()) == Ok(Ordering::Less)
 }
 
-fn shown<O: Texted>(object: &Arc<Cached<O>>) -> String {
+fn shown<O: Texted>(object: &Cached<O>) -> String {
     format!("@{} {}", object.version(), object.text())
 }
 
@@ -255,15 +255,15 @@ impl<O: Texted> Panicky<O> {
 }
 
 impl<O: Texted> EventHandler<O> for Panicky<O> {
-    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
         self.hear(&Event::Added { object: Arc::clone(object), origin });
     }
 
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
         self.hear(&Event::Updated { old: Arc::clone(old), new: Arc::clone(new) });
     }
 
-    fn on_resync(&self, object: &Arc<Cached<O>>) {
+    fn on_resync(&self, object: &Cached<O>) {
         self.hear(&Event::Resynced(Arc::clone(object)));
     }
 

@@ -144,7 +144,7 @@ async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
     let informer = informer(&source("10", &[], watch.stays_open()));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let writing = Arc::clone(&heard);
-    let handler = Arc::new(Handler::<()>::new().on_add(move |object: &Arc<Cached<()>>, _| {
+    let handler = Arc::new(Handler::<()>::new().on_add(move |object: &Cached<()>, _| {
         writing.lock().unwrap().push(format!("{object:?}"));
     }));
     let first = informer.add_handler(Arc::clone(&handler)).unwrap();

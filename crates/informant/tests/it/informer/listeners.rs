@@ -32,7 +32,7 @@ struct Fragile {
 }
 
 impl EventHandler<()> for Fragile {
-    fn on_add(&self, object: &Arc<Cached<()>>, origin: Origin) {
+    fn on_add(&self, object: &Cached<()>, origin: Origin) {
         self.probe.on_add(object, origin);
         if object.key().name().starts_with("bad") {
             std::panic::resume_unwind(Box::new("it is bad"));

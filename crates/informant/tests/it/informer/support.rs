@@ -102,7 +102,7 @@ pub(crate) struct Probe<O> {
 struct Heard<O> {
     lines: Mutex<Vec<(Instant, String)>>,
     /// What it knows, by folding what it heard; it panics at nonsense.
-    known: Mutex<BTreeMap<Key, Arc<Cached<O>>>>,
+    known: Mutex<BTreeMap<Key, Cached<O>>>,
     changed: Notify,
 }
 
@@ -175,14 +175,14 @@ impl<O> Probe<O> {
 }
 
 impl<O: Send + Sync + 'static> EventHandler<O> for Probe<O> {
-    fn on_add(&self, object: &Arc<Cached<O>>, origin: Origin) {
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
         let before = self.shared.known.lock().unwrap().insert(object.key().clone(), Arc::clone(object));
         assert!(before.is_none(), "P4: {object:?} is added, but {before:?} is known; heard: {:#?}", self.lines());
         let origin = if origin == Origin::InitialList { ", initial" } else { "" };
         self.write(format!("A({object:?}{origin})"));
     }
 
-    fn on_update(&self, old: &Arc<Cached<O>>, new: &Arc<Cached<O>>) {
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
         let before = self.shared.known.lock().unwrap().insert(new.key().clone(), Arc::clone(new));
         let before = before.unwrap_or_else(|| panic!("P4: {new:?} is updated, but was never added"));
         assert!(Arc::ptr_eq(&before, old), "P4: {old:?} is not what was told before: {before:?}");
@@ -198,7 +198,7 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Probe<O> {
         });
     }
 
-    fn on_resync(&self, object: &Arc<Cached<O>>) {
+    fn on_resync(&self, object: &Cached<O>) {
         let known = self.shared.known.lock().unwrap().get(object.key()).cloned();
         let known = known.unwrap_or_else(|| panic!("P4: {object:?} is resynced, but was never added"));
         assert_eq!(known.identity(), object.identity(), "P4: a resync tells nothing new");

@@ -43,7 +43,7 @@ struct Shared<O> {
 struct Told<O> {
     lines: Vec<String>,
     /// What a consumer would have.
-    state: std::collections::BTreeMap<Key, Arc<Cached<O>>>,
+    state: std::collections::BTreeMap<Key, Cached<O>>,
 }
 
 /// A reflector at work.
@@ -172,7 +172,7 @@ impl<O> Recorder<O> {
         self.shared.told.lock().unwrap().state.values().map(|object| format!("{object:?}")).collect()
     }
 
-    pub(crate) fn object(&self, key: &str) -> Option<Arc<Cached<O>>> {
+    pub(crate) fn object(&self, key: &str) -> Option<Cached<O>> {
         self.shared.told.lock().unwrap().state.get(&key.parse().unwrap()).cloned()
     }
 
@@ -203,15 +203,15 @@ impl<O> Recorder<O> {
 }
 
 impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
-    fn add(&self, object: Arc<Cached<O>>) {
+    fn add(&self, object: Cached<O>) {
         self.write(format!("Added {object:?}"), |told| drop(told.state.insert(object.key().clone(), object)));
     }
 
-    fn update(&self, object: Arc<Cached<O>>) {
+    fn update(&self, object: Cached<O>) {
         self.write(format!("Updated {object:?}"), |told| drop(told.state.insert(object.key().clone(), object)));
     }
 
-    fn delete(&self, object: Arc<Cached<O>>) {
+    fn delete(&self, object: Cached<O>) {
         self.write(format!("Deleted {object:?}"), |told| drop(told.state.remove(object.key())));
     }
 
@@ -246,11 +246,11 @@ impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
 
 /// The consumer's state as known objects.
 impl<O: Send + Sync> KnownObjects<O> for Recorder<O> {
-    fn get(&self, key: &Key) -> Option<Arc<Cached<O>>> {
+    fn get(&self, key: &Key) -> Option<Cached<O>> {
         self.shared.told.lock().unwrap().state.get(key).cloned()
     }
 
-    fn list(&self) -> Vec<Arc<Cached<O>>> {
+    fn list(&self) -> Vec<Cached<O>> {
         self.shared.told.lock().unwrap().state.values().cloned().collect()
     }
 }

@@ -404,7 +404,7 @@ async fn an_object_that_is_kept_does_not_keep_the_bytes_it_came_with() {
     let running = start(builder, recorder);
     running.recorder.until(|_, state| state.len() == 100).await;
 
-    let object: Arc<Cached<_>> = running.recorder.object("shop/c50").unwrap();
+    let object: Cached<_> = running.recorder.object("shop/c50").unwrap();
     assert!(object.json().len() < 2000);
     assert_eq!(Arc::strong_count(&object), 2, "ours, and the consumer's");
     running.stop().await;

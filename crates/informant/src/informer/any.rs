@@ -1,0 +1,227 @@
+//! An informer of objects of any type: the handle behind every [`SharedInformer`](super::SharedInformer), compiled once.
+//!
+//! - **In:** settings; handlers and functions that have lost the type of their objects.
+//! - **Out:** the informer's task, its start and its end.
+//! - **Knows nothing of:** the type of the objects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::future::Shared;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::AlreadyStarted;
+use super::InformerState;
+use super::StopError;
+use super::core::Core;
+use super::life::Unstarted;
+use crate::listwatch::Callback;
+use crate::listwatch::ListWatchError;
+use crate::listwatch::Quarantined;
+use crate::listwatch::Transform;
+use crate::object::Erased;
+use crate::panics;
+use crate::store::DuplicateIndex;
+use crate::store::Index;
+use crate::store::IndexFunction;
+use crate::store::IndexPanic;
+use crate::store::Indexer;
+use crate::store::Lister;
+use crate::subscribers::is_inside_informer;
+
+/// An informer of objects of any type. Cheap to clone; all clones are handles of the same informer.
+#[derive(Clone)]
+pub(crate) struct AnyInformer {
+    owner: Arc<Owner>,
+}
+
+/// What all handles of an informer share; dropped with the last one, which stops the informer.
+struct Owner {
+    core: Arc<Core>,
+    /// Until it starts.
+    unstarted: Mutex<Option<Unstarted>>,
+    /// The end of its task, once it has started.
+    task: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
+}
+
+impl AnyInformer {
+    pub(super) fn new(core: Core, unstarted: Unstarted) -> Self {
+        let owner = Owner { core: Arc::new(core), unstarted: Mutex::new(Some(unstarted)), task: Mutex::default() };
+        Self { owner: Arc::new(owner) }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.owner.core
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.core().name
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
+        self.core().namespace.as_ref()
+    }
+
+    pub(crate) fn cluster(&self) -> Option<&Arc<str>> {
+        self.core().cluster.as_ref()
+    }
+
+    /// Starts it, unless it was started or stopped already; says whether it did.
+    pub(crate) fn start_if_new(&self) -> bool {
+        let runtime = Handle::current();
+        let mut waiting = self.owner.unstarted.lock();
+        let core = self.core();
+        let Some(unstarted) = waiting.take() else { return false };
+        let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
+        // Waited for by whoever stops it; it ends by itself when the last handle is dropped.
+        let name = Arc::clone(&core.name);
+        let ended = async move {
+            if let Err(error) = task.await
+                && let Ok(panic) = error.try_into_panic()
+            {
+                tracing::error!(kind = &*name, error = panics::said(panic), "the informer's task panicked");
+            }
+        };
+        *self.owner.task.lock() = Some(ended.boxed().shared());
+        true
+    }
+
+    pub(crate) fn state(&self) -> InformerState {
+        let core = self.core();
+        let is_over = core.stop.initialized() || core.crash.get().is_some() || core.is_closed();
+        match (is_over, core.source.get().is_some()) {
+            (true, _) if core.stopped.initialized() && core.is_deserted() => InformerState::Stopped,
+            (true, _) => InformerState::Stopping,
+            (false, true) => InformerState::Running,
+            (false, false) => InformerState::New,
+        }
+    }
+
+    /// Stops it, and waits until no callback runs and no task is left.
+    pub(crate) async fn stop(&self) -> Result<(), StopError> {
+        self.owner.ask_to_stop();
+        if let Some(error) = self.inside_callback() {
+            return Err(error);
+        }
+        let core = self.core();
+        core.stopped.wait().await;
+        // If its runtime is gone, threads may still be at work.
+        for listener in core.roster() {
+            listener.ended().await;
+        }
+        let task = self.owner.task.lock().clone();
+        if let Some(task) = task {
+            task.await;
+        }
+        Ok(())
+    }
+
+    /// The error of whoever waits for the informer from inside one of its callbacks.
+    pub(crate) fn inside_callback(&self) -> Option<StopError> {
+        let core = self.core();
+        is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
+    }
+
+    /// Whether it stopped although nobody asked it to.
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.core().crash.get().is_some()
+    }
+
+    /// Stops it without waiting.
+    pub(crate) fn ask_to_stop(&self) {
+        self.owner.ask_to_stop();
+    }
+
+    /// As [`stop`](Self::stop), but waits no longer than this.
+    pub(crate) async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
+        let Ok(stopped) = timeout(within, self.stop()).await else {
+            let awaited = self.core().roster().into_iter().filter(|listener| listener.is_awaited());
+            let handlers = awaited.map(|listener| Arc::clone(listener.name())).collect();
+            return Err(StopError::StillRunning { informer: Arc::clone(self.name()), within, handlers });
+        };
+        stopped
+    }
+
+    pub(crate) fn lister(&self) -> &Lister<Erased> {
+        &self.core().lister
+    }
+
+    pub(crate) fn add_index(&self, function: IndexFunction<Erased>) -> Result<Index<Erased>, DuplicateIndex> {
+        self.while_writing(|indexer| indexer.add_index_function(function))
+    }
+
+    pub(super) fn add_indexes(&self, functions: Vec<IndexFunction<Erased>>) -> Result<Vec<IndexPanic>, DuplicateIndex> {
+        self.while_writing(|indexer| indexer.add_indexes(functions))
+    }
+
+    /// In a turn: index functions run, and nobody else may wait for the cache's writer while it waits for a turn.
+    fn while_writing<R>(&self, write: impl FnOnce(&Indexer<Erased>) -> R) -> R {
+        let core = self.core();
+        // INV-A2: there until the turn has come.
+        let mut write = Some(write);
+        let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
+        match (written, write) {
+            (Ok(Some(result)), _) => result,
+            // Inside an index function; the indexer says what is wrong with that.
+            (_, Some(write)) => write(&core.indexer),
+            (Ok(None) | Err(_), None) => unreachable!("INV-A2"),
+        }
+    }
+
+    pub(super) fn set_transform(&self, transform: Transform) -> Result<(), AlreadyStarted> {
+        self.before_start("transform", |unstarted| unstarted.reflector.swap_transform(transform))
+    }
+
+    pub(super) fn set_on_error(&self, callback: Callback<ListWatchError>) -> Result<(), AlreadyStarted> {
+        self.before_start("error callback", |unstarted| unstarted.reflector.swap_on_error(callback))
+    }
+
+    /// Changes a setting of an informer that has not started; `set` gives what was set before.
+    fn before_start<S>(
+        &self,
+        setting: &'static str,
+        set: impl FnOnce(&mut Unstarted) -> Option<S>,
+    ) -> Result<(), AlreadyStarted> {
+        let before = self.owner.unstarted.lock().as_mut().map(|unstarted| set(unstarted));
+        // What was set before is dropped here, without the lock: that is users' code.
+        match before {
+            Some(_) => Ok(()),
+            None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),
+        }
+    }
+
+    /// The objects that exist but cannot be read.
+    pub(crate) fn quarantined(&self) -> Vec<Quarantined> {
+        self.core().source.get().map(|source| source.reflector.quarantined()).unwrap_or_default()
+    }
+}
+
+impl Owner {
+    fn ask_to_stop(&self) {
+        let mut waiting = self.unstarted.lock();
+        let _ = self.core.stop.set(());
+        // If it never started, nobody else ends it.
+        let unstarted = waiting.take();
+        drop(waiting);
+        if unstarted.is_some() {
+            self.core.end();
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let is_running = self.unstarted.get_mut().is_none() && !self.core.stop.initialized() && !self.core.is_closed();
+        if is_running {
+            tracing::info!(
+                kind = &*self.core.name,
+                "the last handle of the informer was dropped, so it stops; its listers keep the last state"
+            );
+        }
+        self.ask_to_stop();
+    }
+}

@@ -1,0 +1,157 @@
+//! A view of objects of any type: what every [`View`](super::View) asks, compiled once.
+//!
+//! - **In:** informers of one kind.
+//! - **Out:** what they have together.
+//! - **Knows nothing of:** the type of the objects, and how they are addressed.
+
+use std::sync::Arc;
+
+use super::ViewError;
+use crate::Cached;
+use crate::Key;
+use crate::informer::AnyInformer;
+use crate::object::Erased;
+use crate::store::DuplicateIndex;
+use crate::store::Index;
+use crate::store::IndexFunction;
+use crate::store::Lister;
+use crate::store::Lookup;
+use crate::store::UnknownIndex;
+
+/// Several informers of one kind as one. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct AnyView {
+    /// In the order of their places, each of which is there once.
+    pub(super) members: Arc<[Member]>,
+    pub(super) name: Arc<str>,
+}
+
+/// An informer, and what of the world it has.
+#[derive(Clone)]
+pub(super) struct Member {
+    /// `None` if the view is one of a single cluster.
+    pub(super) cluster: Option<Arc<str>>,
+    /// `None` if it has all namespaces.
+    pub(super) namespace: Option<Arc<str>>,
+    pub(super) informer: AnyInformer,
+}
+
+impl Member {
+    /// Where in the view's order it stands.
+    fn place(&self) -> (Option<&str>, Option<&str>) {
+        (self.cluster.as_deref(), self.namespace.as_deref())
+    }
+}
+
+impl AnyView {
+    pub(super) fn new(mut members: Vec<Member>) -> Result<Self, ViewError> {
+        members.sort_by(|one, other| one.place().cmp(&other.place()));
+        let name = match &members[..] {
+            [] => return Err(ViewError::Empty),
+            [only] => Arc::clone(only.informer.name()),
+            [first, others @ ..] => format!("{} and {} more", first.informer.name(), others.len()).into(),
+        };
+        Ok(Self { members: members.into(), name })
+    }
+
+    /// Informers of different namespaces of one cluster.
+    pub(crate) fn of_namespaces(informers: Vec<AnyInformer>) -> Result<Self, ViewError> {
+        let mut members: Vec<Member> = Vec::new();
+        for informer in informers {
+            let name = || Arc::clone(informer.name());
+            let Some(namespace) = informer.namespace().cloned() else {
+                return Err(ViewError::NoNamespace { informer: name() });
+            };
+            if let Some(other) = members.iter().find(|member| member.informer.cluster() != informer.cluster()) {
+                let first = Arc::clone(other.informer.name());
+                return Err(ViewError::MixedClusters { first, second: name() });
+            }
+            if let Some(other) = members.iter().find(|member| member.namespace.as_ref() == Some(&namespace)) {
+                let first = Arc::clone(other.informer.name());
+                return Err(ViewError::SameNamespace { namespace, first, second: name() });
+            }
+            members.push(Member { cluster: None, namespace: Some(namespace), informer });
+        }
+        Self::new(members)
+    }
+
+    /// Views, or informers, of different clusters.
+    pub(super) fn of_clusters(views: impl Iterator<Item = Self>) -> Result<Self, ViewError> {
+        let mut members: Vec<Member> = Vec::new();
+        for view in views {
+            // All members of a view of one cluster are of that.
+            let Some(first) = view.informers().next() else { continue };
+            let name = || Arc::clone(first.name());
+            let Some(cluster) = first.cluster() else { return Err(ViewError::NoCluster { informer: name() }) };
+            if let Some(other) = members.iter().find(|member| member.cluster.as_ref() == Some(cluster)) {
+                let (cluster, first) = (Arc::clone(cluster), Arc::clone(other.informer.name()));
+                return Err(ViewError::SameCluster { cluster, first, second: name() });
+            }
+            let of_cluster = |member: &Member| Member { cluster: Some(Arc::clone(cluster)), ..member.clone() };
+            members.extend(view.members.iter().map(of_cluster));
+        }
+        Self::new(members)
+    }
+
+    /// What of it is of one cluster, as a view of that cluster.
+    pub(super) fn cluster(&self, name: &str) -> Option<Self> {
+        let of_cluster = self.members.iter().filter(|member| member.cluster.as_deref() == Some(name));
+        Self::new(of_cluster.map(|member| Member { cluster: None, ..member.clone() }).collect()).ok()
+    }
+
+    pub(super) fn informers(&self) -> impl ExactSizeIterator<Item = &AnyInformer> {
+        self.members.iter().map(|member| &member.informer)
+    }
+
+    /// The member that has an object, if it exists.
+    pub(super) fn member_of(&self, cluster: Option<&Arc<str>>, key: &Key) -> Option<&Member> {
+        let at = |namespace| {
+            let place = (cluster.map(|cluster| &**cluster), namespace);
+            self.members.binary_search_by(|member| member.place().cmp(&place)).ok()
+        };
+        let position = key.namespace().and_then(|namespace| at(Some(namespace))).or_else(|| at(None))?;
+        self.members.get(position)
+    }
+
+    pub(super) fn listers(&self) -> impl Iterator<Item = &Lister<Erased>> {
+        self.informers().map(AnyInformer::lister)
+    }
+
+    pub(super) fn list(&self) -> Vec<Cached<Erased>> {
+        self.listers().flat_map(Lister::list).collect()
+    }
+
+    /// The objects of one namespace, of the members that may have it. An empty name means all of them.
+    pub(super) fn list_in(&self, namespace: &str) -> Vec<Cached<Erased>> {
+        let may_have = |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
+        let members = self.members.iter().filter(|member| may_have(member.namespace.as_deref()));
+        members.flat_map(|member| member.informer.lister().namespace(namespace).list()).collect()
+    }
+
+    pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
+        let mut found = Vec::new();
+        for lister in self.listers() {
+            found.extend(lister.by_indexes(lookups.iter().cloned())?);
+        }
+        Ok(found)
+    }
+
+    /// Adds an index to all members, with a function for each, unless one of them has an index of that name.
+    pub(super) fn add_index(
+        &self,
+        name: &str,
+        function: &dyn Fn() -> IndexFunction<Erased>,
+    ) -> Result<Vec<Index<Erased>>, DuplicateIndex> {
+        if self.listers().any(|lister| lister.index(name).is_ok()) {
+            return Err(DuplicateIndex { name: name.into() });
+        }
+        self.informers().map(|informer| informer.add_index(function())).collect()
+    }
+}
+
+impl From<AnyInformer> for AnyView {
+    fn from(informer: AnyInformer) -> Self {
+        let (name, namespace) = (Arc::clone(informer.name()), informer.namespace().cloned());
+        Self { members: Arc::new([Member { cluster: None, namespace, informer }]), name }
+    }
+}
