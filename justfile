@@ -14,5 +14,9 @@ bench:
 compile-cost:
     bench/compile-cost
 
+# How many functions the compiler makes for each further kind; CI keeps them from becoming more.
+functions-per-kind:
+    bench/functions-per-kind
+
 fmt:
     cargo fmt --all

@@ -1,0 +1,15 @@
+//! One kind, decoded objects.
+
+use informant_kinds::Failure;
+use informant_kinds::follow;
+use informant_kinds::run;
+use k8s_openapi::api::core::v1::Pod;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    run(|factory| {
+        follow::<Pod>(factory)?;
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,32 @@
+//! What a program writes for each kind: an informer, an index and a handler.
+//!
+//! `bench/functions-per-kind` compares the binaries of this crate: those with one kind and those with four.
+
+use std::error::Error;
+
+use informant::Cached;
+use informant::Handler;
+use informant::OfKind;
+use informant::SharedInformerFactory;
+use kube::Client;
+
+/// What can go wrong.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// An informer with an index and a handler, as a program would have it for each kind.
+pub fn follow<O: OfKind>(factory: &SharedInformerFactory) -> Result<(), Failure> {
+    let informer = factory.informer::<O>();
+    informer.add_index("name", |object: &Cached<O>| Some(object.key().name().to_owned()))?;
+    let handler = Handler::<O>::new().on_add(|object, _| assert!(!object.key().name().is_empty()));
+    informer.add_handler(handler.on_delete(|object| assert!(!object.key().name().is_empty())))?;
+    Ok(())
+}
+
+/// Starts the informers of a program, and waits until they are synced.
+pub async fn run(follow: impl FnOnce(&SharedInformerFactory) -> Result<(), Failure>) -> Result<(), Failure> {
+    let factory = SharedInformerFactory::new(Client::try_default().await?);
+    follow(&factory)?;
+    factory.start();
+    factory.synced().await?;
+    Ok(())
+}
