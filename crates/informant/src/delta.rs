@@ -201,7 +201,7 @@ impl<O> Relist<O> {
 
     /// Tells which objects are not on the server any more: neither listed, nor quarantined under the same uid.
     pub(crate) fn missing(&self) -> impl Fn(&Cached<O>) -> bool {
-        let listed: HashSet<&Key> = self.objects.iter().map(|object| object.key()).collect();
+        let listed: HashSet<&Key> = self.objects.iter().map(Cached::key).collect();
         let quarantined: HashMap<&Key, &Uid> = self.quarantined.iter().map(|(key, uid)| (key, uid)).collect();
         move |object| {
             let is_quarantined =

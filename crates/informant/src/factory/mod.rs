@@ -239,7 +239,7 @@ impl SharedInformerFactory {
 
     /// How each informer is doing that nobody has stopped, in the order of their names.
     pub fn status(&self) -> Vec<InformerStatus> {
-        let mut status: Vec<_> = self.informers().iter().map(|informer| informer.status()).collect();
+        let mut status: Vec<_> = self.informers().iter().map(AnyInformer::status).collect();
         status.sort_by(|one, other| one.name.cmp(&other.name));
         status
     }

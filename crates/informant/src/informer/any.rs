@@ -186,7 +186,7 @@ impl AnyInformer {
         setting: &'static str,
         set: impl FnOnce(&mut Unstarted) -> Option<S>,
     ) -> Result<(), AlreadyStarted> {
-        let before = self.owner.unstarted.lock().as_mut().map(|unstarted| set(unstarted));
+        let before = self.owner.unstarted.lock().as_mut().map(set);
         // What was set before is dropped here, without the lock: that is users' code.
         match before {
             Some(_) => Ok(()),

@@ -33,6 +33,7 @@ pub(super) struct Rules {
 }
 
 /// What happened to the cache.
+#[derive(Default)]
 pub(super) struct Outcome {
     /// What belongs to the initial list.
     pub(super) initial: Vec<Notice>,
@@ -266,12 +267,6 @@ impl Rules {
     /// Whether the stored object is as good as the one that came.
     fn are_same(self, stored: &Cached<Erased>, came: &Cached<Erased>) -> bool {
         self.trusts_versions && stored.is_same_state(came)
-    }
-}
-
-impl Default for Outcome {
-    fn default() -> Self {
-        Self { initial: Vec::new(), live: Vec::new(), tally: Tally::default(), index_panics: 0 }
     }
 }
 

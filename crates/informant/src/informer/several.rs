@@ -21,7 +21,7 @@ const TOGETHER: Duration = Duration::from_millis(250);
 /// Waits until all are synced, or one of them will not be; for as long as is given.
 pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), SyncErrors> {
     let failed = |errors| Err(SyncErrors::new(informers.len(), errors));
-    let mut waiting: FuturesUnordered<_> = informers.iter().map(|informer| informer.synced()).collect();
+    let mut waiting: FuturesUnordered<_> = informers.iter().map(AnyInformer::synced).collect();
     let mut over = pin!(sleep_or_never(within));
     let error = loop {
         match select(waiting.next(), &mut over).await {
@@ -59,9 +59,9 @@ async fn sleep_or_never(time: Option<Duration>) -> Duration {
 /// Stops all of them at once, and waits for all, for as long as is given.
 pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), StopErrors> {
     // All of them before any is waited for: so that one that takes long does not keep others at work.
-    informers.iter().for_each(|informer| informer.ask_to_stop());
+    informers.iter().for_each(AnyInformer::ask_to_stop);
     // Whoever waits inside a callback of one may keep others from ending, too.
-    let errors: Vec<_> = informers.iter().filter_map(|informer| informer.inside_callback()).collect();
+    let errors: Vec<_> = informers.iter().filter_map(AnyInformer::inside_callback).collect();
     if !errors.is_empty() {
         return Err(StopErrors { errors });
     }

@@ -21,6 +21,8 @@ use crate::object::Erased;
 use crate::panics;
 
 /// Changes an object before it is shared, or says why that is not possible.
+///
+/// INV-I1: the object is not shared, and is of the transform's type: it was made of an item of the same source just now.
 pub(crate) type Transform = Box<dyn Fn(&mut Cached<Erased>) -> Result<(), BoxError> + Send + Sync>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -70,11 +72,7 @@ pub(super) fn decode_nothing(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, 
 pub(crate) fn transform_of<O: 'static, E: Into<BoxError>>(
     transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static,
 ) -> Transform {
-    Box::new(move |object| {
-        // Nobody shares it yet: it was made of an item just now.
-        let object = object.cast_mut::<O>().object_mut();
-        object.map_or(Ok(()), |object| transform(object).map_err(Into::into))
-    })
+    Box::new(move |object| transform(object.object_mut().expect("INV-I1")).map_err(Into::into))
 }
 
 impl Intake {

@@ -119,16 +119,18 @@ impl<O: Send + Sync + 'static> Cached<O> {
 }
 
 impl<O: 'static> Cached<O> {
-    /// The object, to be transformed before it is shared; `None` if it is shared already.
-    pub(crate) fn object_mut(&mut self) -> Option<&mut O> {
-        let content: &mut dyn Any = &mut Arc::get_mut(&mut self.stored)?.content;
-        content.downcast_mut::<Option<O>>().expect("INV-C2").as_mut()
-    }
-
     /// The object itself, where a plain reference reads better than `&**`.
     pub fn object(&self) -> &O {
         let content: &dyn Any = &self.stored.content;
         content.downcast_ref::<Option<O>>().expect("INV-C2").as_ref().expect("INV-C1")
+    }
+}
+
+impl Cached<Erased> {
+    /// The object, to be changed; `None` if it is shared, or of another type.
+    pub(crate) fn object_mut<O: 'static>(&mut self) -> Option<&mut O> {
+        let content: &mut dyn Any = &mut Arc::get_mut(&mut self.stored)?.content;
+        content.downcast_mut::<Option<O>>()?.as_mut()
     }
 }
 
@@ -140,9 +142,6 @@ impl<O> Cached<O> {
 
     #[ref_cast_custom]
     fn from_stored(stored: &Arc<Stored<dyn Content>>) -> &Self;
-
-    #[ref_cast_custom]
-    fn from_stored_mut(stored: &mut Arc<Stored<dyn Content>>) -> &mut Self;
 
     /// The same, as an object of another type: of any type, or of the type that it has.
     pub(crate) fn cast<P>(self) -> Cached<P> {
@@ -157,11 +156,6 @@ impl<O> Cached<O> {
     /// As [`cast`](Self::cast), of a reference.
     pub(crate) fn cast_ref<P>(&self) -> &Cached<P> {
         Cached::from_stored(&self.stored)
-    }
-
-    /// As [`cast`](Self::cast), of a reference to a handle that can be changed.
-    pub(crate) fn cast_mut<P>(&mut self) -> &mut Cached<P> {
-        Cached::from_stored_mut(&mut self.stored)
     }
 
     /// A hash of the JSON that the object was made of; 0 if it came ready.
@@ -299,11 +293,11 @@ mod tests {
 
     #[test]
     fn only_an_object_that_is_not_shared_can_be_changed() {
-        let mut object = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8);
-        *object.object_mut().unwrap() = 6;
+        let mut object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8).cast();
+        *object.object_mut::<u8>().unwrap() = 6;
         let shared = object.clone();
 
-        assert!(object.object_mut().is_none());
-        assert_eq!(*shared, 6);
+        assert!(object.object_mut::<u8>().is_none());
+        assert_eq!(**shared.cast_ref::<u8>(), 6);
     }
 }

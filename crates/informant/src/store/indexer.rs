@@ -213,7 +213,7 @@ impl Writer {
     ) -> Applied<Erased> {
         let table = Arc::clone(&self.shared.table.read());
         let is_missing = relist.missing();
-        let last: HashMap<&Key, usize> = relist.objects.iter().map(|object| object.key()).zip(0..).collect();
+        let last: HashMap<&Key, usize> = relist.objects.iter().map(Cached::key).zip(0..).collect();
         let listed = relist.objects.iter().enumerate();
         let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
         let listed: Vec<_> = listed

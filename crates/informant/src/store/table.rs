@@ -20,6 +20,7 @@ use crate::slots::Slot;
 use crate::slots::Slots;
 
 /// All objects, their indexes and their version: one state of the cache.
+#[derive(Default)]
 pub(super) struct Table {
     /// The objects. An object keeps its slot while it is updated, so that indexes need not know of it.
     objects: Slots<Cached<Erased>>,
@@ -266,12 +267,6 @@ impl Table {
 impl<O> Keyed for Cached<O> {
     fn key(&self) -> &Key {
         Cached::key(self)
-    }
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Self { objects: Slots::default(), indexes: Vec::new(), version: None }
     }
 }
 
