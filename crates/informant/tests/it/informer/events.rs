@@ -489,7 +489,7 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     leaks.check();
 }
 
-/// The `Arc` that was told stays, also if the source repeats itself.
+/// The object that was told stays the same one, also if the source repeats itself.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_repeats_the_known_state_is_no_news_and_changes_nothing() {
     let watch = || Steps::new().modified(ready("a", 10)).modified(ready("a", 12)).stays_open();
