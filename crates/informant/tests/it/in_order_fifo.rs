@@ -6,7 +6,6 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use informant::Cached;
-use informant::Identity;
 use informant::Origin;
 use informant::Relist;
 use informant::Uid;
@@ -472,7 +471,7 @@ async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
 fn the_queue_holds_nothing_of_what_was_taken() {
     let known = Arc::new(Indexer::new().lister());
     for fifo in [InOrderFifo::new(), InOrderFifo::builder().known_objects(known).build()] {
-        let held = Cached::new(Identity::of_key(key("x")), Tracked::new(()));
+        let held = Cached::new(object("x", 1).identity().clone(), Tracked::new(()));
         let watch = held.watch();
         fifo.add(held);
 
