@@ -7,7 +7,6 @@
 mod support;
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -69,7 +68,7 @@ fn queues(states: &[Vec<Object>]) {
     let mut map = HashMap::<Key, Object>::new();
     let mut bare = |round: usize| {
         for object in &states[round] {
-            map.insert(object.key().clone(), Arc::clone(object));
+            map.insert(object.key().clone(), object.clone());
         }
         for object in &states[round] {
             black_box(map.remove(object.key()));
@@ -80,7 +79,7 @@ fn queues(states: &[Vec<Object>]) {
         KEYS,
         |round| {
             for object in &states[round] {
-                fifo.update(Arc::clone(object));
+                fifo.update(object.clone());
             }
             black_box(fifo.try_drain().unwrap().unwrap()).done();
         },
@@ -92,7 +91,7 @@ fn queues(states: &[Vec<Object>]) {
         KEYS,
         |round| {
             for object in &states[round] {
-                fifo.update(Arc::clone(object));
+                fifo.update(object.clone());
             }
             while let Some(receipt) = fifo.try_pop().unwrap() {
                 black_box(receipt).done();
@@ -106,7 +105,7 @@ fn queues(states: &[Vec<Object>]) {
         KEYS,
         |round| {
             for object in &states[round] {
-                in_order.update(Arc::clone(object));
+                in_order.update(object.clone());
             }
             while let Some(receipt) = in_order.try_drain().unwrap() {
                 black_box(receipt).done();
@@ -126,8 +125,8 @@ fn cache(states: &[Vec<Object>]) {
     let mut batch = WriteBatch::new();
     // The last round's, so that the first round finds something else.
     for object in &states[ROUNDS - 1] {
-        batch.upsert(Arc::clone(object));
-        map.insert(object.key().clone(), Arc::clone(object));
+        batch.upsert(object.clone());
+        map.insert(object.key().clone(), object.clone());
     }
     indexer.apply(batch);
 
@@ -142,12 +141,12 @@ fn cache(states: &[Vec<Object>]) {
 
     let mut insert = |round: usize| {
         for object in &states[round] {
-            black_box(map.insert(object.key().clone(), Arc::clone(object)));
+            black_box(map.insert(object.key().clone(), object.clone()));
         }
     };
     let (ours, baseline) = compare(
         KEYS,
-        |round| states[round].iter().for_each(|object| drop(black_box(indexer.upsert(Arc::clone(object))))),
+        |round| states[round].iter().for_each(|object| drop(black_box(indexer.upsert(object.clone())))),
         &mut insert,
     );
     print_row("update with two indexes, one value changes", ours, baseline, Some(8.0));
@@ -157,7 +156,7 @@ fn cache(states: &[Vec<Object>]) {
         |round| {
             for chunk in states[round].chunks(100) {
                 let mut batch = WriteBatch::with_capacity(chunk.len());
-                chunk.iter().for_each(|object| batch.upsert(Arc::clone(object)));
+                chunk.iter().for_each(|object| batch.upsert(object.clone()));
                 drop(black_box(indexer.apply(batch)));
             }
         },
@@ -170,10 +169,10 @@ fn cache(states: &[Vec<Object>]) {
     let same = [&copy, &states[ROUNDS - 1]];
     let (ours, baseline) = compare(
         KEYS,
-        |round| same[round % 2].iter().for_each(|object| drop(black_box(indexer.upsert(Arc::clone(object))))),
+        |round| same[round % 2].iter().for_each(|object| drop(black_box(indexer.upsert(object.clone())))),
         |round| {
             for object in same[round % 2] {
-                black_box(map.insert(object.key().clone(), Arc::clone(object)));
+                black_box(map.insert(object.key().clone(), object.clone()));
             }
         },
     );
@@ -196,7 +195,7 @@ fn cache(states: &[Vec<Object>]) {
         |_| {
             for node in 0..1000 {
                 let keys = &keys_by_node[&node];
-                drop(black_box(keys.iter().map(|key| Arc::clone(&map[key])).collect::<Vec<_>>()));
+                drop(black_box(keys.iter().map(|key| map[key].clone()).collect::<Vec<_>>()));
             }
         },
     );

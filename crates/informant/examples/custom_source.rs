@@ -13,6 +13,7 @@ use informant::Identity;
 use informant::Key;
 use informant::ResourceVersion;
 use informant::SharedInformer;
+use informant::listwatch::Item;
 use informant::listwatch::ListPiece;
 use informant::listwatch::ListRequest;
 use informant::listwatch::ListStream;
@@ -52,9 +53,9 @@ impl Shop {
 }
 
 /// An object at a version.
-fn item(name: &str, version: usize, stock: &Stock) -> Cached<Stock> {
+fn item(name: &str, version: usize, stock: &Stock) -> Item<Stock> {
     let version = ResourceVersion::new(version.to_string());
-    Cached::new(Identity { version, ..Identity::of_key(Key::cluster(name)) }, stock.clone())
+    Item::new(Identity { version, ..Identity::of_key(Key::cluster(name)) }, stock.clone())
 }
 
 impl ListWatch<Stock> for Shop {
@@ -74,8 +75,8 @@ impl ListWatch<Stock> for Shop {
             length.wait_for(|length| *length > position).await.ok()?;
             let (name, stock) = shop.ledger.lock().get(position).cloned()?;
             let event = match &stock {
-                Some(stock) => SourceEvent::Modified(item(name, position + 1, stock).into()),
-                None => SourceEvent::Deleted(item(name, position + 1, &Stock { count: 0, shelf: "" }).into()),
+                Some(stock) => SourceEvent::Modified(item(name, position + 1, stock)),
+                None => SourceEvent::Deleted(item(name, position + 1, &Stock { count: 0, shelf: "" })),
             };
             Some((Ok(WatchPiece::Event(event)), (shop, length, position + 1)))
         });

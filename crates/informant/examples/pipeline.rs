@@ -92,7 +92,7 @@ async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), B
         match taken.deltas().newest() {
             Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
             Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                batch.upsert(Arc::clone(pod));
+                batch.upsert(pod.clone());
             }
         }
     }

@@ -41,11 +41,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let known = Arc::new(cache.lister());
     let queue = DeltaFifo::builder().known_objects(known.clone()).build();
     let source = KubeSource::of_kind::<Pod>(server.client());
-    let reflector = Reflector::builder(source, queue.clone())
+    let reflector = Reflector::builder(source)
         .known_objects(known.clone())
         .backoff(Backoff::new(Duration::from_millis(5), Duration::from_millis(50)))
         .on_error(|error| println!("  {error}"))
-        .build();
+        .build(queue.clone());
     let handle = reflector.handle();
 
     let (stop, stopped) = oneshot::channel::<()>();
@@ -83,7 +83,7 @@ async fn consume(queue: DeltaFifo<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
             match taken.deltas().newest() {
                 Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
                 Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                    batch.upsert(Arc::clone(pod));
+                    batch.upsert(pod.clone());
                 }
             }
         }

@@ -158,7 +158,7 @@ fn expected(server: &ApiServer) -> Result<BTreeMap<String, NodeInfo>, Box<dyn Er
     let truth = SchedulerCache::default();
     for value in server.list("nodes")? {
         let node: Node = serde_json::from_value(value)?;
-        EventHandler::<Node>::on_add(&truth, &Arc::new(Cached::of(node)?), Origin::InitialList);
+        EventHandler::<Node>::on_add(&truth, &Cached::of(node)?, Origin::InitialList);
     }
     for value in server.list("pods")? {
         truth.add_pod(&Cached::of(serde_json::from_value(value)?)?);

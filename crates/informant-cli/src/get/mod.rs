@@ -7,7 +7,6 @@ mod printer;
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use clap::ValueEnum;
@@ -183,7 +182,7 @@ fn find<O: Form>(
     let objects = sorted(lister.list());
     // Across namespaces there may be several of one name; then also one is a list, so that programs can rely on it.
     match &objects[..] {
-        [one] if selected.name.is_some() && !selected.spans_namespaces() => Ok(Found::One(Arc::clone(one))),
+        [one] if selected.name.is_some() && !selected.spans_namespaces() => Ok(Found::One(one.clone())),
         [..] => Ok(Found::Several(objects)),
     }
 }

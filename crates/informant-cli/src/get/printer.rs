@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt::Write;
-use std::sync::Arc;
 
 use informant::Cached;
 use informant::DecodeError;
@@ -135,10 +134,10 @@ impl Printer {
 fn rows<O>(found: &Found<O>) -> Vec<(Option<&str>, &Cached<O>)> {
     match found {
         Found::One(object) => vec![(None, object)],
-        Found::Several(objects) => objects.iter().map(|object| (None, &**object)).collect(),
+        Found::Several(objects) => objects.iter().map(|object| (None, object)).collect(),
         Found::ByValue(lookups) => {
             let all = lookups.iter().flat_map(|(value, objects)| objects.iter().map(move |object| (value, object)));
-            all.map(|(value, object)| (Some(value.as_str()), &**object)).collect()
+            all.map(|(value, object)| (Some(value.as_str()), object)).collect()
         }
     }
 }

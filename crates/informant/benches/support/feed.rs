@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use futures_util::StreamExt;
-use informant::Cached;
+use informant::listwatch::Item;
 use informant::listwatch::ListPiece;
 use informant::listwatch::ListRequest;
 use informant::listwatch::ListStream;
@@ -47,19 +47,19 @@ impl Feed {
     }
 }
 
-pub fn cached(number: usize, version: usize) -> Cached<Content> {
+pub fn item(number: usize, version: usize) -> Item<Content> {
     let content = Content { node: (number % 1000) as u32, app: ((number + version) % 200) as u32 };
-    Cached::new(identity(number, version), content)
+    Item::new(identity(number, version), content)
 }
 
 pub fn modified(number: usize, version: usize) -> SourceEvent<Content> {
-    SourceEvent::Modified(cached(number, version).into())
+    SourceEvent::Modified(item(number, version))
 }
 
 impl ListWatch<Content> for Feed {
     async fn list(&self, _: ListRequest) -> Result<ListStream<Content>, SourceError> {
         let (version, objects, at) = *self.list.lock().unwrap();
-        Ok(ListPiece::page(version.to_string().as_str(), (0..objects).map(|number| cached(number, at))))
+        Ok(ListPiece::page(version.to_string().as_str(), (0..objects).map(|number| item(number, at))))
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<Content>, SourceError> {

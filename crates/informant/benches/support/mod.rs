@@ -6,8 +6,6 @@ pub mod feed;
 pub mod pipeline;
 pub mod static_server;
 
-use std::sync::Arc;
-
 use informant::Cached;
 use informant::Identity;
 use informant::Key;

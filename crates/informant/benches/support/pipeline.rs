@@ -36,7 +36,7 @@ impl<O: Object> Pipeline<O> {
                 match taken.deltas().newest() {
                     Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
                     Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                        batch.upsert(Arc::clone(pod));
+                        batch.upsert(pod.clone());
                     }
                 }
             }
@@ -51,11 +51,11 @@ pub async fn run<O: Object, R>(server: &StaticServer, consume: impl AsyncFnOnce(
     let cache = Indexer::<O>::new();
     let known = Arc::new(cache.lister());
     let queue = DeltaFifo::builder().known_objects(known.clone()).build();
-    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()), queue.clone())
+    let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()))
         .known_objects(known)
         .without_streaming()
         .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(1)))
-        .build();
+        .build(queue.clone());
     let pipeline = Pipeline { cache, queue };
     match select(pin!(consume(&pipeline)), pin!(reflector.run(std::future::pending()))).await {
         Either::Left((result, _)) => result,

@@ -56,6 +56,7 @@ mod tests {
     use crate::informer::apply::Rules;
     use crate::informer::apply::apply_changes;
     use crate::informer::apply::apply_taken;
+    use crate::object::Erased;
     use crate::queue::DeltaFifo;
     use crate::queue::InOrderFifo;
     use crate::queue::scenario;
@@ -67,7 +68,7 @@ mod tests {
     use crate::store::Indexer;
     use crate::store::Lister;
 
-    type Object = Cached<()>;
+    type Object = Cached<Erased>;
 
     const RULES: Rules = Rules { recreated_as_update: false, trusts_versions: true };
 
@@ -81,14 +82,14 @@ mod tests {
 
     /// A handler: folds all events, and checks that each of them fits those before it.
     struct CheckedHandler {
-        lister: Lister<()>,
+        lister: Lister<Erased>,
         objects: BTreeMap<Key, Object>,
         /// The versions that the watch has delivered.
         watched: BTreeSet<String>,
     }
 
     impl Listed {
-        fn of(relist: &Relist<()>) -> Self {
+        fn of(relist: &Relist<Erased>) -> Self {
             let listed = relist.objects.iter().map(|object| object.uid().clone());
             let uids = listed.chain(relist.quarantined.iter().map(|(_, uid)| uid.clone())).collect();
             Self { version: relist.version.clone(), objects: relist.objects.clone(), uids }
@@ -104,13 +105,13 @@ mod tests {
         /// Whether this is an add or update of the relist: of a state that the watch has not delivered.
         fn is_change_of(&self, notice: &Notice, watched: &BTreeSet<String>) -> bool {
             let (Notice::Added { object, .. } | Notice::Updated { new: object, .. }) = notice else { return false };
-            let is_listed = self.objects.iter().any(|listed| Arc::ptr_eq(listed, object));
+            let is_listed = self.objects.iter().any(|listed| Cached::ptr_eq(listed, object));
             is_listed && !watched.contains(&object.version().to_string())
         }
     }
 
     impl CheckedHandler {
-        fn new(cache: &Indexer<()>) -> Self {
+        fn new(cache: &Indexer<Erased>) -> Self {
             Self { lister: cache.lister(), objects: BTreeMap::new(), watched: BTreeSet::new() }
         }
 
@@ -141,15 +142,15 @@ mod tests {
                 }
             }
             let cached: Vec<_> =
-                self.lister.snapshot().iter().map(|object| (object.key().clone(), Arc::clone(object))).collect();
+                self.lister.snapshot().iter().map(|object| (object.key().clone(), object.clone())).collect();
             assert_eq!(cached.len(), self.objects.len());
-            assert!(cached.iter().all(|(key, object)| Arc::ptr_eq(object, &self.objects[key])));
+            assert!(cached.iter().all(|(key, object)| Cached::ptr_eq(object, &self.objects[key])));
         }
 
         fn fold(&mut self, notice: &Notice) {
             let key = notice.key().unwrap().clone();
             let before = self.objects.remove(&key);
-            let is_before = |object: &Object| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, object));
+            let is_before = |object: &Object| before.as_ref().is_some_and(|before| Cached::ptr_eq(before, object));
             let after = match notice {
                 Notice::Added { object, .. } => {
                     assert!(before.is_none(), "{key} is added twice");
@@ -169,13 +170,13 @@ mod tests {
                 }
                 Notice::Synced => unreachable!(),
             };
-            after.into_iter().for_each(|after| drop(self.objects.insert(key.clone(), Arc::clone(after))));
+            after.into_iter().for_each(|after| drop(self.objects.insert(key.clone(), after.clone())));
         }
 
         /// What the server has is in the cache, but for objects that cannot be decoded.
         fn check_end(&self, server: &Server) {
             let readable =
-                |object: &Object| !server.unreadable.iter().any(|name| scenario::key(*name) == *object.key());
+                |object: &scenario::Object| !server.unreadable.iter().any(|name| scenario::key(*name) == *object.key());
             let expected = server.objects.values().filter(|object| readable(object));
             assert!(expected.clone().all(|object| {
                 self.lister.get(object.key()).is_some_and(|cached| cached.version() == object.version())
@@ -216,13 +217,14 @@ mod tests {
                 let Some(push) = server.act(step) else { continue };
                 follower.watched(&push);
                 match push {
-                    Push::Add(object) => queue.add(object),
-                    Push::Update(object) => queue.update(object),
-                    Push::Delete(deleted) => queue.delete(deleted),
+                    Push::Add(object) => queue.add(object.cast()),
+                    Push::Update(object) => queue.update(object.cast()),
+                    Push::Delete(deleted) => queue.delete(deleted.cast()),
                     Push::DeleteUnread(key, version) => {
                         queue.delete_unread(&key, Some(version.to_string().as_str().into()));
                     }
                     Push::Replace(relist) => {
+                        let relist = relist.cast();
                         relists.push(Listed::of(&relist));
                         queue.replace(&relist);
                     }
@@ -254,13 +256,13 @@ mod tests {
                 let Some(push) = server.act(step) else { continue };
                 follower.watched(&push);
                 match push {
-                    Push::Add(object) => queue.add(object),
-                    Push::Update(object) => queue.update(object),
-                    Push::Delete(deleted) => queue.delete(deleted),
+                    Push::Add(object) => queue.add(object.cast()),
+                    Push::Update(object) => queue.update(object.cast()),
+                    Push::Delete(deleted) => queue.delete(deleted.cast()),
                     Push::DeleteUnread(key, version) => {
                         queue.delete_unread(&key, Some(version.to_string().as_str().into()));
                     }
-                    Push::Replace(relist) => queue.replace(relist),
+                    Push::Replace(relist) => queue.replace(relist.cast()),
                 }
             }
             follower.check_end(&server);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use proptest::prelude::Just;
@@ -151,7 +150,7 @@ impl Server {
             }
         };
         let object = self.state(name, uid);
-        self.objects.insert(name, Arc::clone(&object));
+        self.objects.insert(name, object.clone());
         object
     }
 
@@ -167,7 +166,7 @@ impl Server {
         let unreadable = self.objects.iter().filter(|(name, _)| self.unreadable.contains(name));
         Relist {
             version: self.version.to_string().as_str().into(),
-            objects: readable.map(|(_, object)| Arc::clone(object)).collect(),
+            objects: readable.map(|(_, object)| object.clone()).collect(),
             quarantined: unreadable.map(|(_, object)| (object.key().clone(), object.uid().clone())).collect(),
             history_changed: false,
         }
@@ -182,7 +181,7 @@ impl Cache {
     /// Applies a change; states of one life of an object never go backwards (P2).
     pub(crate) fn apply(&self, delta: &Delta<()>) {
         let mut objects = self.0.lock();
-        let (key, object) = (delta.key().clone(), Arc::clone(delta.object()));
+        let (key, object) = (delta.key().clone(), delta.object().clone());
         if let Some(before) = objects.get(&key) {
             let order = before.version().compare(object.version()).unwrap();
             assert!(order.is_le(), "{delta:?} after {before:?}");
@@ -201,7 +200,7 @@ impl Cache {
     pub(crate) fn replace(&self, relist: &Relist<()>) {
         let is_missing = relist.missing();
         self.0.lock().retain(|_, object| !is_missing(object));
-        relist.objects.iter().for_each(|object| self.apply(&Delta::Replaced(Arc::clone(object))));
+        relist.objects.iter().for_each(|object| self.apply(&Delta::Replaced(object.clone())));
     }
 
     pub(crate) fn objects(&self) -> Vec<Object> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use proptest::prelude::Just;
 use proptest::prelude::Strategy;
@@ -91,8 +90,8 @@ impl Run {
                     match write {
                         Write::Upsert(name, tags) => {
                             let object = object(name, tags);
-                            batch.upsert(Arc::clone(&object));
-                            expected.push((self.content.insert(key(name), Arc::clone(&object)), Some(object)));
+                            batch.upsert(object.clone());
+                            expected.push((self.content.insert(key(name), object.clone()), Some(object)));
                         }
                         Write::Remove(name) => {
                             batch.remove(key(name));
@@ -111,12 +110,12 @@ impl Run {
                 let objects: Vec<_> = listed.into_iter().map(|(name, tags)| object(name, tags)).collect();
                 // Some are the stored ones, as a relist has them that finds most objects unchanged.
                 let reuse = |object: Cached<Tags>| match before.get(object.key()) {
-                    Some(stored) if stored.object() == object.object() => Arc::clone(stored),
+                    Some(stored) if stored.object() == object.object() => stored.clone(),
                     _ => object,
                 };
                 let objects: Vec<_> = objects.into_iter().map(reuse).collect();
                 self.content.retain(|key, _| kept.iter().any(|name| key == &self::key(*name)));
-                self.content.extend(objects.iter().map(|object| (object.key().clone(), Arc::clone(object))));
+                self.content.extend(objects.iter().map(|object| (object.key().clone(), object.clone())));
                 let relist = Relist {
                     version: self.version.to_string().as_str().into(),
                     objects: objects.clone(),
@@ -125,17 +124,17 @@ impl Run {
                 };
                 let applied = self.indexer.replace(&relist);
                 let removed = before.iter().filter(|(key, _)| !self.content.contains_key(*key));
-                let removed: BTreeSet<_> = removed.map(|(_, object)| Arc::as_ptr(object)).collect();
+                let removed: BTreeSet<_> = removed.map(|(_, object)| pointer(object)).collect();
                 let (gone, listed): (Vec<_>, Vec<_>) =
                     applied.replacements.into_iter().partition(|replacement| replacement.new.is_none());
                 let gone: BTreeSet<_> =
-                    gone.iter().filter_map(|replacement| replacement.old.as_ref()).map(Arc::as_ptr).collect();
+                    gone.iter().filter_map(|replacement| replacement.old.as_ref()).map(pointer).collect();
                 assert_eq!(gone, removed);
                 let last_of_each = objects.iter().enumerate().filter(|(position, object)| {
                     !objects[position + 1..].iter().any(|later| later.key() == object.key())
                 });
                 let expected =
-                    last_of_each.map(|(_, object)| (before.get(object.key()).cloned(), Some(Arc::clone(object))));
+                    last_of_each.map(|(_, object)| (before.get(object.key()).cloned(), Some(object.clone())));
                 assert_eq!(
                     pointers(listed.into_iter().map(|replacement| (replacement.old, replacement.new))),
                     pointers(expected)
@@ -174,7 +173,7 @@ fn check(snapshot: &Snapshot<Tags>, content: &Content, version: u64, indexes: us
     assert_eq!(snapshot.version().map_or(0, |version| version.as_str().parse().unwrap()), version);
     assert_eq!(snapshot.len(), content.len());
     for name in 0..NAMES {
-        assert_eq!(snapshot.get(&key(name)).map(Arc::as_ptr), content.get(&key(name)).map(Arc::as_ptr));
+        assert_eq!(snapshot.get(&key(name)).map(pointer), content.get(&key(name)).map(pointer));
     }
     for (index, values_of) in &INDEXES[..indexes] {
         let mut expected = BTreeMap::<String, Vec<Key>>::new();
@@ -207,10 +206,14 @@ fn object(name: u8, tags: Tags) -> Cached<Tags> {
     Cached::new(Identity::of_key(key(name)), tags)
 }
 
+fn pointer(object: &Cached<Tags>) -> *const Tags {
+    object.object()
+}
+
 type Pair = (Option<Cached<Tags>>, Option<Cached<Tags>>);
 
 fn pointers(pairs: impl IntoIterator<Item = Pair>) -> Vec<String> {
-    let pointers = |(old, new): Pair| (old.as_ref().map(Arc::as_ptr), new.as_ref().map(Arc::as_ptr));
+    let pointers = |(old, new): Pair| (old.as_ref().map(pointer), new.as_ref().map(pointer));
     pairs.into_iter().map(|pair| format!("{:?}", pointers(pair))).collect()
 }
 

@@ -262,18 +262,19 @@ mod tests {
     use crate::Identity;
     use crate::Key;
     use crate::Origin;
+    use crate::object::Erased;
     use crate::random;
 
     /// Adds of so many objects.
     fn adds(names: std::ops::Range<u32>) -> Batch {
-        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ());
+        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).cast();
         names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
     }
 
     /// Updates of one object, all alike.
     fn updates(count: usize) -> Batch {
-        let object = Cached::new(Identity::of_key(Key::cluster("x")), ());
-        let update = || Notice::Updated { old: Arc::clone(&object), new: Arc::clone(&object) };
+        let object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), ()).cast();
+        let update = || Notice::Updated { old: object.clone(), new: object.clone() };
         std::iter::repeat_with(update).take(count).collect()
     }
 
@@ -330,7 +331,7 @@ mod tests {
     }
 
     fn unchanged(name: u32) -> Notice {
-        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()))
+        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).cast())
     }
 
     #[test]
@@ -360,9 +361,9 @@ mod tests {
 
         let Notice::Unchanged(first) = unchanged(0) else { unreachable!() };
         let Notice::Unchanged(second) = unchanged(1) else { unreachable!() };
-        buffer.push(Arc::from([Notice::Updated { old: Arc::clone(&first), new: first }]), &claims);
+        buffer.push(Arc::from([Notice::Updated { old: first.clone(), new: first }]), &claims);
         assert!(buffer.has_resyncs(&claims));
-        let deleted = Deleted::Observed(Arc::clone(&second));
+        let deleted = Deleted::Observed(second.clone());
         buffer.push(Arc::from([Notice::Deleted { deleted, last: second }]), &claims);
 
         assert!(!buffer.has_resyncs(&claims));

@@ -59,12 +59,12 @@ mod tests {
     use crate::Identity;
     use crate::Key;
 
-    fn object(passes: bool) -> Cached<bool> {
-        Cached::new(Identity::of_key(Key::cluster("x")), passes)
+    fn object(passes: bool) -> Cached<Erased> {
+        Cached::new(Identity::of_key(Key::cluster("x")), passes).cast()
     }
 
     fn shown(notice: &Notice) -> Option<&'static str> {
-        let left = as_filtered(notice, |object| **object);
+        let left = as_filtered(notice, |object| **object.cast_ref::<bool>());
         Some(match left.of(notice)? {
             Notice::Added { origin: Origin::InitialList, .. } => "initial add",
             Notice::Added { origin: Origin::Live, .. } => "add",

@@ -167,11 +167,12 @@ mod tests {
     use crate::Identity;
     use crate::Origin;
     use crate::ResourceVersion;
+    use crate::object::Erased;
     use crate::random;
 
-    fn object(name: &str, version: u64) -> Cached<()> {
+    fn object(name: &str, version: u64) -> Cached<Erased> {
         let version = ResourceVersion::new(version.to_string());
-        Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ())
+        Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ()).cast()
     }
 
     fn add(version: u64) -> Notice {
@@ -258,7 +259,7 @@ mod tests {
 
     /// A step of an object's life: 0 deletes it, 1 resyncs it, anything else changes it.
     fn history(steps: &[(u8, u8)]) -> Vec<Notice> {
-        let mut known: HashMap<u8, Cached<()>> = HashMap::new();
+        let mut known: HashMap<u8, Cached<Erased>> = HashMap::new();
         let mut notices = Vec::new();
         for (version, (name, step)) in (1..).zip(steps) {
             let now = object(&format!("o{name}"), version);
@@ -269,11 +270,11 @@ mod tests {
                 }
                 (Some(last), 1) => notices.push(Notice::Unchanged(last)),
                 (Some(old), _) => {
-                    known.insert(*name, Arc::clone(&now));
+                    known.insert(*name, now.clone());
                     notices.push(Notice::Updated { old, new: now });
                 }
                 (None, _) => {
-                    known.insert(*name, Arc::clone(&now));
+                    known.insert(*name, now.clone());
                     notices.push(Notice::Added { object: now, origin: Origin::Live });
                 }
             }
@@ -283,7 +284,7 @@ mod tests {
 
     /// What a follower knows after it was told; panics if it was told nonsense.
     fn tell(known: &mut BTreeMap<Key, String>, notice: &Notice) {
-        let shown = |object: &Cached<()>| format!("{object:?}");
+        let shown = |object: &Cached<Erased>| format!("{object:?}");
         match notice {
             Notice::Added { object, .. } => assert!(known.insert(object.key().clone(), shown(object)).is_none()),
             Notice::Updated { old, new } => {

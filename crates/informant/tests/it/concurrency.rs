@@ -24,7 +24,7 @@ type Member = Cached<u64>;
 const GROUPS: u64 = 8;
 const MEMBERS: u64 = 16;
 
-fn member(group: u64, member: u64, value: u64) -> Arc<Member> {
+fn member(group: u64, member: u64, value: u64) -> Member {
     Cached::new(Identity::of_key(Key::namespaced(&format!("group-{group}"), &member.to_string())), value)
 }
 
@@ -54,7 +54,7 @@ fn assert_whole(snapshot: &Snapshot<u64>) {
             let divisor = if index == "parity" { 2 } else { u64::MAX };
             for found in snapshot.by_index(index, &value).unwrap() {
                 assert_eq!((*found.object() % divisor).to_string(), *value);
-                assert!(Arc::ptr_eq(&found, snapshot.get(found.key()).unwrap()));
+                assert!(Cached::ptr_eq(&found, snapshot.get(found.key()).unwrap()));
             }
         }
     }

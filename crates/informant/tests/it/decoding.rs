@@ -20,7 +20,7 @@ const JSON: &[u8] =
     br#"{"metadata":{"namespace":"shop","name":"web","uid":"u1","resourceVersion":"7","labels":{"app":"web"},
     "managedFields":[{"manager":"kubelet"}]},"spec":{"nodeName":"node-1","containers":[{"name":"a","image":"b"}]}}"#;
 
-fn decode<O: Object>() -> std::sync::Cached<O> {
+fn decode<O: Object>() -> Cached<O> {
     Scanner::of_kind::<Pod>().scan(JSON).unwrap().decode().unwrap()
 }
 

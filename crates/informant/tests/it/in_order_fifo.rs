@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::Weak;
 use std::time::Duration;
 
+use informant::Cached;
 use informant::Origin;
 use informant::Relist;
 use informant::Uid;
@@ -12,9 +13,11 @@ use informant::queue::Answer;
 use informant::queue::Closed;
 use informant::queue::InOrderFifo;
 use informant::queue::Receipt;
+use informant::store::Indexer;
 use tokio::time::timeout;
 
 use crate::support::Logs;
+use crate::support::Tracked;
 use crate::support::key;
 use crate::support::known;
 use crate::support::list;
@@ -466,12 +469,13 @@ async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
 // RF-36
 #[test]
 fn the_queue_holds_nothing_of_what_was_taken() {
-    for fifo in [Fifo::new(), fifo_over([])] {
-        let held = object("x", 1);
-        let watch = Arc::downgrade(&held);
+    let known = Arc::new(Indexer::new().lister());
+    for fifo in [InOrderFifo::new(), InOrderFifo::builder().known_objects(known).build()] {
+        let held = Cached::new(object("x", 1).identity().clone(), Tracked::new(()));
+        let watch = held.watch();
         fifo.add(held);
 
-        pop(&fifo).done();
+        fifo.try_pop().unwrap().expect("something waits").done();
 
         assert!(Weak::upgrade(&watch).is_none());
     }

@@ -27,7 +27,7 @@ use crate::support::show_objects;
 
 type Tagged = Cached<Vec<&'static str>>;
 
-fn tagged(name: &str, tags: &[&'static str]) -> Arc<Tagged> {
+fn tagged(name: &str, tags: &[&'static str]) -> Tagged {
     Cached::new(Identity::of_key(key(name)), tags.to_vec())
 }
 
@@ -50,12 +50,12 @@ fn writes_replace_and_remove_and_reads_share_the_stored_object() {
     let cache = Indexer::new();
     let (first, second) = (object("n/x", 1), object("n/x", 2));
 
-    assert!(cache.upsert(Arc::clone(&first)).is_none());
-    assert!(Arc::ptr_eq(&cache.upsert(Arc::clone(&second)).unwrap(), &first));
-    assert!(Arc::ptr_eq(&cache.lister().get(&key("n/x")).unwrap(), &second));
+    assert!(cache.upsert(first.clone()).is_none());
+    assert!(Cached::ptr_eq(&cache.upsert(second.clone()).unwrap(), &first));
+    assert!(Cached::ptr_eq(&cache.lister().get(&key("n/x")).unwrap(), &second));
     assert_eq!(cache.lister().keys(), [key("n/x")]);
 
-    assert!(Arc::ptr_eq(&cache.remove(&key("n/x")).unwrap(), &second));
+    assert!(Cached::ptr_eq(&cache.remove(&key("n/x")).unwrap(), &second));
     assert!(cache.remove(&key("n/x")).is_none(), "removing what is not there does nothing");
     assert!(cache.lister().is_empty());
 }
@@ -97,7 +97,7 @@ fn an_object_that_a_list_shares_with_the_cache_is_not_indexed_again() {
     };
     cache.add_index("version", counting).unwrap();
     let same = object("same", 1);
-    cache.upsert(Arc::clone(&same));
+    cache.upsert(same.clone());
 
     cache.replace(&Relist {
         version: "9".into(),

@@ -1,7 +1,6 @@
 //! Objects that are decoded when somebody asks, and freed when nobody does.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;

@@ -70,7 +70,7 @@ fn selected_objects_are_shared_not_copied() {
 
     let selected = pods.select(&app("db"));
 
-    assert!(Arc::ptr_eq(&selected[0], &pods.get(&key("shop/db")).unwrap()));
+    assert!(Cached::ptr_eq(&selected[0], &pods.get(&key("shop/db")).unwrap()));
 }
 
 /// Counts how often its labels are read.

@@ -66,7 +66,7 @@ fn what_is_done_behind_a_receipt_that_is_held_for_long_does_not_pile_up() {
         // One of them always waits, so that the marks of the others are never at the end of the line.
         fifo.add(object("b", 1));
         for state in &states {
-            fifo.update(std::sync::Arc::clone(state));
+            fifo.update(state.clone());
             fifo.try_pop().unwrap().unwrap().done();
         }
     });

@@ -42,7 +42,7 @@ impl Pipeline {
             match delta {
                 Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                    batch.upsert(Arc::clone(object));
+                    batch.upsert(object.clone());
                 }
             }
         }

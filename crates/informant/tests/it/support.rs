@@ -5,15 +5,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::Mutex;
+use std::sync::Weak;
 use std::task::Poll;
 
 use informant::Cached;
 use informant::Change;
+use informant::DecodeError;
 use informant::Deleted;
 use informant::Delta;
 use informant::Deltas;
 use informant::Identity;
 use informant::Key;
+use informant::OfKind;
+use informant::RawObject;
 use informant::Relist;
 use informant::Uid;
 use informant::queue::KnownObjects;
@@ -111,6 +115,33 @@ pub(crate) fn show_objects<O>(objects: impl IntoIterator<Item = Cached<O>>) -> V
     let mut shown: Vec<_> = objects.into_iter().map(|object| format!("{object:?}")).collect();
     shown.sort();
     shown
+}
+
+/// An object of which a test can say whether anybody holds it.
+pub(crate) struct Tracked<O> {
+    pub(crate) object: O,
+    token: Arc<()>,
+}
+
+impl<O> Tracked<O> {
+    pub(crate) fn new(object: O) -> Self {
+        Self { object, token: Arc::default() }
+    }
+
+    /// Can be upgraded as long as somebody holds the object.
+    pub(crate) fn watch(&self) -> Weak<()> {
+        Arc::downgrade(&self.token)
+    }
+}
+
+impl<O: informant::Object> informant::Object for Tracked<O> {
+    fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
+        O::decode(raw).map(Self::new)
+    }
+}
+
+impl<O: OfKind> OfKind for Tracked<O> {
+    type Kind = O::Kind;
 }
 
 /// Gives a future one chance; `None` if it is not ready yet.

@@ -77,7 +77,7 @@ impl Model {
         match push {
             Push::Add(object) | Push::Update(object) => {
                 let call = self.call(Some(number(object)));
-                let object = Arc::clone(object);
+                let object = object.clone();
                 self.push(call, if let Push::Add(_) = push { Delta::Added(object) } else { Delta::Updated(object) });
             }
             Push::Delete(deleted) => {
@@ -111,7 +111,7 @@ impl Model {
                 let mut touched = BTreeSet::from([None]);
                 for object in &relist.objects {
                     touched.insert(Some(object.key().clone()));
-                    self.push(call, Delta::Replaced(Arc::clone(object)));
+                    self.push(call, Delta::Replaced(object.clone()));
                 }
                 for last_known in missing.collect::<Vec<_>>() {
                     touched.insert(Some(last_known.key().clone()));
@@ -239,7 +239,7 @@ impl Run {
             Step::AddIfNotPresent(name) => {
                 let Some(object) = self.server.objects.get(name) else { return };
                 let is_present = self.model.newest(object.key()).is_some();
-                let delta = Delta::Updated(Arc::clone(object));
+                let delta = Delta::Updated(object.clone());
                 assert_eq!(self.fifo.add_if_not_present(delta.clone().into()), !is_present);
                 self.model.is_populated = true;
                 if !is_present {

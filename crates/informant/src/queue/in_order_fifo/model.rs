@@ -70,8 +70,8 @@ impl Model {
 
     fn apply(&mut self, push: &Push, cache: &Cache, is_atomic: bool) {
         match push {
-            Push::Add(object) => self.push_delta(Delta::Added(Arc::clone(object))),
-            Push::Update(object) => self.push_delta(Delta::Updated(Arc::clone(object))),
+            Push::Add(object) => self.push_delta(Delta::Added(object.clone())),
+            Push::Update(object) => self.push_delta(Delta::Updated(object.clone())),
             Push::Delete(deleted) => self.push_delta(Delta::Deleted(deleted.clone())),
             Push::DeleteUnread(key, version) => {
                 self.initial.get_or_insert(0);
@@ -114,7 +114,7 @@ impl Model {
             !is_listed && !is_kept
         });
         let deletes = missing.map(|last_known| Delta::Deleted(Deleted::Missed { last_known })).collect::<Vec<_>>();
-        let listed = relist.objects.iter().map(|object| Delta::Replaced(Arc::clone(object)));
+        let listed = relist.objects.iter().map(|object| Delta::Replaced(object.clone()));
         let deltas: Vec<_> = deletes.into_iter().chain(listed).collect();
         match deltas.is_empty() {
             true => self.push(&Change::Bookmark(relist.version.clone()), version),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use informant::Cached;
 use informant::Deleted;
 use informant::Delta;
 use informant::Deltas;
@@ -287,7 +288,7 @@ fn a_resync_replays_what_is_known_and_without_known_objects_does_nothing() {
     let receipt = pop(&fifo);
     assert_eq!(show_taken(receipt.items()), ["Sync x@1"]);
     let stored = cache.lister().get(&key("x")).unwrap();
-    assert!(Arc::ptr_eq(receipt.items()[0].deltas().newest().object(), &stored));
+    assert!(Cached::ptr_eq(receipt.items()[0].deltas().newest().object(), &stored));
 }
 
 // DF-32

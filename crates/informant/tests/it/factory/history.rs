@@ -70,7 +70,7 @@ impl World {
 
     /// Every object of every cache, with its version and its label.
     fn cached(&self) -> Vec<String> {
-        fn of<O: kube::Resource + Send + Sync>(kind: &str, informer: &SharedInformer<O>) -> Vec<String> {
+        fn of<O: kube::Resource + Send + Sync + 'static>(kind: &str, informer: &SharedInformer<O>) -> Vec<String> {
             let all = informer.lister().list();
             let shown = all.iter().map(|object| {
                 let text = object.meta().labels.as_ref().map_or("", |labels| &*labels["text"]);

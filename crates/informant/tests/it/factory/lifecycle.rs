@@ -40,6 +40,7 @@ use super::support::until;
 use crate::informer::support::many_threads;
 use crate::informer::support::stuck;
 use crate::informer::support::without_deadlock;
+use crate::support::Tracked;
 
 /// FA-05
 #[tokio::test(start_paused = true)]
@@ -263,13 +264,13 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let ask = |factory: &SharedInformerFactory| {
-        let configs = factory.informer::<ConfigMap>();
+        let configs = factory.informer::<Tracked<ConfigMap>>();
         factory.start();
         configs
     };
     let configs = ask(&factory);
     configs.synced().await.unwrap();
-    let first = Arc::downgrade(&configs.lister().list()[0]);
+    let first = configs.lister().list()[0].watch();
     configs.stop().await.unwrap();
     drop(configs);
     assert!(factory.problems().is_empty());
@@ -277,7 +278,7 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
 
     let configs = ask(&factory);
     configs.synced().await.unwrap();
-    let second = Arc::downgrade(&configs.lister().list()[0]);
+    let second = configs.lister().list()[0].watch();
     drop(configs);
     factory.shutdown().await.unwrap();
     assert!(second.upgrade().is_none());
@@ -288,13 +289,13 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
 async fn a_cache_is_freed_also_if_its_informer_took_long_to_stop() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
-    let configs = factory.informer::<ConfigMap>();
+    let configs = factory.informer::<Tracked<ConfigMap>>();
     let (_, gate, running) = stuck(&configs);
     factory.start();
     until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
-    let object = Arc::downgrade(&configs.lister().list()[0]);
+    let object = configs.lister().list()[0].watch();
     configs.stop_within(SECOND / 100).await.unwrap_err();
-    factory.informer::<ConfigMap>();
+    factory.informer::<Tracked<ConfigMap>>();
     drop(gate);
     configs.stop().await.unwrap();
     drop(configs);

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::listwatch::Item;
@@ -312,14 +311,12 @@ async fn an_upgraded_server_that_fills_in_a_new_default_is_listed_again_and_not_
     server.put("configmaps", config("shop/a")).unwrap();
     let is_upgraded = Arc::new(AtomicBool::new(false));
     let source = Wrapped::new(&server, {
-        let is_upgraded = Arc::clone(&is_upgraded);
+        let (server, is_upgraded) = (server.clone(), Arc::clone(&is_upgraded));
         move |mut found| {
-            if is_upgraded.load(Ordering::Relaxed)
-                && let Some(Item::Json(json)) = &mut found.object
-            {
-                let mut object: serde_json::Value = serde_json::from_slice(json).unwrap();
+            if is_upgraded.load(Ordering::Relaxed) && found.object.is_some() {
+                let mut object = server.get("configmaps", "shop/a").unwrap();
                 object["immutable"] = json!(false);
-                *json = Bytes::from(serde_json::to_vec(&object).unwrap());
+                found.object = Some(Item::json(serde_json::to_vec(&object).unwrap()));
             }
             Ok(found)
         }

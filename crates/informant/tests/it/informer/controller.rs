@@ -9,6 +9,7 @@ use informant::informer::Controller;
 use informant::informer::Failed;
 use informant::listwatch::Backoff;
 use informant::listwatch::Reflector;
+use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ScriptedWatch;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
@@ -48,14 +49,14 @@ fn exactly() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).exactly()
 }
 
-fn grouped(source: &Source) -> (Reflector<(), Source, DeltaFifo<()>>, DeltaFifo<()>) {
+fn grouped(source: &Source) -> (ReflectorBuilder<()>, DeltaFifo<()>) {
     let queue = DeltaFifo::new();
-    (Reflector::of_ready_objects(source.clone(), queue.clone()).build(), queue)
+    (Reflector::of_ready_objects(source.clone()), queue)
 }
 
-fn in_order(source: &Source) -> (Reflector<(), Source, InOrderFifo<()>>, InOrderFifo<()>) {
+fn in_order(source: &Source) -> (ReflectorBuilder<()>, InOrderFifo<()>) {
     let queue = InOrderFifo::new();
-    (Reflector::of_ready_objects(source.clone(), queue.clone()).build(), queue)
+    (Reflector::of_ready_objects(source.clone()), queue)
 }
 
 /// CT-01, CT-06
@@ -226,7 +227,7 @@ async fn deletes_come_if_the_queue_knows_what_the_consumer_has() {
     source.on_watch(open_watch());
     let store = Arc::new(Indexer::new());
     let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
-    let reflector = Reflector::of_ready_objects(source, queue.clone()).build();
+    let reflector = Reflector::of_ready_objects(source);
     let (lines, write) = writer();
     let written = Arc::clone(&store);
     let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
@@ -234,7 +235,7 @@ async fn deletes_come_if_the_queue_knows_what_the_consumer_has() {
         match taken.deltas().newest() {
             Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                written.upsert(Arc::clone(object));
+                written.upsert(object.clone());
             }
         }
         Ok(())

@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
-use informant::Cached;
 use informant::Handler;
 use informant::Identity;
 use informant::Key;
 use informant::SharedInformer;
 use informant::informer::AddHandlerError;
 use informant::informer::InformerState;
+use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
@@ -54,7 +54,7 @@ impl Make {
         Self { act: Arc::new(act), dropped: Arc::default() }
     }
 
-    fn object(&self, name: &str, version: u64) -> Cached<Content> {
+    fn object(&self, name: &str, version: u64) -> Item<Content> {
         let (act, dropped) = (Arc::clone(&self.act), Arc::clone(&self.dropped));
         let on_drop = OnDrop::new(move || {
             dropped.fetch_add(1, Ordering::SeqCst);
@@ -62,7 +62,7 @@ impl Make {
         });
         let version = version.to_string().as_str().into();
         let identity = Identity { key: Key::cluster(name), uid: "u".into(), version };
-        Cached::new(identity, Content { is_refused: name.starts_with("refused"), _on_drop: on_drop })
+        Item::new(identity, Content { is_refused: name.starts_with("refused"), _on_drop: on_drop })
     }
 
     fn list(&self, version: &str, objects: &[(&str, u64)]) -> ScriptedList<Content> {

@@ -18,6 +18,7 @@ use informant::Registration;
 use informant::SharedInformer;
 use informant::informer::InformerState;
 use informant::informer::StopError;
+use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
@@ -38,9 +39,9 @@ use super::support::until;
 use super::support::without_deadlock;
 use crate::support::Logs;
 
-fn object<O>(version: u64, content: O) -> Cached<O> {
+fn object<O: Send + Sync + 'static>(version: u64, content: O) -> Item<O> {
     let version = version.to_string().as_str().into();
-    Cached::new(Identity { key: Key::cluster("a"), uid: "u".into(), version }, content)
+    Item::new(Identity { key: Key::cluster("a"), uid: "u".into(), version }, content)
 }
 
 /// P9: who has left, or was never called, is let go with all that it holds.

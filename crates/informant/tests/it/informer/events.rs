@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use informant::Cached;
 use informant::EventHandler;
+use informant::Identity;
 use informant::Key;
 use informant::Lazy;
 use informant::Origin;
 use informant::SharedInformer;
+use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
@@ -73,15 +75,15 @@ impl Steps {
         Self(step(self.0.wait(Duration::from_millis(1))))
     }
 
-    fn added(self, object: Cached<()>) -> Self {
+    fn added(self, object: Item<()>) -> Self {
         self.then(|watch| watch.added(object))
     }
 
-    fn modified(self, object: Cached<()>) -> Self {
+    fn modified(self, object: Item<()>) -> Self {
         self.then(|watch| watch.modified(object))
     }
 
-    fn deleted(self, object: Cached<()>) -> Self {
+    fn deleted(self, object: Item<()>) -> Self {
         self.then(|watch| watch.deleted(object))
     }
 
@@ -201,11 +203,11 @@ struct Addresses(std::sync::Mutex<std::collections::BTreeMap<&'static str, Strin
 
 impl EventHandler<&'static str> for Addresses {
     fn on_add(&self, pod: &Cached<&'static str>, _: Origin) {
-        self.0.lock().unwrap().insert(***pod, pod.key().to_string());
+        self.0.lock().unwrap().insert(**pod, pod.key().to_string());
     }
 
     fn on_delete(&self, deleted: &informant::Deleted<&'static str>) {
-        self.0.lock().unwrap().remove(***deleted.object());
+        self.0.lock().unwrap().remove(**deleted.object());
     }
 }
 
@@ -213,7 +215,9 @@ impl EventHandler<&'static str> for Addresses {
 #[tokio::test(start_paused = true)]
 async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost() {
     let pod = |name: &str, version: u64, uid: &str, address: &'static str| {
-        Cached::new(reborn(name, version, uid).identity().clone(), address)
+        let identity =
+            Identity { key: Key::cluster(name), uid: uid.into(), version: version.to_string().as_str().into() };
+        Item::new(identity, address)
     };
     for in_order in [false, true] {
         let leaks = Leaks::watch();
@@ -333,7 +337,7 @@ async fn an_object_that_is_listed_twice_is_one_object() {
 /// SI-23, SI-25: without a version nobody can tell whether something changed.
 #[tokio::test(start_paused = true)]
 async fn an_object_without_a_version_is_always_news() {
-    let unversioned = || Cached::new(informant::Identity::of_key(Key::cluster("a")), ());
+    let unversioned = || Item::new(Identity::of_key(Key::cluster("a")), ());
     let make = || {
         let source = ScriptedSource::new();
         source.on_list(ScriptedList::at("10").object(unversioned()));
@@ -485,7 +489,7 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     leaks.check();
 }
 
-/// The `Arc` that was told stays, also if the source repeats itself.
+/// The object that was told stays the same one, also if the source repeats itself.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_repeats_the_known_state_is_no_news_and_changes_nothing() {
     let watch = || Steps::new().modified(ready("a", 10)).modified(ready("a", 12)).stays_open();
@@ -570,7 +574,7 @@ async fn what_a_relist_repeats_is_neither_transformed_nor_indexed_again_and_stay
 
         informer.caught_up_to(&"20".into(), Duration::from_secs(100)).await.unwrap();
 
-        assert!(Arc::ptr_eq(&before[0], &informer.lister().list()[0]));
+        assert!(Cached::ptr_eq(&before[0], &informer.lister().list()[0]));
         assert_eq!((transformed.load(Ordering::SeqCst), indexed.load(Ordering::SeqCst)), (1, 1));
         leaks.stop(&informer).await;
     }

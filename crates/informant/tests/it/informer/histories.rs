@@ -188,7 +188,7 @@ impl<O: Texted> Heard<O> {
                     .then(|| format!("{object:?} says {origin:?}, synced: {}", self.is_synced))
             }
             Event::Updated { old, new } => match before {
-                Some(before) if !Arc::ptr_eq(before, old) => Some(format!("{old:?} is not {before:?}, told before")),
+                Some(before) if !Cached::ptr_eq(before, old) => Some(format!("{old:?} is not {before:?}, told before")),
                 Some(before) if goes_back(before, new) => Some(format!("{new:?} comes after {before:?}")),
                 Some(before) if before.uid() != new.uid() && !life.recreated_as_update => {
                     Some(format!("{new:?} is another life of {before:?}"))
@@ -221,7 +221,7 @@ impl<O: Texted> Heard<O> {
         }
         match event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => {
-                self.known.insert(object.key().clone(), Arc::clone(object));
+                self.known.insert(object.key().clone(), object.clone());
             }
             Event::Deleted(deleted) => drop(self.known.remove(deleted.key())),
             Event::Resynced(_) => {}
@@ -256,15 +256,15 @@ impl<O: Texted> Panicky<O> {
 
 impl<O: Texted> EventHandler<O> for Panicky<O> {
     fn on_add(&self, object: &Cached<O>, origin: Origin) {
-        self.hear(&Event::Added { object: Arc::clone(object), origin });
+        self.hear(&Event::Added { object: object.clone(), origin });
     }
 
     fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-        self.hear(&Event::Updated { old: Arc::clone(old), new: Arc::clone(new) });
+        self.hear(&Event::Updated { old: old.clone(), new: new.clone() });
     }
 
     fn on_resync(&self, object: &Cached<O>) {
-        self.hear(&Event::Resynced(Arc::clone(object)));
+        self.hear(&Event::Resynced(object.clone()));
     }
 
     fn on_delete(&self, deleted: &Deleted<O>) {

@@ -11,7 +11,12 @@ use informant::Cached;
 use informant::Event;
 use informant::EventHandler;
 use informant::Handler;
+use informant::Identity;
 use informant::Origin;
+use informant::SharedInformer;
+use informant::listwatch::Item;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use tokio::time::Instant;
 
@@ -25,6 +30,7 @@ use super::support::ready;
 use super::support::seconds;
 use super::support::source;
 use crate::support::Logs;
+use crate::support::Tracked;
 
 /// Panics at objects whose name begins with "bad", after it has written them down.
 struct Fragile {
@@ -207,9 +213,13 @@ async fn a_slow_call_with_a_short_backlog_is_not_worth_a_word() {
 
 /// Many updates of few objects, then a quiet watch.
 fn busy(events: u64, objects: u64) -> ScriptedWatch<()> {
+    busy_with(events, objects, ready)
+}
+
+fn busy_with<O>(events: u64, objects: u64, item: impl Fn(&str, u64) -> Item<O>) -> ScriptedWatch<O> {
     let mut watch = ScriptedWatch::new().wait(Duration::from_secs(1));
     for version in 11..11 + events {
-        watch = watch.modified(ready(&format!("o{}", version % objects), version));
+        watch = watch.modified(item(&format!("o{}", version % objects), version));
         if version % 97 == 0 {
             watch = watch.wait(Duration::from_millis(1));
         }
@@ -284,17 +294,25 @@ async fn merging_everything_away_does_not_lose_the_end_of_the_initial_list() {
 #[tokio::test(start_paused = true)]
 async fn objects_that_were_merged_away_are_freed() {
     let leaks = Leaks::watch();
-    let informer = informer(&source("10", &[("o1", 1)], busy(2000, 10)));
+    let tracked = |name: &str, version: u64| {
+        let version = version.to_string().as_str().into();
+        let identity = Identity { key: informant::Key::cluster(name), uid: "u1".into(), version };
+        Item::new(identity, Tracked::new(()))
+    };
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::at("10").object(tracked("o1", 1)));
+    source.on_watch(busy_with(2000, 10, tracked));
+    let informer = SharedInformer::of_ready_objects(source).build();
     let stream = informer.subscribe().coalesce_above(10).stream().unwrap();
     informer.start();
     informer.synced().await.unwrap();
-    let first = Arc::downgrade(&informer.lister().get(&informant::Key::cluster("o1")).unwrap());
+    let first = informer.lister().get(&informant::Key::cluster("o1")).unwrap().watch();
     seconds(1.5).await;
-    let early = Arc::downgrade(&informer.lister().list()[0]);
+    let early = informer.lister().list()[0].watch();
 
     seconds(60.0).await;
 
-    assert!(early.upgrade().is_none() || informer.lister().list().iter().any(|now| Arc::downgrade(now).ptr_eq(&early)));
+    assert!(early.upgrade().is_none() || informer.lister().list().iter().any(|now| now.watch().ptr_eq(&early)));
     assert!(first.upgrade().is_none(), "its add was merged into a newer one");
     drop(stream);
     leaks.stop(&informer).await;

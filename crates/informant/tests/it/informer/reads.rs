@@ -265,7 +265,7 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
 async fn the_version_of_the_cache_decides_about_an_object_that_has_none() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    let object = informant::Cached::new(Identity::of_key(Key::cluster("a")), ());
+    let object = informant::listwatch::Item::new(Identity::of_key(Key::cluster("a")), ());
     source.on_list(ScriptedList::at("10").object(object));
     source.on_watch(open_watch());
     let informer = informer(&source);
@@ -319,7 +319,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
     for in_order in [false, true] {
         let object = |name: &str, version: u64, content: u32| {
             let version = version.to_string().as_str().into();
-            informant::Cached::new(Identity { key: Key::cluster(name), uid: "u1".into(), version }, content)
+            informant::listwatch::Item::new(Identity { key: Key::cluster(name), uid: "u1".into(), version }, content)
         };
         let source = ScriptedSource::new();
         source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));
@@ -343,7 +343,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
             informer.start();
             until(|| informer.lister().version() == Some("6".into())).await;
             assert_eq!(informer.status().source.history_changes, 1);
-            assert_eq!(**informer.lister().get(&Key::cluster("a")).unwrap(), 2, "in order: {in_order}");
+            assert_eq!(*informer.lister().get(&Key::cluster("a")).unwrap(), 2, "in order: {in_order}");
             informer.stop().await.unwrap();
         });
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
+use informant::Cached;
 use informant::EventStream;
 use informant::Handler;
 use informant::SharedInformer;
@@ -161,7 +162,7 @@ async fn a_resync_tells_the_newest_state_as_an_update_of_the_object_to_itself() 
     let writing = Arc::clone(&heard);
     // Without a closure for resyncs they are updates.
     let handler = Handler::<()>::new().on_update(move |old, new| {
-        writing.lock().unwrap().push((format!("{old:?}→{new:?}"), Arc::ptr_eq(old, new)));
+        writing.lock().unwrap().push((format!("{old:?}→{new:?}"), Cached::ptr_eq(old, new)));
     });
     informer.add_handler(handler).unwrap();
     informer.start();

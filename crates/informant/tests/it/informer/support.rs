@@ -20,6 +20,7 @@ use informant::Registration;
 use informant::SharedInformer;
 use informant::informer::InformerBuilder;
 use informant::informer::InformerState;
+use informant::listwatch::Item;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use tokio::runtime::Runtime;
@@ -37,7 +38,7 @@ pub(crate) use crate::reflector::support::settle;
 pub(crate) use crate::reflector::support::show_error;
 
 pub(crate) type Source = ScriptedSource<()>;
-pub(crate) type Builder = InformerBuilder<(), Source>;
+pub(crate) type Builder = InformerBuilder<()>;
 
 /// A source that lists these objects and watches what is given.
 pub(crate) fn source(version: &str, objects: &[(&str, u64)], watch: ScriptedWatch<()>) -> Source {
@@ -176,16 +177,16 @@ impl<O> Probe<O> {
 
 impl<O: Send + Sync + 'static> EventHandler<O> for Probe<O> {
     fn on_add(&self, object: &Cached<O>, origin: Origin) {
-        let before = self.shared.known.lock().unwrap().insert(object.key().clone(), Arc::clone(object));
+        let before = self.shared.known.lock().unwrap().insert(object.key().clone(), object.clone());
         assert!(before.is_none(), "P4: {object:?} is added, but {before:?} is known; heard: {:#?}", self.lines());
         let origin = if origin == Origin::InitialList { ", initial" } else { "" };
         self.write(format!("A({object:?}{origin})"));
     }
 
     fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-        let before = self.shared.known.lock().unwrap().insert(new.key().clone(), Arc::clone(new));
+        let before = self.shared.known.lock().unwrap().insert(new.key().clone(), new.clone());
         let before = before.unwrap_or_else(|| panic!("P4: {new:?} is updated, but was never added"));
-        assert!(Arc::ptr_eq(&before, old), "P4: {old:?} is not what was told before: {before:?}");
+        assert!(Cached::ptr_eq(&before, old), "P4: {old:?} is not what was told before: {before:?}");
         self.write(format!("U({} {}→{})", new.key(), old.version(), new.version()));
     }
 
@@ -221,13 +222,13 @@ impl<O> Clone for Probe<O> {
 }
 
 /// An object in another life.
-pub(crate) fn reborn(name: &str, version: u64, uid: &str) -> Cached<()> {
+pub(crate) fn reborn(name: &str, version: u64, uid: &str) -> Item<()> {
     let identity = Identity { key: Key::cluster(name), uid: uid.into(), version: version.to_string().as_str().into() };
-    Cached::new(identity, ())
+    Item::new(identity, ())
 }
 
 /// What the cache has, sorted: `x@1`.
-pub(crate) fn cached<O: Send + Sync>(informer: &SharedInformer<O>) -> Vec<String> {
+pub(crate) fn cached<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Vec<String> {
     crate::support::show_objects(informer.lister().list())
 }
 

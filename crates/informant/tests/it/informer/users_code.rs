@@ -391,7 +391,7 @@ impl ListWatch<()> for Flood {
         let events = (2..FLOOD).map(move |version| {
             let cached = lister.get().and_then(|lister| lister.version()?.as_str().parse().ok()).unwrap_or(1);
             farthest.fetch_max(version - cached, Ordering::SeqCst);
-            Ok(WatchPiece::Event(SourceEvent::Modified(ready("a", version as u64).into())))
+            Ok(WatchPiece::Event(SourceEvent::Modified(ready("a", version as u64))))
         });
         Ok(stream::iter(events).chain(stream::pending()).boxed())
     }

@@ -13,6 +13,7 @@ use informant::Key;
 use informant::Provenance;
 use informant::SharedInformer;
 use informant::informer::InformerState;
+use informant::listwatch::Item;
 use informant::listwatch::ListPiece;
 use informant::listwatch::ListRequest;
 use informant::listwatch::ListStream;
@@ -272,14 +273,14 @@ async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
     impl ListWatch<()> for East {
         async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
             let object = |name: &str, provenance: Provenance| {
-                Cached::with_provenance(Identity::of_key(Key::cluster(name)), Arc::new(provenance), ())
+                Item::with_provenance(Identity::of_key(Key::cluster(name)), Arc::new(provenance), ())
             };
             let types = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
             Ok(ListPiece::page(
                 "1",
                 [
-                    Cached::new(Identity::of_key(Key::cluster("a")), ()),
-                    Cached::new(Identity::of_key(Key::cluster("b")), ()),
+                    Item::new(Identity::of_key(Key::cluster("a")), ()),
+                    Item::new(Identity::of_key(Key::cluster("b")), ()),
                     object("c", Provenance::new(types)),
                     object("d", Provenance::default().of_cluster("west")),
                 ],

@@ -30,7 +30,7 @@ fn server() -> ApiServer {
 
 fn follow(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
     let recorder = Recorder::new();
-    let builder = Reflector::builder(config_maps(server), recorder.clone());
+    let builder = Reflector::builder(config_maps(server));
     start(builder.backoff(exact()).without_streaming().size_limit(10_000), recorder)
 }
 
@@ -183,7 +183,7 @@ async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all
         server.put("configmaps", config_map("b", "1")).unwrap();
         server.inject(On::watch_list().of("configmaps").once(), fault.clone());
         let recorder = Recorder::<ConfigMap>::new();
-        let running = start(Reflector::builder(config_maps(&server), recorder.clone()).backoff(exact()), recorder);
+        let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
         running.until("Replaced@11 [shop/a@10 shop/b@11]").await;
 
         server.delete("configmaps", "shop/a").unwrap();

@@ -101,7 +101,7 @@ async fn an_event_of_another_kind_changes_nothing_and_is_asked_for_again() {
     server.inject(On::watch().of("configmaps").skip(1).once(), Fault::WrongKind);
     server.inject(On::watch().of("configmaps").once(), Fault::cut_after_events(3));
     let recorder = Recorder::<Lazy<ConfigMap>>::new();
-    let running = start(Reflector::builder(config_maps(&server), recorder.clone()).backoff(exact()), recorder);
+    let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
     running.until("Replaced@11 [shop/a@11]").await;
     server.put("configmaps", config_map("b", "1")).unwrap();
     running.until("Added shop/b@12").await;
@@ -122,7 +122,7 @@ async fn a_streamed_list_of_another_kind_empties_nothing() {
     server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 2, code: 410 });
     server.inject(On::watch_list().of("configmaps").skip(1).once(), Fault::WrongKind);
     let recorder = Recorder::<Lazy<ConfigMap>>::new();
-    let running = start(Reflector::builder(config_maps(&server), recorder.clone()).backoff(exact()), recorder);
+    let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
     running.recorder.until(|lines, _| lines.len() == 2).await;
 
     assert_eq!(running.told(), ["Replaced@11 [shop/a@11]"; 2]);
@@ -139,7 +139,7 @@ async fn a_list_without_a_version_empties_nothing() {
         server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 0, code: 410 });
         server.inject(On::list().of("configmaps").skip(1).once(), Fault::Answer(Canned::new(200, body)));
         let recorder = Recorder::<Lazy<ConfigMap>>::new();
-        let builder = Reflector::builder(config_maps(&server), recorder.clone());
+        let builder = Reflector::builder(config_maps(&server));
         let running = start(builder.backoff(exact()).without_streaming(), recorder);
         running.recorder.until(|lines, _| lines.len() == 2).await;
 

@@ -30,7 +30,7 @@ async fn discovery_that_says_nothing_empties_nothing() {
         server.put("configmaps", config_map("a", "1")).unwrap();
         server.inject(On::watch().of("configmaps").once(), Fault::freeze_after_events(2));
         let recorder = Recorder::<ConfigMap>::new();
-        let running = start(Reflector::builder(config_maps(&server), recorder.clone()).backoff(exact()), recorder);
+        let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
         running.until("Replaced@11 [shop/a@11]").await;
         server.inject(On::any().of("configmaps"), Fault::status(404));
         server.inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Answer(Canned::new(200, body)));
@@ -67,7 +67,7 @@ async fn a_proxy_that_finds_nothing_at_all_empties_nothing() {
     server.put("configmaps", config_map("a", "1")).unwrap();
     server.inject(On::watch().of("configmaps").once(), Fault::freeze_after_events(2));
     let recorder = Recorder::<ConfigMap>::new();
-    let running = start(Reflector::builder(config_maps(&server), recorder.clone()).backoff(exact()), recorder);
+    let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
     running.until("Replaced@11 [shop/a@11]").await;
 
     let not_found = Canned::new(404, "default backend - 404").header("content-type", "text/plain");
@@ -139,7 +139,7 @@ async fn a_list_may_be_called_otherwise_where_that_is_usual() {
         let client = kube::Client::new(server.service(), "default");
         let source = informant::listwatch::KubeSource::dynamic(client, resource.clone());
         let recorder = Recorder::<DynamicObject>::new();
-        let builder = Reflector::builder(source, recorder.clone()).backoff(exact()).without_streaming();
+        let builder = Reflector::builder(source).backoff(exact()).without_streaming();
         let running = start(builder, recorder);
         running.recorder.until(|lines, _| !lines.is_empty()).await;
 
@@ -168,7 +168,7 @@ async fn a_version_of_a_kind_that_is_served_no_more_is_gone_and_one_that_should_
         let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
         let source = informant::listwatch::KubeSource::dynamic(client, resource);
         let recorder = Recorder::<DynamicObject>::new();
-        let running = start(Reflector::builder(source, recorder.clone()).backoff(exact()), recorder);
+        let running = start(Reflector::builder(source).backoff(exact()), recorder);
         running.recorder.until(|_, state| state.len() == 1).await;
 
         server.inject(On::any().of("widgets.example.com"), Fault::status(404));

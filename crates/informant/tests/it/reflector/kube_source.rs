@@ -40,7 +40,7 @@ pub(crate) fn config_maps(server: &ApiServer) -> KubeSource {
 
 fn follow<O: Object>(source: KubeSource) -> Running<O> {
     let recorder = Recorder::new();
-    start(Reflector::builder(source, recorder.clone()).backoff(exact()), recorder)
+    start(Reflector::builder(source).backoff(exact()), recorder)
 }
 
 fn server() -> ApiServer {
@@ -116,7 +116,7 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
         server.clear_requests();
         let recorder = Recorder::<PartialObjectMeta<ConfigMap>>::new();
         let source = KubeSource::of_kind::<PartialObjectMeta<ConfigMap>>(client(&server));
-        let mut builder = Reflector::builder(source, recorder.clone());
+        let mut builder = Reflector::builder(source);
         if !streams {
             builder = builder.without_streaming();
         }
@@ -139,7 +139,7 @@ async fn requests_ask_for_what_the_reflector_needs() {
     running.recorder.until(|_, state| state.len() == 2).await;
     running.stop().await;
     let recorder = Recorder::<ConfigMap>::new();
-    let running = start(Reflector::builder(config_maps(&server), recorder.clone()).without_streaming(), recorder);
+    let running = start(Reflector::builder(config_maps(&server)).without_streaming(), recorder);
     server.requested(|request| request.to_string() == "W(12)").await;
     running.stop().await;
 
@@ -174,7 +174,7 @@ async fn a_scope_is_asked_for_and_nothing_else_comes() {
     for (source, expected) in scopes {
         for streams in [true, false] {
             let recorder = Recorder::<ConfigMap>::new();
-            let mut builder = Reflector::builder(source.clone(), recorder.clone());
+            let mut builder = Reflector::builder(source.clone());
             if !streams {
                 builder = builder.without_streaming();
             }

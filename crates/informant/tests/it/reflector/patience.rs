@@ -55,7 +55,7 @@ async fn a_source_that_is_always_ready_lets_others_run() {
     for number in 10_001..20_000 {
         source.on_watch(ScriptedWatch::new().added(ready("a", number)));
     }
-    let reflector = Reflector::of_ready_objects(source.clone(), Recorder::new()).build();
+    let reflector = Reflector::of_ready_objects(source.clone()).build(Recorder::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
     let (mut while_listing, mut while_watching) = (0, 0);
@@ -81,7 +81,7 @@ async fn a_watch_or_stream_that_is_always_ready_lets_others_run() {
                 source.on_watch(events.stays_open());
             }
         }
-        let reflector = Reflector::of_ready_objects(source.clone(), Recorder::new()).build();
+        let reflector = Reflector::of_ready_objects(source.clone()).build(Recorder::new());
         let handle = reflector.handle();
         let task = tokio::spawn(reflector.run(std::future::pending()));
         let mut yields = 0;
@@ -163,7 +163,7 @@ async fn how_long_to_wait_is_read_from_header_and_status() {
         let server = server_at_10();
         server.inject(On::list().of("configmaps").once(), answer);
         let recorder = Recorder::<ConfigMap>::new();
-        let builder = Reflector::builder(config_maps(&server), recorder.clone()).without_streaming();
+        let builder = Reflector::builder(config_maps(&server)).without_streaming();
         let running = start(builder.backoff(exact()), recorder);
         running.until("Replaced@10 []").await;
 
@@ -185,7 +185,7 @@ async fn a_consumer_that_is_slow_for_long_does_not_cost_the_watch() {
     }
     source.on_watch(watch.stays_open());
     let queue = informant::queue::InOrderFifo::builder().batch_size(2.try_into().unwrap()).build();
-    let reflector = Reflector::of_ready_objects(source.clone(), queue.clone()).build();
+    let reflector = Reflector::of_ready_objects(source.clone()).build(queue.clone());
     let task = tokio::spawn(reflector.run(std::future::pending()));
     let receipt = queue.drain().await.unwrap();
     seconds(3000.0).await;

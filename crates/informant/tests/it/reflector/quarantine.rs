@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use informant::Cached;
 use informant::Lazy;
-use informant::listwatch::KubeSource;
 use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
 use informant_apiserver::ApiServer;
@@ -27,7 +27,7 @@ use super::support::settle;
 use super::support::show_error;
 use super::support::start;
 
-type Builder = ReflectorBuilder<ConfigMap, KubeSource, Recorder<ConfigMap>>;
+type Builder = ReflectorBuilder<ConfigMap>;
 
 /// What was set aside, as the callback heard it.
 type Heard = Arc<Mutex<Vec<String>>>;
@@ -36,7 +36,7 @@ fn follow(server: &ApiServer, settings: impl FnOnce(Builder) -> Builder) -> (Run
     let recorder = Recorder::new();
     let heard = Heard::default();
     let hear = Arc::clone(&heard);
-    let builder = Reflector::builder(config_maps(server), recorder.clone()).backoff(exact());
+    let builder = Reflector::builder(config_maps(server)).backoff(exact());
     let builder = builder.on_quarantine(move |object| {
         let key = object.key.as_ref().map_or("?".to_owned(), ToString::to_string);
         hear.lock().unwrap().push(format!("{key}@{}: {}", object.version, show_error(&*object.error)));
@@ -223,7 +223,7 @@ async fn a_callback_that_panics_stops_nothing() {
     let server = server_at_10();
     server.put("configmaps", bad("a")).unwrap();
     let recorder = Recorder::<ConfigMap>::new();
-    let builder = Reflector::builder(config_maps(&server), recorder.clone());
+    let builder = Reflector::builder(config_maps(&server));
     let running = start(builder.on_quarantine(|_| panic!("I cannot hear this")), recorder);
     running.until("Replaced@11 [] without shop/a").await;
 
@@ -238,7 +238,7 @@ async fn a_lazy_object_with_a_wrong_type_inside_is_taken_and_tells_when_it_is_re
     let server = server_at_10();
     server.put("configmaps", bad("a")).unwrap();
     let recorder = Recorder::<Lazy<ConfigMap>>::new();
-    let running = start(Reflector::builder(config_maps(&server), recorder.clone()), recorder);
+    let running = start(Reflector::builder(config_maps(&server)), recorder);
     running.until("Replaced@11 [shop/a@11]").await;
 
     assert!(running.recorder.object("shop/a").unwrap().get().is_err());
@@ -255,7 +255,7 @@ async fn what_the_cache_has_in_the_same_state_is_not_decoded_again() {
         let recorder = Recorder::new();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let builder = Reflector::builder(config_maps(&server), recorder.clone())
+        let builder = Reflector::builder(config_maps(&server))
             .backoff(exact())
             .known_objects(Arc::new(recorder.clone()))
             .transform(move |_: &mut ConfigMap| {
@@ -272,7 +272,7 @@ async fn what_the_cache_has_in_the_same_state_is_not_decoded_again() {
         server.compact();
         seconds(1300.0).await;
         assert!(running.handle.status().lists >= 2, "{:?}", server.requests_for("configmaps"));
-        assert!(Arc::ptr_eq(&before, &running.recorder.object("shop/same").unwrap()));
+        assert!(Cached::ptr_eq(&before, &running.recorder.object("shop/same").unwrap()));
         assert_eq!(count.load(Ordering::SeqCst), 3, "two at first, then the one that changed");
         running.stop().await;
     }

@@ -45,7 +45,7 @@ fn most_while_relisting(changed: usize) -> usize {
     source.on_list(list("10", &pods(0)));
     let running: Running<Pod> = runtime.block_on(async {
         let recorder = Recorder::new();
-        let builder = Reflector::builder(source.clone(), recorder.clone()).known_objects(Arc::new(recorder.clone()));
+        let builder = Reflector::builder(source.clone()).known_objects(Arc::new(recorder.clone()));
         let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(1));
         let running = start(builder.backoff(backoff), recorder);
         source.asked(2).await;

@@ -99,10 +99,10 @@ fn reflect<O: Texted>(
     known: Arc<dyn KnownObjects<O>>,
     streams: bool,
 ) -> (ReflectorHandle, JoinHandle<()>) {
-    let builder = Reflector::builder(config_maps(server), queue).known_objects(known);
+    let builder = Reflector::builder(config_maps(server)).known_objects(known);
     // So that a seed repeats a run.
     let builder = builder.backoff(Backoff::default().seed(7)).on_error(|_| {}).on_quarantine(|_| {});
-    let reflector = if streams { builder } else { builder.without_streaming() }.build();
+    let reflector = if streams { builder } else { builder.without_streaming() }.build(queue);
     (reflector.handle(), tokio::spawn(reflector.run(std::future::pending())))
 }
 
@@ -146,7 +146,7 @@ fn write<O>(delta: &Delta<O>, batch: &mut WriteBatch<O>) {
     match delta {
         Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
         Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-            batch.upsert(Arc::clone(object));
+            batch.upsert(object.clone());
         }
     }
 }
@@ -164,7 +164,7 @@ fn check_order<O>(applied: &informant::store::Applied<O>, out_of_order: &Counter
 impl<O: Texted> Pipeline<O> {
     /// What the consumer has: name, version and text.
     fn state(&self) -> BTreeMap<String, String> {
-        let shown = |object: Arc<informant::Cached<O>>| {
+        let shown = |object: informant::Cached<O>| {
             (object.key().to_string(), format!("@{} {}", object.version(), object.text()))
         };
         self.cache.list().into_iter().map(shown).collect()

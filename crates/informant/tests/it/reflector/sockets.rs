@@ -39,7 +39,7 @@ async fn follow(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apis
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "http"));
-    (start(Reflector::builder(source, recorder.clone()).backoff(short()), recorder), listening)
+    (start(Reflector::builder(source).backoff(short()), recorder), listening)
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_failure_of_tls_is_told_of() {
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::<ConfigMap>::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "https"));
-    let builder = Reflector::builder(source, recorder.clone()).backoff(short()).without_streaming();
+    let builder = Reflector::builder(source).backoff(short()).without_streaming();
     let running = start(builder, recorder);
     let mut handle = running.handle.clone();
     while handle.changed().await.last_error.is_none() {}
@@ -147,7 +147,7 @@ async fn two_thousand_pods_arrive_in_every_form() {
     for streams in [true, false] {
         let recorder = Recorder::<Pod>::new();
         let source = KubeSource::of_kind::<Pod>(client(listening.address(), "http"));
-        let builder = Reflector::builder(source, recorder.clone()).known_objects(Arc::new(recorder.clone()));
+        let builder = Reflector::builder(source).known_objects(Arc::new(recorder.clone()));
         let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
         running.recorder.until(|_, state| state.len() == 2000).await;
 

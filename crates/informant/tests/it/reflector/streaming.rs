@@ -200,7 +200,7 @@ async fn a_stream_from_a_version_that_is_not_available_is_asked_for_as_the_newes
 
 fn run_config_maps(server: &ApiServer, support: &StreamingSupport) -> Running<ConfigMap> {
     let recorder = Recorder::new();
-    let builder = Reflector::builder(config_maps(server), recorder.clone());
+    let builder = Reflector::builder(config_maps(server));
     start(builder.backoff(exact()).streaming(support.clone()), recorder)
 }
 

@@ -12,7 +12,7 @@ use informant::Relist;
 use informant::ResourceVersion;
 use informant::listwatch::Backoff;
 use informant::listwatch::Destination;
-use informant::listwatch::ListWatch;
+use informant::listwatch::Item;
 use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ReflectorHandle;
@@ -71,14 +71,14 @@ pub(crate) fn run(source: &ScriptedSource<()>) -> Running<()> {
     run_with(source, |builder| builder)
 }
 
-pub(crate) type ScriptedBuilder = ReflectorBuilder<(), ScriptedSource<()>, Recorder<()>>;
+pub(crate) type ScriptedBuilder = ReflectorBuilder<()>;
 
 pub(crate) fn run_with(
     source: &ScriptedSource<()>,
     settings: impl FnOnce(ScriptedBuilder) -> ScriptedBuilder,
 ) -> Running<()> {
     let recorder = Recorder::new();
-    start(settings(Reflector::of_ready_objects(source.clone(), recorder.clone())), recorder)
+    start(settings(Reflector::of_ready_objects(source.clone())), recorder)
 }
 
 /// As [`run`], with exact delays: 0.8 s, 1.6 s …
@@ -92,15 +92,11 @@ pub(crate) fn open_watch() -> ScriptedWatch<()> {
 }
 
 /// Runs a reflector of any kind.
-pub(crate) fn start<O, L>(builder: ReflectorBuilder<O, L, Recorder<O>>, recorder: Recorder<O>) -> Running<O>
-where
-    O: Send + Sync + 'static,
-    L: ListWatch<O>,
-{
+pub(crate) fn start<O: Send + Sync + 'static>(builder: ReflectorBuilder<O>, recorder: Recorder<O>) -> Running<O> {
     let errors = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&errors);
     let builder = builder.on_error(move |error| heard.lock().unwrap().push(show_error(error)));
-    let reflector = builder.build();
+    let reflector = builder.build(recorder.clone());
     let handle = reflector.handle();
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
@@ -176,6 +172,11 @@ impl<O> Recorder<O> {
         self.shared.told.lock().unwrap().state.get(&key.parse().unwrap()).cloned()
     }
 
+    /// Takes an object from the consumer, without telling the reflector.
+    pub(crate) fn forget(&self, key: &str) -> Option<Cached<O>> {
+        self.shared.told.lock().unwrap().state.remove(&key.parse().unwrap())
+    }
+
     /// Waits until it is so, but not for ever: paused time passes quickly.
     pub(crate) async fn until(&self, mut is_so: impl FnMut(&[String], &[String]) -> bool) {
         let wait = async {
@@ -231,7 +232,7 @@ impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
                 relist.quarantined.iter().any(|(bad, uid)| bad == key && old.identity().may_be_same_life(uid))
             };
             told.state.retain(|key, old| kept(key, old));
-            told.state.extend(relist.objects.iter().map(|object| (object.key().clone(), Arc::clone(object))));
+            told.state.extend(relist.objects.iter().map(|object| (object.key().clone(), object.clone())));
         });
     }
 
@@ -262,11 +263,8 @@ impl<O> Clone for Recorder<O> {
 }
 
 /// An object that is ready, in its first life.
-pub(crate) fn ready(name: &str, version: u64) -> Cached<()> {
-    Cached::new(
-        Identity { key: Key::cluster(name), uid: "u1".into(), version: version.to_string().as_str().into() },
-        (),
-    )
+pub(crate) fn ready(name: &str, version: u64) -> Item<()> {
+    Item::new(Identity { key: Key::cluster(name), uid: "u1".into(), version: version.to_string().as_str().into() }, ())
 }
 
 /// A list at a version, of objects at versions.

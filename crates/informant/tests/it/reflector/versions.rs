@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::Cached;
 use informant::Identity;
 use informant::Key;
+use informant::listwatch::Item;
 use informant::listwatch::Reflector;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
@@ -72,7 +72,7 @@ async fn a_list_older_than_what_was_seen_is_asked_for_once_more_as_the_newest_st
 async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_object_is_reused() {
     let object = |content: u32| {
         let identity = Identity { key: Key::cluster("a"), uid: "u1".into(), version: "50".into() };
-        Cached::new(identity, content)
+        Item::new(identity, content)
     };
     let source = ScriptedSource::<u32>::new();
     source.on_list(ScriptedList::at("100").object(object(1)));
@@ -81,7 +81,7 @@ async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_obj
     source.on_list(ScriptedList::at("61").object(object(3)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+    let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
     seconds(3.0).await;
 
@@ -89,7 +89,7 @@ async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_obj
     assert_eq!(running.handle.status().history_changes, 1);
     assert_eq!(running.handle.status().version, Some("61".into()));
     let content = running.recorder.object("a").unwrap();
-    assert_eq!(**content, 3, "the same uid and version, but another content");
+    assert_eq!(*content, 3, "the same uid and version, but another content");
     running.stop().await;
 }
 
@@ -142,7 +142,7 @@ async fn what_exists_does_not_move_the_version_so_after_the_watch_everything_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after_each_watch() {
-    let object = |name: &str| Cached::new(Identity::of_key(Key::cluster(name)), ());
+    let object = |name: &str| Item::new(Identity::of_key(Key::cluster(name)), ());
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("").object(object("a")));
     source.on_watch(ScriptedWatch::new().added(object("b")).deleted(object("a")).wait(Duration::from_secs(100)));
@@ -157,8 +157,8 @@ async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after
     running.stop().await;
 }
 
-fn versioned(content: u32) -> Cached<u32> {
-    Cached::new(Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() }, content)
+fn versioned(content: u32) -> Item<u32> {
+    Item::new(Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() }, content)
 }
 
 /// Of a list whose version turns out to be older, what was taken from the cache on the way may not be kept.
@@ -182,12 +182,12 @@ async fn a_list_that_reveals_a_history_change_is_read_once_more_without_the_cach
             source.on_watch(ScriptedWatch::new().stays_open());
         }
         let recorder = Recorder::new();
-        let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+        let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
         let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
         seconds(10.0).await;
 
         assert_eq!(source.requests(), expected);
-        assert_eq!(**running.recorder.object("a").unwrap(), 3);
+        assert_eq!(*running.recorder.object("a").unwrap(), 3);
         assert_eq!(running.handle.status().history_changes, 1);
         running.stop().await;
     }
@@ -209,14 +209,14 @@ async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_t
     source.on_list(ScriptedList::at("106").object(versioned(3)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+    let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
     seconds(1.0).await;
-    assert_eq!(**running.recorder.object("a").unwrap(), 2);
+    assert_eq!(*running.recorder.object("a").unwrap(), 2);
     seconds(5.0).await;
 
     assert_eq!(running.handle.status().version, Some("106".into()));
-    assert_eq!(**running.recorder.object("a").unwrap(), 2, "the same state, taken from the cache");
+    assert_eq!(*running.recorder.object("a").unwrap(), 2, "the same state, taken from the cache");
     running.stop().await;
 }
 
@@ -225,20 +225,20 @@ async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_t
 async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_for_the_next_list() {
     let object = |content: u32| {
         let identity = Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() };
-        Cached::new(identity, content)
+        Item::new(identity, content)
     };
-    let newcomer = Cached::new(Identity { key: Key::cluster("b"), uid: "u2".into(), version: "61".into() }, 0);
+    let newcomer = Item::new(Identity { key: Key::cluster("b"), uid: "u2".into(), version: "61".into() }, 0);
     let source = ScriptedSource::<u32>::new();
     source.on_list(ScriptedList::at("100").object(object(1)));
     source.on_watch(ScriptedWatch::new().added(newcomer));
     source.on_list(ScriptedList::at("105").object(object(2)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_ready_objects(source.clone(), recorder.clone()).backoff(exact());
+    let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
     seconds(5.0).await;
 
-    assert_eq!(**running.recorder.object("a").unwrap(), 2);
+    assert_eq!(*running.recorder.object("a").unwrap(), 2);
     running.stop().await;
 }
 
@@ -249,7 +249,7 @@ async fn a_page_of_a_version_may_be_of_a_newer_one() {
     server.put("configmaps", config_map("a", "1")).unwrap();
     server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 0, code: 410 });
     let recorder = Recorder::<ConfigMap>::new();
-    let builder = Reflector::builder(config_maps(&server), recorder.clone());
+    let builder = Reflector::builder(config_maps(&server));
     let running = start(builder.backoff(exact()).without_streaming().page_size(20), recorder);
     running.until("Replaced@11 [shop/a@11]").await;
     server.put("configmaps", config_map("b", "1")).unwrap();

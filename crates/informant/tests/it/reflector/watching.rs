@@ -32,6 +32,7 @@ use super::support::says;
 use super::support::seconds;
 use super::support::settle;
 use super::support::start;
+use crate::support::Tracked;
 
 /// A source that was listed at 10.
 fn listed() -> ScriptedSource<()> {
@@ -399,14 +400,16 @@ async fn an_object_that_is_kept_does_not_keep_the_bytes_it_came_with() {
     for number in 0..100 {
         server.put("configmaps", config_map(&format!("c{number:02}"), &"x".repeat(1000))).unwrap();
     }
-    let recorder = Recorder::<informant::Lazy<ConfigMap>>::new();
-    let builder = Reflector::builder(config_maps(&server), recorder.clone()).without_streaming();
+    let recorder = Recorder::<Tracked<informant::Lazy<ConfigMap>>>::new();
+    let builder = Reflector::builder(config_maps(&server)).without_streaming();
     let running = start(builder, recorder);
     running.recorder.until(|_, state| state.len() == 100).await;
 
-    let object: Cached<_> = running.recorder.object("shop/c50").unwrap();
-    assert!(object.json().len() < 2000);
-    assert_eq!(Arc::strong_count(&object), 2, "ours, and the consumer's");
+    let object: Cached<_> = running.recorder.forget("shop/c50").unwrap();
+    assert!(object.object().object.json().len() < 2000);
+    let watch = object.watch();
+    drop(object);
+    assert!(watch.upgrade().is_none(), "nobody but the consumer and we had it");
     running.stop().await;
 }
 
@@ -416,7 +419,7 @@ async fn a_watch_is_asked_to_last_five_to_ten_minutes_or_as_much_longer_as_the_u
     for (least, expected) in [(None, 300), (Some(10), 300), (Some(1000), 1000)] {
         let server = ApiServer::new();
         let recorder = Recorder::<ConfigMap>::new();
-        let mut builder = Reflector::builder(config_maps(&server), recorder.clone());
+        let mut builder = Reflector::builder(config_maps(&server));
         if let Some(least) = least {
             builder = builder.watch_timeout(Duration::from_secs(least));
         }

@@ -1,7 +1,6 @@
 //! Pods come, change and go; readers and handlers see it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures_util::StreamExt;
 use informant::Cached;
@@ -86,7 +85,7 @@ async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
     let mut events = informer.stream().unwrap();
     let Some(Event::Added { object, origin: Origin::InitialList }) = events.next().await else { panic!("it is there") };
     assert_eq!(object.identity(), &labelled, "in its newest state");
-    assert!(Arc::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()), "shared, not copied");
+    assert!(Cached::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()), "shared, not copied");
     assert!(matches!(events.next().await, Some(Event::Synced)), "and nothing else");
     factory.shutdown().await.unwrap();
     assert!(events.next().await.is_none());
