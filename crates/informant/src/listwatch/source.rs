@@ -206,8 +206,19 @@ pub enum SourceEvent<O> {
     },
 }
 
-/// An object of a source, as JSON or with its identity. It cannot be cloned: until the reflector shares the object, a transform may
-/// change it.
+/// An object of a source, as JSON or ready with its identity. It cannot be cloned: a transform may still change the object, and then
+/// the reflector shares it.
+///
+/// ```
+/// use informant::{Identity, Key};
+/// use informant::listwatch::Item;
+///
+/// let ready = Item::new(Identity::of_key(Key::cluster("apples")), 12_u32);
+/// assert_eq!((ready.identity().map(|identity| identity.key.name()), ready.object()), (Some("apples"), Some(&12)));
+///
+/// let json = Item::<u32>::json(r#"{"metadata": {"name": "apples"}}"#);
+/// assert_eq!((json.as_json().is_some(), json.identity(), json.object()), (true, None, None));
+/// ```
 #[derive(Debug)]
 pub struct Item<O> {
     content: ItemContent<O>,
@@ -285,12 +296,37 @@ impl<O: Send + Sync + 'static> Item<O> {
     {
         Cached::of(object).map(Self::ready)
     }
+
+    /// The object, unless it came as JSON, which nobody has decoded yet.
+    pub fn object(&self) -> Option<&O> {
+        match &self.content {
+            ItemContent::Json(_) => None,
+            // Not the handle: who has a clone of that would keep a transform from changing the object.
+            ItemContent::Ready(object) => Some(object.object()),
+        }
+    }
 }
 
 impl<O> Item<O> {
     /// An object as JSON.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self { content: ItemContent::Json(json.into()) }
+    }
+
+    /// The JSON, if it came as JSON.
+    pub fn as_json(&self) -> Option<&Bytes> {
+        match &self.content {
+            ItemContent::Json(json) => Some(json),
+            ItemContent::Ready(_) => None,
+        }
+    }
+
+    /// The identity, unless the object came as JSON, which nobody has read yet.
+    pub fn identity(&self) -> Option<&Identity> {
+        match &self.content {
+            ItemContent::Json(_) => None,
+            ItemContent::Ready(object) => Some(object.identity()),
+        }
     }
 
     /// An object that nobody shares yet.

@@ -112,7 +112,7 @@ impl<O> View<O> {
     }
 
     /// Waits until the member that had an object has seen that this life of it is over; see
-    /// [`SharedInformer::wait_until_gone`]. Of several clusters, ask the one that it was in: [`cluster`](View::cluster).
+    /// [`SharedInformer::wait_until_gone`](crate::SharedInformer::wait_until_gone). Of several clusters, ask the one that it was in: [`cluster`](View::cluster).
     ///
     /// # Errors
     ///
