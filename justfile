@@ -14,7 +14,7 @@ bench:
 compile-cost:
     bench/compile-cost
 
-# How many functions the compiler makes for each further kind; CI keeps them from becoming more.
+# Counts the functions that each further kind adds; CI fails if the count grows by more than 10 %.
 functions-per-kind:
     bench/functions-per-kind
 

@@ -10,7 +10,7 @@ use informant::OfKind;
 use informant::SharedInformerFactory;
 use kube::Client;
 
-/// What can go wrong.
+/// Any error.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// An informer with an index and a handler, as a program would have it for each kind.

@@ -9,6 +9,7 @@ use crate::Deleted;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::Uid;
+use crate::object::Erased;
 
 /// One change of one object.
 #[derive(Debug)]
@@ -193,12 +194,6 @@ impl<O> Deltas<O> {
 }
 
 impl<O> Relist<O> {
-    /// The same, of objects of another type; see [`Cached::cast`].
-    pub(crate) fn cast<P>(self) -> Relist<P> {
-        let Self { version, objects, quarantined, history_changed } = self;
-        Relist { version, objects: Cached::cast_all(objects), quarantined, history_changed }
-    }
-
     /// Tells which objects are not on the server any more: neither listed, nor quarantined under the same uid.
     pub(crate) fn missing(&self) -> impl Fn(&Cached<O>) -> bool {
         let listed: HashSet<&Key> = self.objects.iter().map(Cached::key).collect();
@@ -208,6 +203,14 @@ impl<O> Relist<O> {
                 || quarantined.get(object.key()).is_some_and(|uid| object.identity().may_be_same_life(uid));
             !listed.contains(object.key()) && !is_quarantined()
         }
+    }
+}
+
+impl Relist<Erased> {
+    /// Gives the objects a type again, as [`Cached::typed`] does.
+    pub(crate) fn typed<O>(self) -> Relist<O> {
+        let Self { version, objects, quarantined, history_changed } = self;
+        Relist { version, objects: Cached::all_typed(objects), quarantined, history_changed }
     }
 }
 

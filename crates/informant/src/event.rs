@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::Cached;
 use crate::Key;
+use crate::object::Erased;
 
 /// How we learned that an object is gone.
 pub enum Deleted<O> {
@@ -55,17 +56,6 @@ pub enum Event<O> {
 }
 
 impl<O> Event<O> {
-    /// The same, of an object of another type; see [`Cached::cast`].
-    pub(crate) fn cast<P>(self) -> Event<P> {
-        match self {
-            Self::Added { object, origin } => Event::Added { object: object.cast(), origin },
-            Self::Updated { old, new } => Event::Updated { old: old.cast(), new: new.cast() },
-            Self::Resynced(object) => Event::Resynced(object.cast()),
-            Self::Deleted(deleted) => Event::Deleted(deleted.cast()),
-            Self::Synced => Event::Synced,
-        }
-    }
-
     /// The object as this event left it; none if it is not about one.
     pub fn object(&self) -> Option<&Cached<O>> {
         match self {
@@ -82,14 +72,6 @@ impl<O> Event<O> {
 }
 
 impl<O> Deleted<O> {
-    /// The same, of an object of another type; see [`Cached::cast`].
-    pub(crate) fn cast<P>(self) -> Deleted<P> {
-        match self {
-            Self::Observed(object) => Deleted::Observed(object.cast()),
-            Self::Missed { last_known } => Deleted::Missed { last_known: last_known.cast() },
-        }
-    }
-
     /// The newest state we have of the object; final only if it was [`Observed`](Self::Observed).
     pub fn object(&self) -> &Cached<O> {
         match self {
@@ -105,6 +87,29 @@ impl<O> Deleted<O> {
     /// Whether both say the same: that this life of the object is over.
     pub(crate) fn is_of_same_life(&self, other: &Self) -> bool {
         self.object().identity().may_be_same_life(other.object().uid())
+    }
+}
+
+impl Event<Erased> {
+    /// Gives the objects a type again, as [`Cached::typed`] does.
+    pub(crate) fn typed<O>(self) -> Event<O> {
+        match self {
+            Self::Added { object, origin } => Event::Added { object: object.typed(), origin },
+            Self::Updated { old, new } => Event::Updated { old: old.typed(), new: new.typed() },
+            Self::Resynced(object) => Event::Resynced(object.typed()),
+            Self::Deleted(deleted) => Event::Deleted(deleted.typed()),
+            Self::Synced => Event::Synced,
+        }
+    }
+}
+
+impl Deleted<Erased> {
+    /// Gives the object a type again, as [`Cached::typed`] does.
+    pub(crate) fn typed<O>(self) -> Deleted<O> {
+        match self {
+            Self::Observed(object) => Deleted::Observed(object.typed()),
+            Self::Missed { last_known } => Deleted::Missed { last_known: last_known.typed() },
+        }
     }
 }
 

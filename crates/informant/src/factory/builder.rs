@@ -68,7 +68,7 @@ pub(super) struct Settings {
     health: ServerHealth,
     on_error: Option<OnError>,
     on_quarantine: Option<OnQuarantine>,
-    /// What holds for one kind in one form.
+    /// Settings for one kind in one form.
     by_kind: HashMap<(KindId, TypeId), Configure>,
 }
 
@@ -184,7 +184,7 @@ impl FactoryBuilder {
         settings: impl Fn(InformerBuilder<O>) -> InformerBuilder<O> + Send + Sync + 'static,
     ) -> Self {
         let key = (KindId::of(resource), TypeId::of::<O>());
-        let settings = move |builder| settings(InformerBuilder::of_type(builder)).into_any();
+        let settings = move |builder| settings(InformerBuilder::from_any(builder)).into_any();
         let settings: Configure = match self.settings.by_kind.remove(&key) {
             Some(before) => Box::new(move |builder| settings(before(builder))),
             None => Box::new(settings),
@@ -200,7 +200,7 @@ impl FactoryBuilder {
 }
 
 impl Settings {
-    /// Sets an informer's settings as the factory wants them.
+    /// Applies the factory's settings, then those for the kind.
     pub(super) fn configure(
         &self,
         mut builder: AnyInformerBuilder,

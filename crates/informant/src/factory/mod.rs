@@ -288,7 +288,7 @@ impl SharedInformerFactory {
         &self,
         key: &InformerKey,
         source: KubeSource,
-        settings_of: fn(KubeSource) -> ReflectorSettings,
+        make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
         let Shared { settings, registry, .. } = &*self.shared;
         let Looked { found, streaming, ended } = registry.lock().look(key);
@@ -297,7 +297,7 @@ impl SharedInformerFactory {
             return found;
         }
         // Users' code may be in this, so nothing is locked; somebody else may be faster.
-        let builder = settings.configure(AnyInformerBuilder::new(settings_of(source)), key, streaming);
+        let builder = settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
         let asked = registry.lock().find_or_insert(key, builder);
         match asked {
             Asked::Found { informer, unused } => {

@@ -48,10 +48,10 @@ use crate::view::ViewError;
 #[must_use = "nothing is asked for until `informer` or `view` is called"]
 pub struct InformerRequest<'a, O> {
     request: AnyRequest<'a>,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// A request for an informer of objects of any type.
+/// An [`InformerRequest`] whose object type is erased.
 struct AnyRequest<'a> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
@@ -59,8 +59,8 @@ struct AnyRequest<'a> {
     /// Without namespace.
     scope: Scope,
     form: Form,
-    /// Makes settings of a reflector whose objects are of the wanted type.
-    settings_of: fn(KubeSource) -> ReflectorSettings,
+    /// Creates the reflector settings for the requested object type.
+    make_settings: fn(KubeSource) -> ReflectorSettings,
 }
 
 /// Which namespaces are wanted.
@@ -107,8 +107,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     }
 
     fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
-        let settings_of = |source| Reflector::builder::<O>(source).into_settings();
-        Self { request: AnyRequest::new(factory, source, Form::of::<O>(), settings_of), object: PhantomData }
+        let make_settings = |source| Reflector::builder::<O>(source).into_any();
+        Self { request: AnyRequest::new(factory, source, Form::of::<O>(), make_settings), object_type: PhantomData }
     }
 
     /// Whether objects of the kind live in namespaces: [discovery](SharedInformerFactory::discover) knows. Default: known for kinds
@@ -154,7 +154,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     ///
     /// If it is of several namespaces, or of one that cannot be.
     pub fn informer(self) -> Result<SharedInformer<O>, RequestError> {
-        self.request.informer().map(SharedInformer::of_type)
+        self.request.informer().map(SharedInformer::from_any)
     }
 
     /// The informers of these namespaces as one; if none were named, the one informer.
@@ -163,12 +163,12 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     ///
     /// If the set of namespaces is empty, or has one that cannot be.
     pub fn view(self) -> Result<View<O>, RequestError> {
-        self.request.view().map(View::of_type)
+        self.request.view().map(View::from_any)
     }
 
     /// The informer in the factory's namespace, if objects of the kind live in namespaces.
     pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
-        SharedInformer::of_type(self.request.of_default_scope())
+        SharedInformer::from_any(self.request.of_default_scope())
     }
 }
 
@@ -177,14 +177,14 @@ impl<'a> AnyRequest<'a> {
         factory: &'a SharedInformerFactory,
         mut source: KubeSource,
         form: Form,
-        settings_of: fn(KubeSource) -> ReflectorSettings,
+        make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> Self {
         let settings = &factory.shared.settings;
         if let Some(cluster) = &settings.cluster {
             source = source.of_cluster(cluster.clone());
         }
         let scope = Scope { namespace: None, ..settings.scope.clone() };
-        Self { factory, source, namespaces: Namespaces::Default, scope, form, settings_of }
+        Self { factory, source, namespaces: Namespaces::Default, scope, form, make_settings }
     }
 
     fn informer(&self) -> Result<AnyInformer, RequestError> {
@@ -232,7 +232,7 @@ impl<'a> AnyRequest<'a> {
             form: self.form,
             is_metadata_only: source.is_metadata_only(),
         };
-        self.factory.ask(&key, source, self.settings_of)
+        self.factory.ask(&key, source, self.make_settings)
     }
 }
 

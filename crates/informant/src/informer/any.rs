@@ -1,6 +1,6 @@
-//! An informer of objects of any type: the handle behind every [`SharedInformer`](super::SharedInformer), compiled once.
+//! The untyped informer behind every [`SharedInformer`](super::SharedInformer), compiled once.
 //!
-//! - **In:** settings; handlers and functions that have lost the type of their objects.
+//! - **In:** settings; handlers and functions whose object type is erased.
 //! - **Out:** the informer's task, its start and its end.
 //! - **Knows nothing of:** the type of the objects.
 
@@ -25,15 +25,15 @@ use crate::listwatch::Quarantined;
 use crate::listwatch::Transform;
 use crate::object::Erased;
 use crate::panics;
+use crate::store::AnyIndexFunction;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
-use crate::store::IndexFunction;
 use crate::store::IndexPanic;
 use crate::store::Indexer;
 use crate::store::Lister;
 use crate::subscribers::is_inside_informer;
 
-/// An informer of objects of any type. Cheap to clone; all clones are handles of the same informer.
+/// An informer whose object type is erased. Cheap to clone; all clones are handles of the same informer.
 #[derive(Clone)]
 pub(crate) struct AnyInformer {
     owner: Arc<Owner>,
@@ -42,9 +42,9 @@ pub(crate) struct AnyInformer {
 /// What all handles of an informer share; dropped with the last one, which stops the informer.
 struct Owner {
     core: Arc<Core>,
-    /// Until it starts.
+    /// `None` once the informer was started or stopped.
     unstarted: Mutex<Option<Unstarted>>,
-    /// The end of its task, once it has started.
+    /// Completes when the informer's task has ended; `None` before the start.
     task: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
 }
 
@@ -70,14 +70,14 @@ impl AnyInformer {
         self.core().cluster.as_ref()
     }
 
-    /// Starts it, unless it was started or stopped already; says whether it did.
+    /// Starts the informer unless it was started or stopped before; returns true if this call started it.
     pub(crate) fn start_if_new(&self) -> bool {
         let runtime = Handle::current();
-        let mut waiting = self.owner.unstarted.lock();
+        let mut slot = self.owner.unstarted.lock();
         let core = self.core();
-        let Some(unstarted) = waiting.take() else { return false };
+        let Some(unstarted) = slot.take() else { return false };
         let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
-        // Waited for by whoever stops it; it ends by itself when the last handle is dropped.
+        // `stop` awaits this; the task also ends when the last handle is dropped.
         let name = Arc::clone(&core.name);
         let ended = async move {
             if let Err(error) = task.await
@@ -126,7 +126,7 @@ impl AnyInformer {
         is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
     }
 
-    /// Whether it stopped although nobody asked it to.
+    /// Returns true if the informer stopped without a request.
     pub(crate) fn has_crashed(&self) -> bool {
         self.core().crash.get().is_some()
     }
@@ -150,12 +150,12 @@ impl AnyInformer {
         &self.core().lister
     }
 
-    pub(crate) fn add_index(&self, function: IndexFunction<Erased>) -> Result<Index<Erased>, DuplicateIndex> {
-        self.while_writing(|indexer| indexer.add_index_function(function))
+    pub(crate) fn add_index(&self, function: AnyIndexFunction) -> Result<Index<Erased>, DuplicateIndex> {
+        self.while_writing(|indexer| indexer.add_function(function))
     }
 
-    pub(super) fn add_indexes(&self, functions: Vec<IndexFunction<Erased>>) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        self.while_writing(|indexer| indexer.add_indexes(functions))
+    pub(super) fn add_indexes(&self, functions: Vec<AnyIndexFunction>) -> Result<Vec<IndexPanic>, DuplicateIndex> {
+        self.while_writing(|indexer| indexer.add_any_functions(functions))
     }
 
     /// In a turn: index functions run, and nobody else may wait for the cache's writer while it waits for a turn.
@@ -180,7 +180,7 @@ impl AnyInformer {
         self.before_start("error callback", |unstarted| unstarted.reflector.swap_on_error(callback))
     }
 
-    /// Changes a setting of an informer that has not started; `set` gives what was set before.
+    /// Changes a setting of an informer that has not started; `set` returns the previous value.
     fn before_start<S>(
         &self,
         setting: &'static str,
@@ -202,11 +202,11 @@ impl AnyInformer {
 
 impl Owner {
     fn ask_to_stop(&self) {
-        let mut waiting = self.unstarted.lock();
+        let mut slot = self.unstarted.lock();
         let _ = self.core.stop.set(());
         // If it never started, nobody else ends it.
-        let unstarted = waiting.take();
-        drop(waiting);
+        let unstarted = slot.take();
+        drop(slot);
         if unstarted.is_some() {
             self.core.end();
         }

@@ -25,10 +25,10 @@ use crate::subscribers::SharedProcessor;
 #[must_use = "an informer is there when it is built"]
 pub struct InformerBuilder<O> {
     builder: AnyInformerBuilder,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// Settings of an informer of objects of any type.
+/// Settings of an informer whose object type is erased.
 pub(crate) struct AnyInformerBuilder {
     pub(crate) reflector: ReflectorSettings,
     pub(crate) resync: Option<Duration>,
@@ -46,12 +46,12 @@ pub(super) enum QueueKind {
 }
 
 impl<O: Send + Sync + 'static> InformerBuilder<O> {
-    /// Settings of an informer whose objects are of type `O`.
-    pub(crate) fn of_type(builder: AnyInformerBuilder) -> Self {
-        Self { builder, object: PhantomData }
+    /// Gives settings an object type.
+    pub(crate) fn from_any(builder: AnyInformerBuilder) -> Self {
+        Self { builder, object_type: PhantomData }
     }
 
-    /// The settings, without the type of the objects.
+    /// Erases the object type.
     pub(crate) fn into_any(self) -> AnyInformerBuilder {
         self.builder
     }
@@ -132,13 +132,13 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     /// Changes settings of the reflector, such as page size, delays or time limits. Its known objects and resyncs are the
     /// informer's own: what is set of those does not count.
     pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O>) -> ReflectorBuilder<O>) -> Self {
-        self.builder.reflector = change(ReflectorBuilder::of_type(self.builder.reflector)).into_settings();
+        self.builder.reflector = change(ReflectorBuilder::from_any(self.builder.reflector)).into_any();
         self
     }
 
     /// Makes the informer. It does nothing until it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<O> {
-        SharedInformer::of_type(self.builder.build())
+        SharedInformer::from_any(self.builder.build())
     }
 }
 

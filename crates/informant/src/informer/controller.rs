@@ -139,7 +139,7 @@ where
     Q: ControllerQueue,
     F: FnMut(&Q::Taken) -> Result<(), Failed> + Send,
 {
-    /// Builds a reflector that fills the queue, and has `process` process what it queues.
+    /// Creates a controller: a reflector that fills `queue`, and a loop that calls `process` for each queued item.
     pub fn new<O>(reflector: ReflectorBuilder<O>, queue: Q, process: F) -> Self
     where
         O: Send + Sync + 'static,
@@ -149,7 +149,7 @@ where
         Self { reflector, queue, process: Retrying::new(process, Q::key_of, Q::changes_of) }
     }
 
-    /// Looks at what the reflector does, also while it runs.
+    /// Returns a handle that shows what the reflector is doing. Get it before `run`, which consumes the controller.
     pub fn handle(&self) -> ReflectorHandle {
         self.reflector.handle()
     }

@@ -44,7 +44,7 @@ impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
         DeltaFifo::resync(self);
     }
 
-    // `room` stays the default: what waits is grouped by object, so it is bounded by their number and the changes of each.
+    // `room` keeps its default: the queue groups deltas by object and takes whatever arrives.
 }
 
 impl<O: Send + Sync + 'static> Destination<O> for InOrderFifo<O> {

@@ -37,7 +37,7 @@ use crate::queue::InOrderFifo;
 use crate::subscribers::as_work_of;
 use crate::subscribers::do_as;
 
-/// An informer that has not started: settings that can still be changed.
+/// The settings of an informer that has not started.
 pub(super) struct Unstarted {
     pub(super) reflector: ReflectorSettings,
     pub(super) queue: QueueKind,
@@ -45,7 +45,7 @@ pub(super) struct Unstarted {
 }
 
 impl Unstarted {
-    /// Starts handlers, and gives all other work, until it is stopped.
+    /// Starts the handlers and returns the future that does all other work until the informer stops.
     pub(super) fn start(self, core: Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         let Self { reflector, queue, rules } = self;
         let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));

@@ -48,6 +48,7 @@ mod tests {
     use super::*;
     use crate::Cached;
     use crate::Change;
+    use crate::Deleted;
     use crate::Key;
     use crate::Relist;
     use crate::ResourceVersion;
@@ -194,6 +195,18 @@ mod tests {
         }
     }
 
+    fn erase_deleted(deleted: Deleted<()>) -> Deleted<Erased> {
+        match deleted {
+            Deleted::Observed(object) => Deleted::Observed(object.erase()),
+            Deleted::Missed { last_known } => Deleted::Missed { last_known: last_known.erase() },
+        }
+    }
+
+    fn erase_relist(relist: Relist<()>) -> Relist<Erased> {
+        let Relist { version, objects, quarantined, history_changed } = relist;
+        Relist { version, objects: objects.into_iter().map(Cached::erase).collect(), quarantined, history_changed }
+    }
+
     /// P2, P4
     #[test]
     fn of_a_relist_in_the_grouping_queue_deletes_come_first_and_each_object_keeps_its_order() {
@@ -217,14 +230,14 @@ mod tests {
                 let Some(push) = server.act(step) else { continue };
                 follower.watched(&push);
                 match push {
-                    Push::Add(object) => queue.add(object.cast()),
-                    Push::Update(object) => queue.update(object.cast()),
-                    Push::Delete(deleted) => queue.delete(deleted.cast()),
+                    Push::Add(object) => queue.add(object.erase()),
+                    Push::Update(object) => queue.update(object.erase()),
+                    Push::Delete(deleted) => queue.delete(erase_deleted(deleted)),
                     Push::DeleteUnread(key, version) => {
                         queue.delete_unread(&key, Some(version.to_string().as_str().into()));
                     }
                     Push::Replace(relist) => {
-                        let relist = relist.cast();
+                        let relist = erase_relist(relist);
                         relists.push(Listed::of(&relist));
                         queue.replace(&relist);
                     }
@@ -256,13 +269,13 @@ mod tests {
                 let Some(push) = server.act(step) else { continue };
                 follower.watched(&push);
                 match push {
-                    Push::Add(object) => queue.add(object.cast()),
-                    Push::Update(object) => queue.update(object.cast()),
-                    Push::Delete(deleted) => queue.delete(deleted.cast()),
+                    Push::Add(object) => queue.add(object.erase()),
+                    Push::Update(object) => queue.update(object.erase()),
+                    Push::Delete(deleted) => queue.delete(erase_deleted(deleted)),
                     Push::DeleteUnread(key, version) => {
                         queue.delete_unread(&key, Some(version.to_string().as_str().into()));
                     }
-                    Push::Replace(relist) => queue.replace(relist.cast()),
+                    Push::Replace(relist) => queue.replace(erase_relist(relist)),
                 }
             }
             follower.check_end(&server);

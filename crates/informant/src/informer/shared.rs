@@ -89,7 +89,7 @@ use crate::subscribers::Registration;
 #[repr(transparent)]
 pub struct SharedInformer<O> {
     pub(crate) informer: AnyInformer,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
 /// What an informer is doing.
@@ -107,14 +107,14 @@ pub enum InformerState {
 }
 
 impl<O> SharedInformer<O> {
-    /// An informer whose objects are of type `O`.
-    pub(crate) fn of_type(informer: AnyInformer) -> Self {
-        Self { informer, object: PhantomData }
+    /// Gives an informer an object type.
+    pub(crate) fn from_any(informer: AnyInformer) -> Self {
+        Self { informer, object_type: PhantomData }
     }
 
-    /// As [`of_type`](Self::of_type), of a reference.
+    /// As [`from_any`](Self::from_any), of a reference.
     #[ref_cast_custom]
-    pub(crate) fn of_type_ref(informer: &AnyInformer) -> &Self;
+    pub(crate) fn from_any_ref(informer: &AnyInformer) -> &Self;
 }
 
 impl<O: Send + Sync + 'static> SharedInformer<O> {
@@ -131,12 +131,12 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     where
         O: Object,
     {
-        InformerBuilder::of_type(AnyInformerBuilder::new(Reflector::builder(source).into_settings()))
+        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::builder(source).into_any()))
     }
 
     /// Settings of an informer of a source whose objects come [ready](crate::listwatch::Item::new): they can be of any type.
     pub fn of_ready_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
-        InformerBuilder::of_type(AnyInformerBuilder::new(Reflector::of_ready_objects(source).into_settings()))
+        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_ready_objects(source).into_any()))
     }
 
     /// What it is called in logs, errors and metrics.
@@ -196,7 +196,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
 
     /// Reads the cache. A lister can be kept; when the informer has stopped, it shows the last state.
     pub fn lister(&self) -> Lister<O> {
-        self.informer.lister().cast()
+        self.informer.lister().typed()
     }
 
     /// Adds an index, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
@@ -217,7 +217,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        self.informer.add_index(IndexFunction::new(name, values).cast()).map(Index::cast)
+        self.informer.add_index(IndexFunction::new(name, values).into_any()).map(Index::typed)
     }
 
     /// Adds several indexes, all or none; see [`Indexer::add_indexes`](crate::store::Indexer::add_indexes).
@@ -233,7 +233,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        self.informer.add_indexes(functions.into_iter().map(IndexFunction::cast).collect())
+        self.informer.add_indexes(functions.into_iter().map(IndexFunction::into_any).collect())
     }
 
     /// Has a handler follow it, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
@@ -368,10 +368,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         version: &ResourceVersion,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        Ok(self.informer.wait_for(key, version, within).await?.map(Cached::cast))
+        Ok(self.informer.wait_for(key, version, within).await?.map(Cached::typed))
     }
 
-    /// Waits until the cache has seen that this life of an object is over. `deleted` is any state of it, such as the one that
+    /// Waits until the cache has seen that this incarnation of an object is over. `deleted` is any state of it, such as the one that
     /// the answer to the delete had.
     ///
     /// # Errors
@@ -405,7 +405,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
 
 impl<O> Clone for SharedInformer<O> {
     fn clone(&self) -> Self {
-        Self::of_type(self.informer.clone())
+        Self::from_any(self.informer.clone())
     }
 }
 

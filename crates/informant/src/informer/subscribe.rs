@@ -14,8 +14,8 @@ use super::SharedInformer;
 use super::core::InsideTurn;
 use crate::Cached;
 use crate::object::Erased;
+use crate::subscribers::AnyEventStream;
 use crate::subscribers::AnyHandler;
-use crate::subscribers::AnyStream;
 use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
 use crate::subscribers::Filter;
@@ -27,7 +27,7 @@ use crate::subscribers::Registration;
 use crate::subscribers::ResyncWish;
 use crate::subscribers::Turn;
 use crate::subscribers::Work;
-use crate::subscribers::into_any;
+use crate::subscribers::erase_handler;
 
 /// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
 ///
@@ -67,10 +67,10 @@ pub struct Subscribe<'a, O, T = SharedInformer<O>> {
     /// What is followed: an informer, or several.
     pub(crate) target: &'a T,
     pub(crate) options: SubscribeOptions,
-    object: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O)>,
 }
 
-/// Settings of a handler or stream, without the type of its objects.
+/// Settings of a handler or stream whose object type is erased.
 #[derive(Clone)]
 pub(crate) struct SubscribeOptions {
     name: Option<Arc<str>>,
@@ -82,7 +82,11 @@ pub(crate) struct SubscribeOptions {
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     pub(crate) fn new(target: &'a T) -> Self {
         let (resync, policy) = (ResyncWish::default(), Policy::Unbounded);
-        Self { target, options: SubscribeOptions { name: None, filter: None, resync, policy }, object: PhantomData }
+        Self {
+            target,
+            options: SubscribeOptions { name: None, filter: None, resync, policy },
+            object_type: PhantomData,
+        }
     }
 
     /// What it is called in logs, errors and metrics. Default: what the handler [calls itself](EventHandler::name), or "stream".
@@ -95,7 +99,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// ([`Observed`](crate::Deleted::Observed), with the last state that did). One at which the filter panics does not pass.
     /// Default: all pass.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
-        self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.cast_ref())));
+        self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
         self
     }
 
@@ -135,7 +139,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.informer.add_handler(into_any(handler), self.options, Place::Task, None)
+        self.target.informer.add_handler(erase_handler(handler), self.options, Place::Task, None)
     }
 
     /// Has a handler follow, which is called by a thread of its own and may block.
@@ -144,7 +148,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.informer.add_handler(into_any(handler), self.options, Place::Thread, None)
+        self.target.informer.add_handler(erase_handler(handler), self.options, Place::Thread, None)
     }
 
     /// Events for whoever asks for them.
@@ -172,9 +176,9 @@ impl AnyInformer {
     }
 
     /// Events for whoever asks for them.
-    pub(crate) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyStream, AddHandlerError> {
+    pub(crate) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
         let (listener, registration) = self.join("stream".into(), options, |_| None)?;
-        Ok(AnyStream::new(listener, registration))
+        Ok(AnyEventStream::new(listener, registration))
     }
 
     fn join(
@@ -228,7 +232,7 @@ impl AnyInformer {
 
 impl<O, T: fmt::Debug> fmt::Debug for Subscribe<'_, O, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, options, object: _ } = self;
+        let Self { target, options, object_type: _ } = self;
         f.debug_struct("Subscribe").field("target", target).field("name", &options.name).finish_non_exhaustive()
     }
 }

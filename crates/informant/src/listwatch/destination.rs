@@ -41,39 +41,42 @@ pub trait Destination<O>: Send + Sync + 'static {
     /// The consumer shall hear of everything again.
     fn resync(&self);
 
-    /// Waits while there is too much to do already. Must be cancel safe. Default: takes everything.
+    /// Completes when there is room for more. The reflector awaits it before it reads further events. Must be cancel safe. Default: there
+    /// is always room.
+    ///
+    /// An implementation writes `Box::pin(async move { … })`; each call allocates the future.
     fn room(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// A destination of objects of type `O`, as the reflector holds it: it takes objects that have lost their type.
-pub(super) struct OfType<O, D> {
+/// Adapts a `Destination<O>` to the erased objects of the reflector.
+pub(super) struct ErasedDestination<O, D> {
     destination: D,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
-impl<O, D: Destination<O>> OfType<O, D> {
+impl<O, D: Destination<O>> ErasedDestination<O, D> {
     pub(super) fn new(destination: D) -> Self {
-        Self { destination, object: PhantomData }
+        Self { destination, object_type: PhantomData }
     }
 }
 
-impl<O: 'static, D: Destination<O>> Destination<Erased> for OfType<O, D> {
+impl<O: 'static, D: Destination<O>> Destination<Erased> for ErasedDestination<O, D> {
     fn add(&self, object: Cached<Erased>) {
-        self.destination.add(object.cast());
+        self.destination.add(object.typed());
     }
 
     fn add_unordered(&self, object: Cached<Erased>) {
-        self.destination.add_unordered(object.cast());
+        self.destination.add_unordered(object.typed());
     }
 
     fn update(&self, object: Cached<Erased>) {
-        self.destination.update(object.cast());
+        self.destination.update(object.typed());
     }
 
     fn delete(&self, final_state: Cached<Erased>) {
-        self.destination.delete(final_state.cast());
+        self.destination.delete(final_state.typed());
     }
 
     fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
@@ -81,7 +84,7 @@ impl<O: 'static, D: Destination<O>> Destination<Erased> for OfType<O, D> {
     }
 
     fn replace(&self, relist: Relist<Erased>) {
-        self.destination.replace(relist.cast());
+        self.destination.replace(relist.typed());
     }
 
     fn bookmark(&self, version: ResourceVersion) {

@@ -20,15 +20,14 @@ use crate::Scanner;
 use crate::object::Erased;
 use crate::panics;
 
-/// Changes an object before it is shared, or says why that is not possible.
+/// Changes an object before it is shared, or returns why it cannot.
 ///
-/// INV-I1: the object is not shared, and is of the transform's type: it was made of an item of the same source just now.
+/// INV-I1: the object is not shared, and is of the transform's type: it was just made from an item of the same source.
 pub(crate) type Transform = Box<dyn Fn(&mut Cached<Erased>) -> Result<(), BoxError> + Send + Sync>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes an object of its JSON: the one function on the way in that knows the type of the objects. Takes the identity out of the
-/// raw object if it succeeds.
+/// Decodes one object from its JSON. If it succeeds, it moves the identity out of the raw object.
 pub(super) type Decode = fn(&mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError>;
 
 /// Makes objects of items.
@@ -56,10 +55,10 @@ pub(super) type Taken = Result<Cached<Erased>, Box<Quarantined>>;
 /// Finds the object that is cached under a key.
 pub(super) type Known<'a> = &'a dyn Fn(&Key) -> Option<Cached<Erased>>;
 
-/// Makes objects of type `O`.
+/// Decodes an object of type `O`.
 pub(super) fn decode_as<O: Object>(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError> {
     let object = O::decode(raw)?;
-    Ok(raw.put_beside_identity(object).cast())
+    Ok(raw.make_cached(object).erase())
 }
 
 /// For sources whose objects are ready.
@@ -68,7 +67,7 @@ pub(super) fn decode_nothing(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, 
     Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
 }
 
-/// A transform of objects of type `O`.
+/// Erases the object type of a transform.
 pub(crate) fn transform_of<O: 'static, E: Into<BoxError>>(
     transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static,
 ) -> Transform {
@@ -228,7 +227,7 @@ fn same_state(
     known(&identity.key).filter(|known| known.has_state(identity, history, digest))
 }
 
-/// An object type of the user's own may panic; then the object is one that cannot be read.
+/// A user's `Object::decode` may panic; the object is then quarantined.
 fn decode(raw: &mut RawObject<'_>, decoder: Decode) -> Result<Cached<Erased>, DecodeError> {
     panics::catch(|| decoder(raw)).unwrap_or_else(|panic| {
         let source = panicked(&panic).into();

@@ -186,7 +186,7 @@ impl<O> ScriptedList<O> {
         Self { delay: Duration::ZERO, answer: Err(error), end: ListMetadata::default() }
     }
 
-    /// With an object that is ready.
+    /// With an item.
     #[must_use]
     pub fn object(self, item: Item<O>) -> Self {
         self.piece(Ok(ListPiece::Item(item)))

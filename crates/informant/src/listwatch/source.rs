@@ -22,6 +22,7 @@ use crate::Identity;
 use crate::Key;
 use crate::Provenance;
 use crate::ResourceVersion;
+use crate::object::Erased;
 
 /// A source of objects that can be listed and watched.
 ///
@@ -108,14 +109,14 @@ pub trait ListWatch<O>: Send + Sync + 'static {
         "objects".into()
     }
 
-    /// The source as the reflector holds it.
+    /// Erases the object type. The reflector calls it; it is not part of the public API.
     #[doc(hidden)]
-    fn into_any(self) -> AnySource
+    fn erase(self) -> AnySource
     where
         Self: Sized,
         O: Send + Sync + 'static,
     {
-        AnySource::of_type(self)
+        AnySource::new(self)
     }
 }
 
@@ -206,8 +207,8 @@ pub enum SourceEvent<O> {
     },
 }
 
-/// An object of a source, as JSON or ready with its identity. It cannot be cloned: a transform may still change the object, and then
-/// the reflector shares it.
+/// An object that a source delivers: JSON, or a decoded object with its identity. It is not `Clone`, because a transform may still change
+/// the object before the reflector shares it.
 ///
 /// ```
 /// use informant::{Identity, Key};
@@ -275,7 +276,7 @@ impl<O: Send + Sync + 'static> ListPiece<O> {
 }
 
 impl<O: Send + Sync + 'static> Item<O> {
-    /// An object that needs no decoding, with its identity.
+    /// A decoded object, with its identity.
     pub fn new(identity: Identity, object: O) -> Self {
         Self::ready(Cached::new(identity, object))
     }
@@ -285,11 +286,11 @@ impl<O: Send + Sync + 'static> Item<O> {
         Self::ready(Cached::with_provenance(identity, provenance, object))
     }
 
-    /// An object that is decoded already; its identity is read from its metadata.
+    /// A decoded object; its identity is read from its metadata.
     ///
     /// # Errors
     ///
-    /// When it has no name, as one that the server never saw.
+    /// When the object has no name, for example because it was never sent to a server.
     pub fn of(object: O) -> Result<Self, DecodeError>
     where
         O: kube::Resource<DynamicType = ()>,
@@ -297,23 +298,23 @@ impl<O: Send + Sync + 'static> Item<O> {
         Cached::of(object).map(Self::ready)
     }
 
-    /// The object, unless it came as JSON, which nobody has decoded yet.
+    /// The decoded object; `None` for JSON.
     pub fn object(&self) -> Option<&O> {
         match &self.content {
             ItemContent::Json(_) => None,
-            // Not the handle: who has a clone of that would keep a transform from changing the object.
+            // A plain reference, not the handle: a clone of the handle would prevent a transform (INV-I1).
             ItemContent::Ready(object) => Some(object.object()),
         }
     }
 }
 
 impl<O> Item<O> {
-    /// An object as JSON.
+    /// An object as JSON, which the reflector decodes. A reflector [of ready objects](super::Reflector::of_ready_objects) quarantines it.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self { content: ItemContent::Json(json.into()) }
     }
 
-    /// The JSON, if it came as JSON.
+    /// The JSON; `None` for a decoded object.
     pub fn as_json(&self) -> Option<&Bytes> {
         match &self.content {
             ItemContent::Json(json) => Some(json),
@@ -321,7 +322,7 @@ impl<O> Item<O> {
         }
     }
 
-    /// The identity, unless the object came as JSON, which nobody has read yet.
+    /// The identity; `None` for JSON, which has not been read yet.
     pub fn identity(&self) -> Option<&Identity> {
         match &self.content {
             ItemContent::Json(_) => None,
@@ -329,7 +330,7 @@ impl<O> Item<O> {
         }
     }
 
-    /// An object that nobody shares yet.
+    /// The object must not be shared (INV-I1).
     fn ready(object: Cached<O>) -> Self {
         Self { content: ItemContent::Ready(object) }
     }
@@ -342,12 +343,49 @@ impl<O> Item<O> {
         self.content
     }
 
-    /// The same, as an object of another type; see [`Cached::cast`].
-    pub(super) fn cast<P>(self) -> Item<P> {
+    /// Erases the object type.
+    pub(super) fn erase(self) -> Item<Erased> {
         match self.content {
             ItemContent::Json(json) => Item::json(json),
-            ItemContent::Ready(object) => Item::ready(object.cast()),
+            ItemContent::Ready(object) => Item::ready(object.erase()),
         }
+    }
+}
+
+/// Erasing the object type.
+impl<O> ListPiece<O> {
+    pub(super) fn erase(self) -> ListPiece<Erased> {
+        match self {
+            Self::Body(bytes) => ListPiece::Body(bytes),
+            Self::Item(item) => ListPiece::Item(item.erase()),
+            Self::End(metadata) => ListPiece::End(metadata),
+        }
+    }
+}
+
+impl<O> WatchPiece<O> {
+    pub(super) fn erase(self) -> WatchPiece<Erased> {
+        match self {
+            Self::Body(bytes) => WatchPiece::Body(bytes),
+            Self::Event(event) => WatchPiece::Event(event.erase()),
+        }
+    }
+}
+
+impl<O> SourceEvent<O> {
+    fn erase(self) -> SourceEvent<Erased> {
+        match self {
+            Self::Added(item) => SourceEvent::Added(item.erase()),
+            Self::Modified(item) => SourceEvent::Modified(item.erase()),
+            Self::Deleted(item) => SourceEvent::Deleted(item.erase()),
+            Self::Bookmark { version, ends_initial_events } => SourceEvent::Bookmark { version, ends_initial_events },
+        }
+    }
+}
+
+impl<O> Lookup<O> {
+    pub(super) fn erase(self) -> Lookup<Erased> {
+        Lookup { version: self.version, object: self.object.map(Item::erase) }
     }
 }
 

@@ -4,8 +4,8 @@
 //! - **Out:** [`Cached`], a shared pointer that knows the type of its object.
 //! - **Knows nothing of:** where objects come from, and who holds them.
 //!
-//! The pointer is the same for all types: the type is a parameter of the handle, and is checked when the object is read. So the
-//! pipeline, which never reads objects, works with `Cached<Erased>` and is compiled once, not once for each type.
+//! All handles hold the same type of pointer. The object type is only a parameter, and is checked when the object is read. So the engine,
+//! which never reads objects, works with `Cached<Erased>` and is compiled once, not once for each type.
 
 use std::any::Any;
 use std::fmt;
@@ -30,7 +30,8 @@ use crate::panics;
 
 /// An object of the cache. Cheap to clone; all clones share one object.
 ///
-/// It dereferences to the object; key, uid, version and type are answered without decoding anything.
+/// It dereferences to the object; key, uid, version and type are answered without decoding anything. `pod.clone()` clones the handle; for
+/// a copy of the object that can be changed, write `pod.object().clone()`.
 ///
 /// If the object's destructor panics, that is logged and goes no further: the last clone may be dropped anywhere, by an
 /// informer as well as by your code, and together with other objects.
@@ -48,38 +49,39 @@ use crate::panics;
 #[derive(RefCastCustom)]
 #[repr(transparent)]
 pub struct Cached<O> {
-    /// INV-C2: the object is of type `O`, unless that is [`Erased`].
-    stored: Arc<Stored<dyn Content>>,
-    object: PhantomData<fn() -> O>,
+    /// INV-C2: the object is an `O`, unless `O` is [`Erased`].
+    stored: Arc<Stored<dyn AnyObject>>,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// The object type of the pipeline: objects of any type. It has no values, so a `Cached<Erased>` cannot be dereferenced.
+/// Stands for the object type inside the engine, which never reads objects. It has no values: reading the object of a `Cached<Erased>` is a
+/// bug, and panics (INV-C2).
 pub(crate) enum Erased {}
 
-/// An object beside its identity.
-struct Stored<C: Content + ?Sized> {
+/// What a [`Cached`] points to.
+struct Stored<T: AnyObject + ?Sized> {
     identity: Identity,
     provenance: Arc<Provenance>,
-    /// A hash of the JSON that the object was made of; 0 if it came ready.
+    /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
     digest: u64,
-    content: C,
+    /// INV-C1: an `Option` that is `Some` until `Stored` is dropped.
+    object: T,
 }
 
-/// The object of a [`Stored`]: an `Option` of any type.
-trait Content: Any + Send + Sync {
+/// An `Option` of an object of any type.
+trait AnyObject: Any + Send + Sync {
     /// Drops the object.
     fn clear(&mut self);
 }
 
-/// INV-C1: `None` only in the destructor.
-impl<O: Send + Sync + 'static> Content for Option<O> {
+impl<O: Send + Sync + 'static> AnyObject for Option<O> {
     fn clear(&mut self) {
         *self = None;
     }
 }
 
 impl<O: Send + Sync + 'static> Cached<O> {
-    /// Puts an object beside its identity.
+    /// Makes a handle of an object, without apiVersion, kind and cluster.
     pub fn new(identity: Identity, object: O) -> Self {
         static NONE: LazyLock<Arc<Provenance>> = LazyLock::new(Arc::default);
         Self::with_provenance(identity, Arc::clone(&NONE), object)
@@ -92,7 +94,10 @@ impl<O: Send + Sync + 'static> Cached<O> {
 
     /// As [`with_provenance`](Self::with_provenance), made of JSON with this hash.
     pub(super) fn with_digest(identity: Identity, provenance: Arc<Provenance>, digest: u64, object: O) -> Self {
-        Self { stored: Arc::new(Stored { identity, provenance, digest, content: Some(object) }), object: PhantomData }
+        Self {
+            stored: Arc::new(Stored { identity, provenance, digest, object: Some(object) }),
+            object_type: PhantomData,
+        }
     }
 
     /// Puts an object that is decoded already beside its identity, such as the answer to a request.
@@ -121,16 +126,31 @@ impl<O: Send + Sync + 'static> Cached<O> {
 impl<O: 'static> Cached<O> {
     /// The object itself, where a plain reference reads better than `&**`.
     pub fn object(&self) -> &O {
-        let content: &dyn Any = &self.stored.content;
-        content.downcast_ref::<Option<O>>().expect("INV-C2").as_ref().expect("INV-C1")
+        let object: &dyn Any = &self.stored.object;
+        object.downcast_ref::<Option<O>>().expect("INV-C2").as_ref().expect("INV-C1")
     }
 }
 
 impl Cached<Erased> {
-    /// The object, to be changed; `None` if it is shared, or of another type.
+    /// Gives the handle a type again, without a check: if the object is not an `O`, reading it panics (INV-C2).
+    pub(crate) fn typed<O>(self) -> Cached<O> {
+        Cached { stored: self.stored, object_type: PhantomData }
+    }
+
+    /// As [`typed`](Self::typed), of a reference.
+    pub(crate) fn typed_ref<O>(&self) -> &Cached<O> {
+        Cached::from_stored(&self.stored)
+    }
+
+    /// As [`typed`](Self::typed), of a list.
+    pub(crate) fn all_typed<O>(objects: Vec<Self>) -> Vec<Cached<O>> {
+        objects.into_iter().map(Self::typed).collect()
+    }
+
+    /// Mutable access to the object; `None` if another handle shares it, or if it is not an `O`.
     pub(crate) fn object_mut<O: 'static>(&mut self) -> Option<&mut O> {
-        let content: &mut dyn Any = &mut Arc::get_mut(&mut self.stored)?.content;
-        content.downcast_mut::<Option<O>>()?.as_mut()
+        let object: &mut dyn Any = &mut Arc::get_mut(&mut self.stored)?.object;
+        object.downcast_mut::<Option<O>>()?.as_mut()
     }
 }
 
@@ -141,20 +161,15 @@ impl<O> Cached<O> {
     }
 
     #[ref_cast_custom]
-    fn from_stored(stored: &Arc<Stored<dyn Content>>) -> &Self;
+    fn from_stored(stored: &Arc<Stored<dyn AnyObject>>) -> &Self;
 
-    /// The same, as an object of another type: of any type, or of the type that it has.
-    pub(crate) fn cast<P>(self) -> Cached<P> {
-        Cached { stored: self.stored, object: PhantomData }
+    /// Erases the object type.
+    pub(crate) fn erase(self) -> Cached<Erased> {
+        Cached { stored: self.stored, object_type: PhantomData }
     }
 
-    /// As [`cast`](Self::cast), of a list.
-    pub(crate) fn cast_all<P>(objects: Vec<Self>) -> Vec<Cached<P>> {
-        objects.into_iter().map(Self::cast).collect()
-    }
-
-    /// As [`cast`](Self::cast), of a reference.
-    pub(crate) fn cast_ref<P>(&self) -> &Cached<P> {
+    /// As [`erase`](Self::erase), of a reference.
+    pub(crate) fn erase_ref(&self) -> &Cached<Erased> {
         Cached::from_stored(&self.stored)
     }
 
@@ -232,19 +247,19 @@ impl<O: 'static> Deref for Cached<O> {
 
 impl<O> Clone for Cached<O> {
     fn clone(&self) -> Self {
-        Self { stored: Arc::clone(&self.stored), object: PhantomData }
+        Self { stored: Arc::clone(&self.stored), object_type: PhantomData }
     }
 }
 
-impl<C: Content + ?Sized> Drop for Stored<C> {
+impl<C: AnyObject + ?Sized> Drop for Stored<C> {
     fn drop(&mut self) {
-        let Self { identity, provenance, digest: _, content } = self;
-        drop_content(identity, provenance, &mut || content.clear());
+        let Self { identity, provenance, digest: _, object } = self;
+        drop_object(identity, provenance, &mut || object.clear());
     }
 }
 
 /// Drops an object; a panic of its destructor is logged and goes no further.
-fn drop_content(identity: &Identity, provenance: &Provenance, clear: &mut dyn FnMut()) {
+fn drop_object(identity: &Identity, provenance: &Provenance, clear: &mut dyn FnMut()) {
     panics::drop_in_place_catching(clear, |panic| {
         let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
         let cluster = provenance.cluster().map(|cluster| &**cluster);
@@ -285,19 +300,19 @@ mod tests {
     fn an_object_keeps_its_type_while_its_handle_has_none() {
         let object = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8);
 
-        let erased: Cached<Erased> = object.clone().cast();
+        let erased: Cached<Erased> = object.clone().erase();
 
-        assert_eq!(**erased.cast_ref::<u8>(), 5);
-        assert!(Cached::ptr_eq(&object, &erased.cast()));
+        assert_eq!(**erased.typed_ref::<u8>(), 5);
+        assert!(Cached::ptr_eq(&object, &erased.typed()));
     }
 
     #[test]
     fn only_an_object_that_is_not_shared_can_be_changed() {
-        let mut object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8).cast();
+        let mut object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8).erase();
         *object.object_mut::<u8>().unwrap() = 6;
         let shared = object.clone();
 
         assert!(object.object_mut::<u8>().is_none());
-        assert_eq!(**shared.cast_ref::<u8>(), 6);
+        assert_eq!(**shared.typed_ref::<u8>(), 6);
     }
 }

@@ -248,11 +248,11 @@ impl<'a> RawObject<'a> {
     /// What [`Object::decode`] says.
     pub fn decode<O: Object>(mut self) -> Result<Cached<O>, DecodeError> {
         let object = O::decode(&self)?;
-        Ok(self.put_beside_identity(object))
+        Ok(self.make_cached(object))
     }
 
-    /// Puts an object that was made of it beside its identity, which is taken out.
-    pub(crate) fn put_beside_identity<O: Send + Sync + 'static>(&mut self, object: O) -> Cached<O> {
+    /// Makes the handle of an object that was decoded from this JSON. Moves the identity out, so it cannot be read afterwards.
+    pub(crate) fn make_cached<O: Send + Sync + 'static>(&mut self, object: O) -> Cached<O> {
         let digest = self.digest();
         let identity = std::mem::replace(&mut self.identity, Identity::of_key(Key::cluster("")));
         Cached::with_digest(identity, Arc::clone(&self.provenance), digest, object)

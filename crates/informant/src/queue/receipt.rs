@@ -15,7 +15,6 @@ use crate::ResourceVersion;
 /// Dropping a receipt answers it as [`done`](Self::done).
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Cached, Identity, Key};
 /// use informant::queue::{Answer, DeltaFifo};
 ///

@@ -14,11 +14,11 @@ use crate::panics;
 /// A named function from an object to the values under which an index finds it.
 pub struct IndexFunction<O> {
     function: AnyIndexFunction,
-    object: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O)>,
 }
 
-/// A named index function of objects of any type.
-pub(super) struct AnyIndexFunction {
+/// A named index function whose object type is erased.
+pub(crate) struct AnyIndexFunction {
     name: Arc<str>,
     values: Box<ValuesOf>,
 }
@@ -68,12 +68,12 @@ impl<O> IndexFunction<O> {
         V: IndexValue,
     {
         let values = move |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
-            for value in values(object.cast_ref()) {
+            for value in values(object.typed_ref()) {
                 push(&value.text());
             }
         };
         let function = AnyIndexFunction { name: name.into(), values: Box::new(values) };
-        Self { function, object: PhantomData }
+        Self { function, object_type: PhantomData }
     }
 
     /// The index's name.
@@ -81,13 +81,8 @@ impl<O> IndexFunction<O> {
         self.function.name()
     }
 
-    /// The same, of objects of another type; see [`Cached::cast`].
-    pub(crate) fn cast<P>(self) -> IndexFunction<P> {
-        IndexFunction { function: self.function, object: PhantomData }
-    }
-
-    /// The function, without the type of its objects.
-    pub(super) fn into_any(self) -> AnyIndexFunction {
+    /// Erases the object type.
+    pub(crate) fn into_any(self) -> AnyIndexFunction {
         self.function
     }
 }

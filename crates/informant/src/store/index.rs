@@ -17,6 +17,7 @@ use super::table::Table;
 use super::table::TableIndex;
 use crate::Cached;
 use crate::Key;
+use crate::object::Erased;
 
 /// Finds the objects of a cache by what an index function said of them. Cheap to clone.
 ///
@@ -43,7 +44,7 @@ pub struct Index<O, V = String> {
     /// INV-S5: indexes are never removed or moved, so it stays there.
     position: usize,
     function: Arc<AnyIndexFunction>,
-    object_and_value: PhantomData<fn(V) -> O>,
+    types: PhantomData<fn(V) -> O>,
 }
 
 /// An object does not have exactly one value in an index.
@@ -67,12 +68,7 @@ pub enum NotOneValue {
 
 impl<O, V> Index<O, V> {
     pub(super) fn new(shared: Arc<Shared>, position: usize, function: Arc<AnyIndexFunction>) -> Self {
-        Self { shared, position, function, object_and_value: PhantomData }
-    }
-
-    /// The same, of objects and values of another type; see [`Cached::cast`].
-    pub(crate) fn cast<P, W>(self) -> Index<P, W> {
-        Index::new(self.shared, self.position, self.function)
+        Self { shared, position, function, types: PhantomData }
     }
 
     /// The index's name.
@@ -88,7 +84,7 @@ impl<O, V> Index<O, V> {
     {
         // Before the lock: `text` may be anybody's code.
         let text = value.text();
-        Cached::cast_all(self.read(|table, index| table.by_value(index, &text)))
+        Cached::all_typed(self.read(|table, index| table.by_value(index, &text)))
     }
 
     /// A value to be looked up together with those of other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
@@ -160,7 +156,7 @@ impl<O, V> Index<O, V> {
     /// When the index function panics on the example.
     pub fn like(&self, example: &Cached<O>) -> Result<Vec<Cached<O>>, IndexPanic> {
         let values = self.values_of(example)?;
-        Ok(Cached::cast_all(self.read(|table, index| table.by_any_value(index, values.values(0, 0)))))
+        Ok(Cached::all_typed(self.read(|table, index| table.by_any_value(index, values.values(0, 0)))))
     }
 
     /// The only value of an object.
@@ -182,7 +178,7 @@ impl<O, V> Index<O, V> {
     }
 
     fn values_of(&self, object: &Cached<O>) -> Result<Computed, IndexPanic> {
-        let mut computed = Computed::new(std::iter::once(object.cast_ref()), std::slice::from_ref(&self.function));
+        let mut computed = Computed::new(std::iter::once(object.erase_ref()), std::slice::from_ref(&self.function));
         match computed.panics.pop() {
             None => Ok(computed),
             Some(panic) => Err(panic),
@@ -192,6 +188,13 @@ impl<O, V> Index<O, V> {
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
         let table = self.shared.table.read();
         read(&table, table.index_at(self.position).expect("INV-S5"))
+    }
+}
+
+impl Index<Erased> {
+    /// Gives the index types again, as [`Cached::typed`] does.
+    pub(crate) fn typed<O, V>(self) -> Index<O, V> {
+        Index::new(self.shared, self.position, self.function)
     }
 }
 

@@ -34,7 +34,6 @@ use crate::object::Erased;
 /// Writes the cache of one kind. Reading is done by its [`lister`](Self::lister), which anybody can have.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Cached, Identity, Key};
 /// use informant::store::Indexer;
 ///
@@ -49,12 +48,12 @@ use crate::object::Erased;
 /// assert_eq!(pods.lister().by_index("node", "node-1").unwrap().len(), 1);
 /// ```
 pub struct Indexer<O> {
-    writer: Writer,
-    object: PhantomData<fn() -> O>,
+    any: AnyIndexer,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// An [`Indexer`] of objects of any type.
-struct Writer {
+/// An [`Indexer`] whose object type is erased.
+struct AnyIndexer {
     shared: Arc<Shared>,
     /// Writers take turns. Index functions run in the turn, before any reader has to wait.
     ///
@@ -110,31 +109,31 @@ impl<O> Indexer<O> {
 
     /// The reader's side. It sees every write as soon as the call that made it returns.
     pub fn lister(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.writer.shared))
+        Lister::new(Arc::clone(&self.any.shared))
     }
 
     /// Tells readers that nobody keeps it up to date any more.
     pub(crate) fn stop(&self) {
-        self.writer.shared.has_stopped.store(true, Ordering::Release);
+        self.any.shared.has_stopped.store(true, Ordering::Release);
     }
 
     /// Stores an object in place of what has its key, and gives what that was. The cache's version stays.
     pub fn upsert(&self, object: Cached<O>) -> Option<Cached<O>> {
-        let mut batch = WriteBatch::with_capacity(1);
+        let mut batch = WriteBatch::<O>::with_capacity(1);
         batch.upsert(object);
-        self.apply(batch).replacements.pop().and_then(|replacement| replacement.old)
+        self.any.apply(batch.erase()).replacements.pop()?.old.map(Cached::typed)
     }
 
     /// Removes an object, and gives what it was. The cache's version stays.
     pub fn remove(&self, key: &Key) -> Option<Cached<O>> {
-        let mut batch = WriteBatch::with_capacity(1);
+        let mut batch = WriteBatch::<O>::with_capacity(1);
         batch.remove(key.clone());
-        self.apply(batch).replacements.pop().and_then(|replacement| replacement.old)
+        self.any.apply(batch.erase()).replacements.pop()?.old.map(Cached::typed)
     }
 
     /// Applies all writes of a batch at once: a reader sees none of them or all.
     pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
-        self.writer.apply(batch.cast()).cast()
+        self.any.apply(batch.erase()).typed()
     }
 
     /// Makes the cache what a list says, at once. The replacements are the removals, then the listed objects in order.
@@ -153,7 +152,7 @@ impl<O> Indexer<O> {
     ) -> Applied<O> {
         let is_same =
             |stored: &Cached<O>, listed: &Cached<O>| Cached::ptr_eq(stored, listed) || is_same(stored, listed);
-        self.writer.in_turn(|turn| self.writer.replace_in_turn(turn, relist, is_same)).cast()
+        self.any.in_turn(|turn| self.any.replace_in_turn(turn, relist, is_same)).typed()
     }
 
     /// Adds an index and fills it from what is stored, while others go on reading. Gives a handle for looking things up;
@@ -177,13 +176,13 @@ impl<O> Indexer<O> {
         I: IntoIterator<Item = V>,
         V: IndexValue,
     {
-        self.add_index_function(IndexFunction::new(name, values)).map(Index::cast)
+        self.add_function(IndexFunction::new(name, values).into_any())
     }
 
-    pub(crate) fn add_index_function(&self, function: IndexFunction<O>) -> Result<Index<O>, DuplicateIndex> {
-        let function = Arc::new(function.into_any());
-        let (position, _) = self.writer.add_functions(vec![Arc::clone(&function)])?;
-        Ok(Index::new(Arc::clone(&self.writer.shared), position, function))
+    pub(crate) fn add_function<V>(&self, function: AnyIndexFunction) -> Result<Index<O, V>, DuplicateIndex> {
+        let function = Arc::new(function);
+        let (position, _) = self.any.add_functions(vec![Arc::clone(&function)])?;
+        Ok(Index::new(Arc::clone(&self.any.shared), position, function))
     }
 
     /// Adds several indexes, all or none, and tells which of their functions panicked on which stored objects.
@@ -195,12 +194,19 @@ impl<O> Indexer<O> {
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        let functions = functions.into_iter().map(|function| Arc::new(function.into_any())).collect();
-        self.writer.add_functions(functions).map(|(_, panics)| panics)
+        self.add_any_functions(functions.into_iter().map(IndexFunction::into_any).collect())
+    }
+
+    pub(crate) fn add_any_functions(
+        &self,
+        functions: Vec<AnyIndexFunction>,
+    ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
+        let functions = functions.into_iter().map(Arc::new).collect();
+        self.any.add_functions(functions).map(|(_, panics)| panics)
     }
 }
 
-impl Writer {
+impl AnyIndexer {
     fn apply(&self, batch: WriteBatch<Erased>) -> Applied<Erased> {
         self.in_turn(|turn| self.apply_in_turn(turn, batch))
     }
@@ -218,18 +224,18 @@ impl Writer {
         let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
         let listed: Vec<_> = listed
             .map(|(_, object)| {
-                (object, table.get(object.key()).filter(|stored| is_same(stored.cast_ref(), object)).cloned())
+                (object, table.get(object.key()).filter(|stored| is_same(stored.typed_ref(), object)).cloned())
             })
             .collect();
 
         let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, kept)| kept.is_none()).count());
         table
             .iter()
-            .filter(|object| is_missing(object.cast_ref()))
+            .filter(|object| is_missing(object.typed_ref()))
             .for_each(|object| batch.remove(object.key().clone()));
         let removals = batch.len();
         for (object, _) in listed.iter().filter(|(_, kept)| kept.is_none()) {
-            batch.upsert(Cached::clone(object).cast());
+            batch.upsert(Cached::clone(object).erase());
         }
         batch.at(relist.version.clone());
         drop(table);
@@ -339,8 +345,8 @@ impl Writer {
 #[cfg(test)]
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
-        self.writer.in_turn(|turn| {
-            let table = self.writer.shared.table.read();
+        self.any.in_turn(|turn| {
+            let table = self.any.shared.table.read();
             table.check_invariants();
             for (position, function) in turn.functions.iter().enumerate() {
                 assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
@@ -372,7 +378,7 @@ impl<O> IndexerBuilder<O> {
         let table = RwLock::new(Arc::new(table));
         let shared = Arc::new(Shared { table, resource: self.resource, has_stopped: AtomicBool::new(false) });
         let turn = Turn { functions, computed: Computed::default(), slow_after: Duration::from_millis(100) };
-        Indexer { writer: Writer { shared, turn: ReentrantMutex::new(RefCell::new(turn)) }, object: PhantomData }
+        Indexer { any: AnyIndexer { shared, turn: ReentrantMutex::new(RefCell::new(turn)) }, object_type: PhantomData }
     }
 }
 
@@ -390,9 +396,9 @@ impl<O> Default for Indexer<O> {
 
 impl<O> fmt::Debug for Indexer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.writer.shared.table.read();
+        let table = self.any.shared.table.read();
         f.debug_struct("Indexer")
-            .field("resource", &self.writer.shared.resource)
+            .field("resource", &self.any.shared.resource)
             .field("len", &table.len())
             .field("version", &table.version())
             .finish()
@@ -436,7 +442,7 @@ mod tests {
         let _guard = tracing::subscriber::set_default(subscriber.finish());
         let logged = || String::from_utf8(std::mem::take(&mut *lines.0.lock())).unwrap();
         let indexer = Indexer::builder().resource("pods").build();
-        indexer.writer.in_turn(|turn| turn.slow_after = Duration::ZERO);
+        indexer.any.in_turn(|turn| turn.slow_after = Duration::ZERO);
 
         indexer.upsert(object("a"));
         assert_eq!(logged(), "", "no function of a user ran");
@@ -456,7 +462,7 @@ mod tests {
     #[test]
     fn a_batch_may_take_a_tenth_of_a_second_for_each_thousand_objects() {
         let indexer = Indexer::<()>::new();
-        let limit = indexer.writer.in_turn(|turn| turn.slow_after);
+        let limit = indexer.any.in_turn(|turn| turn.slow_after);
         let is_slow = |objects, milliseconds| is_slow(objects, Duration::from_millis(milliseconds), limit);
 
         assert_eq!([is_slow(1, 99), is_slow(1, 100), is_slow(999, 100)], [false, true, true]);

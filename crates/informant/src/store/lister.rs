@@ -29,7 +29,6 @@ use crate::object::Erased;
 /// several questions of the same state, take a [`snapshot`](Self::snapshot).
 ///
 /// ```
-/// use std::sync::Arc;
 /// use informant::{Lazy, Scanner};
 /// use informant::store::Indexer;
 /// use k8s_openapi::api::core::v1::Pod;
@@ -47,7 +46,7 @@ use crate::object::Erased;
 /// ```
 pub struct Lister<O> {
     shared: Arc<Shared>,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
 /// Reads the objects of one namespace.
@@ -91,17 +90,12 @@ impl NotFound {
 
 impl<O> Lister<O> {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, object: PhantomData }
-    }
-
-    /// The same, of objects of another type; see [`Cached::cast`].
-    pub(crate) fn cast<P>(&self) -> Lister<P> {
-        Lister::new(Arc::clone(&self.shared))
+        Self { shared, object_type: PhantomData }
     }
 
     /// The object of a key.
     pub fn get(&self, key: &Key) -> Option<Cached<O>> {
-        self.read(|table| table.get(key).cloned()).map(Cached::cast)
+        self.read(|table| table.get(key).cloned()).map(Cached::typed)
     }
 
     /// The object of a key, or an error that names it.
@@ -115,7 +109,7 @@ impl<O> Lister<O> {
 
     /// All objects.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::cast_all(self.read(Table::list))
+        Cached::all_typed(self.read(Table::list))
     }
 
     /// The keys of all objects.
@@ -161,7 +155,7 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        self.read(|table| Ok(table.by_value(table.index(index)?, value))).map(Cached::cast_all)
+        self.read(|table| Ok(table.by_value(table.index(index)?, value))).map(Cached::all_typed)
     }
 
     /// The objects that have all of these values, each in its index:
@@ -176,7 +170,7 @@ impl<O> Lister<O> {
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.read(|table| table.by_values(&lookups)).map(Cached::cast_all)
+        self.read(|table| table.by_values(&lookups)).map(Cached::all_typed)
     }
 
     /// The keys of the objects that have a value in an index, sorted.
@@ -222,7 +216,7 @@ impl<O: Labelled + 'static> Lister<O> {
 impl<O> NamespaceLister<O> {
     /// The object of a name. If the namespace is empty, the name is that of an object in none.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
-        self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned()).map(Cached::cast)
+        self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned()).map(Cached::typed)
     }
 
     /// The object of a name, or an error that names it.
@@ -238,7 +232,7 @@ impl<O> NamespaceLister<O> {
     pub fn list(&self) -> Vec<Cached<O>> {
         let Self { lister, namespace } = self;
         let all = || lister.read(Table::list);
-        Cached::cast_all(in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), all))
+        Cached::all_typed(in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), all))
     }
 }
 
@@ -292,9 +286,16 @@ fn matches_nothing(selector: &Selector) -> bool {
     })
 }
 
+impl Lister<Erased> {
+    /// A lister of the same cache whose objects have a type again, as [`Cached::typed`] gives it.
+    pub(crate) fn typed<O>(&self) -> Lister<O> {
+        Lister::new(Arc::clone(&self.shared))
+    }
+}
+
 impl<O> Clone for Lister<O> {
     fn clone(&self) -> Self {
-        self.cast()
+        Self::new(Arc::clone(&self.shared))
     }
 }
 

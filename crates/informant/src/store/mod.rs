@@ -19,6 +19,7 @@ mod snapshot;
 mod table;
 mod write;
 
+pub(crate) use compute::AnyIndexFunction;
 pub use compute::IndexFunction;
 pub use compute::IndexPanic;
 pub use compute::IndexValue;

@@ -36,22 +36,22 @@ use crate::ResourceVersion;
 /// ```
 pub struct Snapshot<O> {
     table: Arc<Table>,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
 impl<O> Snapshot<O> {
     pub(super) fn new(table: Arc<Table>) -> Self {
-        Self { table, object: PhantomData }
+        Self { table, object_type: PhantomData }
     }
 
     /// The object of a key.
     pub fn get(&self, key: &Key) -> Option<&Cached<O>> {
-        self.table.get(key).map(Cached::cast_ref)
+        self.table.get(key).map(Cached::typed_ref)
     }
 
     /// All objects, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Cached<O>> {
-        self.table.iter().map(Cached::cast_ref)
+        self.table.iter().map(Cached::typed_ref)
     }
 
     /// How many objects there are.
@@ -71,7 +71,7 @@ impl<O> Snapshot<O> {
 
     /// The objects of one namespace. An empty name means all of them.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Cached<O>> {
-        Cached::cast_all(in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list()))
+        Cached::all_typed(in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list()))
     }
 
     /// The objects that have a value in an index; none if no object has it.
@@ -80,7 +80,7 @@ impl<O> Snapshot<O> {
     ///
     /// When there was no such index yet.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        Ok(Cached::cast_all(self.table.by_value(self.table.index(index)?, value)))
+        Ok(Cached::all_typed(self.table.by_value(self.table.index(index)?, value)))
     }
 
     /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`](super::Lister::by_indexes).
@@ -93,7 +93,7 @@ impl<O> Snapshot<O> {
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.table.by_values(&lookups).map(Cached::cast_all)
+        self.table.by_values(&lookups).map(Cached::all_typed)
     }
 
     /// The keys of the objects that have a value in an index, sorted.
@@ -114,7 +114,7 @@ impl<O> Snapshot<O> {
 impl<O: Labelled + 'static> Snapshot<O> {
     /// The objects whose labels match.
     pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
-        select(selector, || Cached::cast_all(self.table.list()))
+        select(selector, || Cached::all_typed(self.table.list()))
     }
 }
 

@@ -8,7 +8,6 @@ use super::compute::AnyIndexFunction;
 use super::compute::Computed;
 use super::lookup::Lookup;
 use super::write::Replacement;
-use super::write::Write;
 use super::write::WriteBatch;
 use crate::Cached;
 use crate::Key;
@@ -155,19 +154,21 @@ impl Table {
 impl Table {
     /// Applies writes in order; gives what each of them replaced. `computed` has the index values of all upserts.
     pub(super) fn apply(&mut self, batch: WriteBatch<Erased>, computed: &Computed) -> Vec<Replacement<Erased>> {
-        let WriteBatch { writes, version, keeps_same_states, .. } = batch;
+        let WriteBatch { mut writes, removed, version, keeps_same_states, .. } = batch;
         if version.is_some() {
             self.version = version;
         }
-        let mut upserts = 0;
-        let apply = |write| match write {
-            Write::Upsert(object) => {
-                upserts += 1;
-                self.upsert(object, computed, upserts - 1, keeps_same_states)
+        let (mut removed, mut row) = (removed.into_iter(), 0);
+        for write in &mut writes {
+            match write.new.take() {
+                Some(object) => {
+                    *write = self.upsert(object, computed, row, keeps_same_states);
+                    row += 1;
+                }
+                None => write.old = self.remove(&removed.next().expect("INV-W1")),
             }
-            Write::Remove(key) => Replacement { old: self.remove(&key), new: None },
-        };
-        writes.into_iter().map(apply).collect()
+        }
+        writes
     }
 
     /// Adds indexes whose values were computed for all slots in use.
@@ -285,7 +286,7 @@ mod tests {
         let mut table = Table::default();
         let objects = (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), ()));
         let mut batch = WriteBatch::new();
-        objects.for_each(|object| batch.upsert(object.cast()));
+        objects.for_each(|object| batch.upsert(object.erase()));
         table.apply(batch, &Computed::default());
         table
     }

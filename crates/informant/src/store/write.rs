@@ -28,16 +28,14 @@ use crate::object::Erased;
 /// assert_eq!(stock.lister().version(), Some("7".into()));
 /// ```
 pub struct WriteBatch<O> {
-    pub(super) writes: Vec<Write>,
+    /// What each write stores; `None` if it removes an object. When it is applied, what it replaces is put beside it.
+    pub(super) writes: Vec<Replacement<Erased>>,
+    /// INV-W1: the keys of the writes that remove an object, in the same order.
+    pub(super) removed: Vec<Key>,
     pub(super) version: Option<ResourceVersion>,
     /// An object of the uid and version of the stored one is not written: the stored one stays.
     pub(super) keeps_same_states: bool,
-    object: PhantomData<fn(O)>,
-}
-
-pub(super) enum Write {
-    Upsert(Cached<Erased>),
-    Remove(Key),
+    object_type: PhantomData<fn(O)>,
 }
 
 /// What a batch has done.
@@ -64,17 +62,24 @@ impl<O> WriteBatch<O> {
 
     /// A batch that does nothing, with room for so many writes.
     pub fn with_capacity(writes: usize) -> Self {
-        Self { writes: Vec::with_capacity(writes), version: None, keeps_same_states: false, object: PhantomData }
+        Self {
+            writes: Vec::with_capacity(writes),
+            removed: Vec::new(),
+            version: None,
+            keeps_same_states: false,
+            object_type: PhantomData,
+        }
     }
 
     /// Stores an object in place of what has its key.
     pub fn upsert(&mut self, object: Cached<O>) {
-        self.writes.push(Write::Upsert(object.cast()));
+        self.writes.push(Replacement { old: None, new: Some(object.erase()) });
     }
 
     /// Removes the object of a key; nothing happens if there is none.
     pub fn remove(&mut self, key: Key) {
-        self.writes.push(Write::Remove(key));
+        self.writes.push(Replacement { old: None, new: None });
+        self.removed.push(key);
     }
 
     /// Says which version the cache has when the batch is applied. Without this it keeps its version.
@@ -97,25 +102,26 @@ impl<O> WriteBatch<O> {
         self.writes.is_empty()
     }
 
-    /// The same, of objects of another type; see [`Cached::cast`].
-    pub(super) fn cast<P>(self) -> WriteBatch<P> {
-        let Self { writes, version, keeps_same_states, object: _ } = self;
-        WriteBatch { writes, version, keeps_same_states, object: PhantomData }
+    /// Erases the object type.
+    pub(super) fn erase(self) -> WriteBatch<Erased> {
+        let Self { writes, removed, version, keeps_same_states, object_type: _ } = self;
+        WriteBatch { writes, removed, version, keeps_same_states, object_type: PhantomData }
     }
 
+    /// The objects that it stores.
     pub(super) fn upserts(&self) -> impl Iterator<Item = &Cached<Erased>> {
-        self.writes.iter().filter_map(|write| match write {
-            Write::Upsert(object) => Some(object),
-            Write::Remove(_) => None,
-        })
+        self.writes.iter().filter_map(|write| write.new.as_ref())
     }
 }
 
 impl Applied<Erased> {
-    /// The same, of objects of another type; see [`Cached::cast`].
-    pub(super) fn cast<P>(self) -> Applied<P> {
-        let cast = |Replacement { old, new }| Replacement { old: old.map(Cached::cast), new: new.map(Cached::cast) };
-        Applied { replacements: self.replacements.into_iter().map(cast).collect(), index_panics: self.index_panics }
+    /// Gives the objects a type again, as [`Cached::typed`] does.
+    pub(super) fn typed<O>(self) -> Applied<O> {
+        let typed = |Replacement { old, new }: Replacement<_>| Replacement {
+            old: old.map(Cached::typed),
+            new: new.map(Cached::typed),
+        };
+        Applied { replacements: self.replacements.into_iter().map(typed).collect(), index_panics: self.index_panics }
     }
 }
 

@@ -267,13 +267,13 @@ mod tests {
 
     /// Adds of so many objects.
     fn adds(names: std::ops::Range<u32>) -> Batch {
-        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).cast();
+        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).erase();
         names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
     }
 
     /// Updates of one object, all alike.
     fn updates(count: usize) -> Batch {
-        let object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), ()).cast();
+        let object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), ()).erase();
         let update = || Notice::Updated { old: object.clone(), new: object.clone() };
         std::iter::repeat_with(update).take(count).collect()
     }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     fn unchanged(name: u32) -> Notice {
-        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).cast())
+        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).erase())
     }
 
     #[test]

@@ -60,11 +60,11 @@ mod tests {
     use crate::Key;
 
     fn object(passes: bool) -> Cached<Erased> {
-        Cached::new(Identity::of_key(Key::cluster("x")), passes).cast()
+        Cached::new(Identity::of_key(Key::cluster("x")), passes).erase()
     }
 
     fn shown(notice: &Notice) -> Option<&'static str> {
-        let left = as_filtered(notice, |object| **object.cast_ref::<bool>());
+        let left = as_filtered(notice, |object| **object.typed_ref::<bool>());
         Some(match left.of(notice)? {
             Notice::Added { origin: Origin::InitialList, .. } => "initial add",
             Notice::Added { origin: Origin::Live, .. } => "add",

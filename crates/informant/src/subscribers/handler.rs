@@ -64,7 +64,7 @@ pub trait EventHandler<O>: Send + Sync + 'static {
     /// period](crate::informer::Subscribe::resync_every): when the period is over, and when a relist has the object unchanged; in both
     /// cases not while events of an earlier replay wait for the handler.
     ///
-    /// Unless this is overridden, it is an update from the object to itself ([the very same](Cached::ptr_eq)).
+    /// Default: calls `on_update(object, object)`, so old and new are [the same object](Cached::ptr_eq).
     fn on_resync(&self, object: &Cached<O>) {
         self.on_update(object, object);
     }
@@ -112,35 +112,35 @@ macro_rules! handler_behind {
 handler_behind!(Arc);
 handler_behind!(Box);
 
-/// A handler of objects of type `O`, as an informer calls it: with objects that have lost their type.
-struct OfType<O, H> {
+/// Adapts an `EventHandler<O>` to the erased objects of the engine.
+struct ErasedHandler<O, H> {
     handler: H,
-    object: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O)>,
 }
 
-/// The handler, without the type of its objects.
-pub(crate) fn into_any<O: 'static>(handler: impl EventHandler<O>) -> AnyHandler {
-    Box::new(OfType { handler, object: PhantomData })
+/// Erases the object type of a handler.
+pub(crate) fn erase_handler<O: 'static>(handler: impl EventHandler<O>) -> AnyHandler {
+    Box::new(ErasedHandler { handler, object_type: PhantomData })
 }
 
-/// A handler of objects of any type.
+/// A handler whose object type is erased.
 pub(crate) type AnyHandler = Box<dyn EventHandler<Erased>>;
 
-impl<O: 'static, H: EventHandler<O>> EventHandler<Erased> for OfType<O, H> {
+impl<O: 'static, H: EventHandler<O>> EventHandler<Erased> for ErasedHandler<O, H> {
     fn on_add(&self, object: &Cached<Erased>, origin: Origin) {
-        self.handler.on_add(object.cast_ref(), origin);
+        self.handler.on_add(object.typed_ref(), origin);
     }
 
     fn on_update(&self, old: &Cached<Erased>, new: &Cached<Erased>) {
-        self.handler.on_update(old.cast_ref(), new.cast_ref());
+        self.handler.on_update(old.typed_ref(), new.typed_ref());
     }
 
     fn on_delete(&self, deleted: &Deleted<Erased>) {
-        self.handler.on_delete(&deleted.clone().cast());
+        self.handler.on_delete(&deleted.clone().typed());
     }
 
     fn on_resync(&self, object: &Cached<Erased>) {
-        self.handler.on_resync(object.cast_ref());
+        self.handler.on_resync(object.typed_ref());
     }
 
     fn on_synced(&self) {

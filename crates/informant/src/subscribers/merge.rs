@@ -172,7 +172,7 @@ mod tests {
 
     fn object(name: &str, version: u64) -> Cached<Erased> {
         let version = ResourceVersion::new(version.to_string());
-        Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ()).cast()
+        Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ()).erase()
     }
 
     fn add(version: u64) -> Notice {

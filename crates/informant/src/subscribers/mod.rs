@@ -29,7 +29,7 @@ pub use registration::HandlerStatus;
 pub use registration::InsideCallback;
 pub use registration::NotSynced;
 pub use registration::Registration;
-pub(crate) use stream::AnyStream;
+pub(crate) use stream::AnyEventStream;
 pub use stream::EventStream;
 
 pub(crate) use buffer::Policy;
@@ -39,7 +39,7 @@ pub(crate) use calling::do_as;
 pub(crate) use calling::is_inside_informer;
 pub(crate) use filter::Filter;
 pub(crate) use handler::AnyHandler;
-pub(crate) use handler::into_any;
+pub(crate) use handler::erase_handler;
 pub(crate) use listener::Ended;
 pub(crate) use listener::Listener;
 pub(crate) use notice::Notice;

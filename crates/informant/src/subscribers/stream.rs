@@ -27,20 +27,20 @@ use crate::object::Erased;
 /// What nobody asks for waits, as for a handler; [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds that.
 #[must_use = "a stream that is dropped hears of nothing"]
 pub struct EventStream<O> {
-    events: AnyStream,
-    object: PhantomData<fn() -> O>,
+    events: AnyEventStream,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// An [`EventStream`] of objects of any type.
-pub(crate) struct AnyStream {
+/// An [`EventStream`] whose object type is erased.
+pub(crate) struct AnyEventStream {
     listener: Arc<Listener>,
     registration: Registration,
     chunk: Option<Batch>,
 }
 
 impl<O> EventStream<O> {
-    pub(crate) fn new(events: AnyStream) -> Self {
-        Self { events, object: PhantomData }
+    pub(crate) fn new(events: AnyEventStream) -> Self {
+        Self { events, object_type: PhantomData }
     }
 
     /// How far the stream is: synced when all initial adds were taken, and the next event was asked for.
@@ -49,7 +49,7 @@ impl<O> EventStream<O> {
     }
 }
 
-impl AnyStream {
+impl AnyEventStream {
     pub(crate) fn new(listener: Arc<Listener>, registration: Registration) -> Self {
         Self { listener, registration, chunk: None }
     }
@@ -78,11 +78,11 @@ impl<O> Stream for EventStream<O> {
     type Item = Event<O>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
-        self.events.poll_next_unpin(context).map(|event| event.map(Event::cast))
+        self.events.poll_next_unpin(context).map(|event| event.map(Event::typed))
     }
 }
 
-impl Stream for AnyStream {
+impl Stream for AnyEventStream {
     type Item = Event<Erased>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
@@ -105,7 +105,7 @@ impl Stream for AnyStream {
     }
 }
 
-impl Drop for AnyStream {
+impl Drop for AnyEventStream {
     fn drop(&mut self) {
         self.listener.close(Ended::Removed);
     }

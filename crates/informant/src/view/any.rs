@@ -1,8 +1,8 @@
-//! A view of objects of any type: what every [`View`](super::View) asks, compiled once.
+//! The untyped view behind every [`View`](super::View), compiled once.
 //!
 //! - **In:** informers of one kind.
-//! - **Out:** what they have together.
-//! - **Knows nothing of:** the type of the objects, and how they are addressed.
+//! - **Out:** their objects, read together.
+//! - **Knows nothing of:** the type of the objects.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::Cached;
 use crate::Key;
 use crate::informer::AnyInformer;
 use crate::object::Erased;
+use crate::store::AnyIndexFunction;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
-use crate::store::IndexFunction;
 use crate::store::Lister;
 use crate::store::Lookup;
 use crate::store::UnknownIndex;
@@ -21,12 +21,12 @@ use crate::store::UnknownIndex;
 /// Several informers of one kind as one. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AnyView {
-    /// In the order of their places, each of which is there once.
+    /// Sorted by [`place`](Member::place), without duplicates.
     pub(super) members: Arc<[Member]>,
     pub(super) name: Arc<str>,
 }
 
-/// An informer, and what of the world it has.
+/// An informer, and the cluster and namespace that it covers.
 #[derive(Clone)]
 pub(super) struct Member {
     /// `None` if the view is one of a single cluster.
@@ -37,7 +37,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Where in the view's order it stands.
+    /// Sort key: cluster, then namespace.
     fn place(&self) -> (Option<&str>, Option<&str>) {
         (self.cluster.as_deref(), self.namespace.as_deref())
     }
@@ -79,7 +79,7 @@ impl AnyView {
     pub(super) fn of_clusters(views: impl Iterator<Item = Self>) -> Result<Self, ViewError> {
         let mut members: Vec<Member> = Vec::new();
         for view in views {
-            // All members of a view of one cluster are of that.
+            // All members of such a view belong to one cluster.
             let Some(first) = view.informers().next() else { continue };
             let name = || Arc::clone(first.name());
             let Some(cluster) = first.cluster() else { return Err(ViewError::NoCluster { informer: name() }) };
@@ -93,7 +93,7 @@ impl AnyView {
         Self::new(members)
     }
 
-    /// What of it is of one cluster, as a view of that cluster.
+    /// The members of one cluster, as a view of that cluster.
     pub(super) fn cluster(&self, name: &str) -> Option<Self> {
         let of_cluster = self.members.iter().filter(|member| member.cluster.as_deref() == Some(name));
         Self::new(of_cluster.map(|member| Member { cluster: None, ..member.clone() }).collect()).ok()
@@ -103,7 +103,7 @@ impl AnyView {
         self.members.iter().map(|member| &member.informer)
     }
 
-    /// The member that has an object, if it exists.
+    /// The member that covers this key, whether or not the object exists.
     pub(super) fn member_of(&self, cluster: Option<&Arc<str>>, key: &Key) -> Option<&Member> {
         let at = |namespace| {
             let place = (cluster.map(|cluster| &**cluster), namespace);
@@ -121,7 +121,7 @@ impl AnyView {
         self.listers().flat_map(Lister::list).collect()
     }
 
-    /// The objects of one namespace, of the members that may have it. An empty name means all of them.
+    /// The objects of one namespace, of the members that may have it. An empty name means all namespaces.
     pub(super) fn list_in(&self, namespace: &str) -> Vec<Cached<Erased>> {
         let may_have = |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
         let members = self.members.iter().filter(|member| may_have(member.namespace.as_deref()));
@@ -140,12 +140,12 @@ impl AnyView {
     pub(super) fn add_index(
         &self,
         name: &str,
-        function: &dyn Fn() -> IndexFunction<Erased>,
+        make_function: &dyn Fn() -> AnyIndexFunction,
     ) -> Result<Vec<Index<Erased>>, DuplicateIndex> {
         if self.listers().any(|lister| lister.index(name).is_ok()) {
             return Err(DuplicateIndex { name: name.into() });
         }
-        self.informers().map(|informer| informer.add_index(function())).collect()
+        self.informers().map(|informer| informer.add_index(make_function())).collect()
     }
 }
 

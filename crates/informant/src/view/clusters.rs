@@ -44,7 +44,7 @@ impl<O> View<O, ClusterKey> {
     ///
     /// If there is none, one that does not say of which cluster it is, or two of the same cluster.
     pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, ViewError> {
-        AnyView::of_clusters(views.into_iter().map(|view| view.into().view)).map(Self::of_type)
+        AnyView::of_clusters(views.into_iter().map(|view| view.into().view)).map(Self::from_any)
     }
 
     /// The clusters, in the order of their names.
@@ -56,6 +56,6 @@ impl<O> View<O, ClusterKey> {
 
     /// What of it is of one cluster.
     pub fn cluster(&self, name: &str) -> Option<View<O>> {
-        self.view.cluster(name).map(View::of_type)
+        self.view.cluster(name).map(View::from_any)
     }
 }

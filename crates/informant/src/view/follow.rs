@@ -17,11 +17,11 @@ use crate::informer::AddHandlerError;
 use crate::informer::Subscribe;
 use crate::informer::SubscribeOptions;
 use crate::object::Erased;
+use crate::subscribers::AnyEventStream;
 use crate::subscribers::AnyHandler;
-use crate::subscribers::AnyStream;
 use crate::subscribers::Place;
 use crate::subscribers::Turn;
-use crate::subscribers::into_any;
+use crate::subscribers::erase_handler;
 
 impl<O: 'static, A> View<O, A> {
     /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
@@ -58,7 +58,7 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then it follows none.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.view.add_handler(into_any(handler), &self.options, Place::Task)
+        self.target.view.add_handler(erase_handler(handler), &self.options, Place::Task)
     }
 
     /// Has a handler follow all members, which may block: each member has a thread of its own for it, and they take turns.
@@ -67,7 +67,7 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then it follows none.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.view.add_handler(into_any(handler), &self.options, Place::Thread)
+        self.target.view.add_handler(erase_handler(handler), &self.options, Place::Thread)
     }
 
     /// Events of all members for whoever asks for them.
@@ -76,7 +76,7 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions.
     pub fn stream(self) -> Result<ViewStream<O>, AddHandlerError> {
-        self.target.view.add_stream(&self.options).map(ViewStream::of_type)
+        self.target.view.add_stream(&self.options).map(ViewStream::from_any)
     }
 }
 
@@ -113,7 +113,7 @@ impl AnyView {
         // If one refuses, the streams of the others are dropped, and hear no more.
         let streams = self.informers().map(|member| member.add_stream(options.clone()));
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
-        let parts = streams.iter().map(AnyStream::registration).cloned().collect();
+        let parts = streams.iter().map(AnyEventStream::registration).cloned().collect();
         Ok(AnyViewStream::new(streams, Registration::together(Arc::clone(&self.name), parts)))
     }
 }

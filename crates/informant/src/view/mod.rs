@@ -64,7 +64,7 @@ pub use self::stream::ViewStream;
 /// ```
 pub struct View<O, A = Key> {
     view: AnyView,
-    object_and_address: PhantomData<fn(A) -> O>,
+    types: PhantomData<fn(A) -> O>,
 }
 
 impl<O> View<O> {
@@ -76,14 +76,14 @@ impl<O> View<O> {
     /// If there is none, one that is of all namespaces, or two of the same namespace or of different clusters.
     pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
         let informers = informers.into_iter().map(|informer| informer.informer).collect();
-        AnyView::of_namespaces(informers).map(Self::of_type)
+        AnyView::of_namespaces(informers).map(Self::from_any)
     }
 }
 
 impl<O, A> View<O, A> {
-    /// A view whose objects are of type `O`.
-    pub(crate) fn of_type(view: AnyView) -> Self {
-        Self { view, object_and_address: PhantomData }
+    /// Gives a view an object type.
+    pub(crate) fn from_any(view: AnyView) -> Self {
+        Self { view, types: PhantomData }
     }
 
     /// What it is called in errors.
@@ -93,7 +93,7 @@ impl<O, A> View<O, A> {
 
     /// The informers, in the order of their clusters and namespaces.
     pub fn informers(&self) -> impl ExactSizeIterator<Item = &SharedInformer<O>> {
-        self.view.informers().map(SharedInformer::of_type_ref)
+        self.view.informers().map(SharedInformer::from_any_ref)
     }
 
     /// Starts those that were not started; says how many it did. A member that was stopped stays so: then ask for another view.
@@ -108,13 +108,13 @@ impl<O, A> View<O, A> {
 
 impl<O> From<SharedInformer<O>> for View<O> {
     fn from(informer: SharedInformer<O>) -> Self {
-        Self::of_type(informer.informer.into())
+        Self::from_any(informer.informer.into())
     }
 }
 
 impl<O, A> Clone for View<O, A> {
     fn clone(&self) -> Self {
-        Self::of_type(self.view.clone())
+        Self::from_any(self.view.clone())
     }
 }
 

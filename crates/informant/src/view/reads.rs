@@ -24,13 +24,13 @@ use crate::store::UnknownIndex;
 use crate::store::select;
 
 impl<O, A: Address> View<O, A> {
-    fn member_of(&self, address: &A) -> Option<&Lister<Erased>> {
+    fn lister_of(&self, address: &A) -> Option<&Lister<Erased>> {
         self.view.member_of(address.cluster(), address.key()).map(|member| member.informer.lister())
     }
 
     /// The object at an address.
     pub fn get(&self, address: &A) -> Option<Cached<O>> {
-        self.member_of(address)?.get(address.key()).map(Cached::cast)
+        self.lister_of(address)?.get(address.key()).map(Cached::typed)
     }
 
     /// The object at an address, or an error that names it.
@@ -39,8 +39,8 @@ impl<O, A: Address> View<O, A> {
     ///
     /// When there is none.
     pub fn require(&self, address: &A) -> Result<Cached<O>, NotFound> {
-        match self.member_of(address) {
-            Some(lister) => lister.require(address.key()).map(Cached::cast),
+        match self.lister_of(address) {
+            Some(lister) => lister.require(address.key()).map(Cached::typed),
             None => Err(NotFound::elsewhere(Arc::clone(&self.view.name), address.cluster(), address.key())),
         }
     }
@@ -58,7 +58,7 @@ impl<O, A: Address> View<O, A> {
 impl<O, A> View<O, A> {
     /// All objects.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::cast_all(self.view.list())
+        Cached::all_typed(self.view.list())
     }
 
     /// How many objects there are.
@@ -73,7 +73,7 @@ impl<O, A> View<O, A> {
 
     /// The objects of one namespace, of all clusters. An empty name means all of them.
     pub fn list_in(&self, namespace: &str) -> Vec<Cached<O>> {
-        Cached::cast_all(self.view.list_in(namespace))
+        Cached::all_typed(self.view.list_in(namespace))
     }
 
     /// The objects of one namespace, of all clusters, whose labels match. An empty name means all of them.
@@ -116,7 +116,7 @@ impl<O, A> View<O, A> {
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.view.by_indexes(&lookups).map(Cached::cast_all)
+        self.view.by_indexes(&lookups).map(Cached::all_typed)
     }
 
     /// Adds an index to all members, at any time.
@@ -140,10 +140,10 @@ impl<O, A> View<O, A> {
         let values = Arc::new(values);
         let function = || {
             let values = Arc::clone(&values);
-            IndexFunction::new(name, move |object: &Cached<O>| values(object)).cast()
+            IndexFunction::new(name, move |object: &Cached<O>| values(object)).into_any()
         };
         let indexes = self.view.add_index(name, &function)?;
-        Ok(ViewIndex { indexes: indexes.into(), object_and_value: PhantomData })
+        Ok(ViewIndex { indexes: indexes.into(), types: PhantomData })
     }
 }
 
@@ -151,7 +151,7 @@ impl<O, A> View<O, A> {
 pub struct ViewIndex<O, V = String> {
     /// Not empty.
     indexes: Arc<[Index<Erased>]>,
-    object_and_value: PhantomData<fn(V) -> O>,
+    types: PhantomData<fn(V) -> O>,
 }
 
 impl<O, V> ViewIndex<O, V> {
@@ -162,7 +162,7 @@ impl<O, V> ViewIndex<O, V> {
         V: Borrow<Q>,
     {
         let text = value.text();
-        Cached::cast_all(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
+        Cached::all_typed(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
     }
 
     /// How many objects have a value.
@@ -204,7 +204,7 @@ fn each_once(values: impl Iterator<Item = Arc<str>>) -> Vec<Arc<str>> {
 
 impl<O, V> Clone for ViewIndex<O, V> {
     fn clone(&self) -> Self {
-        Self { indexes: Arc::clone(&self.indexes), object_and_value: PhantomData }
+        Self { indexes: Arc::clone(&self.indexes), types: PhantomData }
     }
 }
 

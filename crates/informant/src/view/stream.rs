@@ -14,27 +14,27 @@ use futures_util::stream::SelectAll;
 use crate::Event;
 use crate::Registration;
 use crate::object::Erased;
-use crate::subscribers::AnyStream;
+use crate::subscribers::AnyEventStream;
 
 /// Events of all members of a view, those of each member in order. [`Event::Synced`] comes once, when all members have told what
 /// was there at first; never, if one stops before. It ends when all members have stopped; dropping it unregisters.
 #[must_use = "a stream that is dropped hears of nothing"]
 pub struct ViewStream<O> {
     events: AnyViewStream,
-    object: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// A [`ViewStream`] of objects of any type.
+/// A [`ViewStream`] whose object type is erased.
 pub(super) struct AnyViewStream {
-    streams: SelectAll<AnyStream>,
+    streams: SelectAll<AnyEventStream>,
     /// How many members have not told all of what was there at first.
     unsynced: usize,
     registration: Registration,
 }
 
 impl<O> ViewStream<O> {
-    pub(super) fn of_type(events: AnyViewStream) -> Self {
-        Self { events, object: PhantomData }
+    pub(super) fn from_any(events: AnyViewStream) -> Self {
+        Self { events, object_type: PhantomData }
     }
 
     /// How far the stream is: synced when all initial adds of all members were taken, and the next event was asked for.
@@ -44,7 +44,7 @@ impl<O> ViewStream<O> {
 }
 
 impl AnyViewStream {
-    pub(super) fn new(streams: Vec<AnyStream>, registration: Registration) -> Self {
+    pub(super) fn new(streams: Vec<AnyEventStream>, registration: Registration) -> Self {
         Self { unsynced: streams.len(), streams: streams.into_iter().collect(), registration }
     }
 }
@@ -53,7 +53,7 @@ impl<O> Stream for ViewStream<O> {
     type Item = Event<O>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
-        self.events.poll_next_unpin(context).map(|event| event.map(Event::cast))
+        self.events.poll_next_unpin(context).map(|event| event.map(Event::typed))
     }
 }
 

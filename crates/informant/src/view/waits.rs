@@ -94,7 +94,7 @@ impl<O, A: Address> View<O, A> {
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         let informer = self.view.informer_of(address)?;
-        Ok(informer.wait_for(address.key(), version, within).await?.map(Cached::cast))
+        Ok(informer.wait_for(address.key(), version, within).await?.map(Cached::typed))
     }
 }
 
@@ -111,7 +111,7 @@ impl<O> View<O> {
         self.view.caught_up_to(version, within).await
     }
 
-    /// Waits until the member that had an object has seen that this life of it is over; see
+    /// Waits until the member that had an object has seen that this incarnation of it is over; see
     /// [`SharedInformer::wait_until_gone`](crate::SharedInformer::wait_until_gone). Of several clusters, ask the one that it was in: [`cluster`](View::cluster).
     ///
     /// # Errors
@@ -124,25 +124,25 @@ impl<O> View<O> {
 
 impl AnyView {
     async fn synced(&self, within: Option<Duration>) -> Result<(), SyncErrors> {
-        informer::synced(&self.to_vec(), within).await
+        informer::synced(&self.cloned_informers(), within).await
     }
 
     async fn stop(&self, within: Option<Duration>) -> Result<(), StopErrors> {
-        informer::stop(&self.to_vec(), within).await
+        informer::stop(&self.cloned_informers(), within).await
     }
 
     async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         try_join_all(self.informers().map(|informer| informer.caught_up_to(version, within))).await.map(drop)
     }
 
-    /// The member that has an object, if it exists.
+    /// The member that covers this address, whether or not the object exists.
     fn informer_of(&self, address: &impl Address) -> Result<&AnyInformer, WaitError> {
         let member = self.member_of(address.cluster(), address.key());
         let elsewhere = || WaitError::Elsewhere { view: Arc::clone(&self.name), address: address.to_string() };
         member.map(|member| &member.informer).ok_or_else(elsewhere)
     }
 
-    fn to_vec(&self) -> Vec<AnyInformer> {
+    fn cloned_informers(&self) -> Vec<AnyInformer> {
         self.informers().cloned().collect()
     }
 }

@@ -366,7 +366,7 @@ impl<O> ListWatch<O> for KubeSource {
         name + &scope_text(self.namespace.as_deref(), &self.labels, &self.fields)
     }
 
-    fn into_any(self) -> AnySource {
+    fn erase(self) -> AnySource {
         AnySource::of_json(self)
     }
 }

@@ -40,7 +40,7 @@ use super::ServerHealth;
 use super::StreamingSupport;
 use super::any_source::AnySource;
 use super::any_source::DynSource;
-use super::destination::OfType;
+use super::destination::ErasedDestination;
 use super::frames::DEFAULT_LIMIT;
 use super::intake::Decode;
 use super::intake::Intake;
@@ -74,12 +74,12 @@ pub struct Reflector {
 
 /// Settings of a [`Reflector`] whose objects are of type `O`.
 pub struct ReflectorBuilder<O> {
-    settings: Settings,
-    object: PhantomData<fn() -> O>,
+    settings: ReflectorSettings,
+    object_type: PhantomData<fn() -> O>,
 }
 
-/// Settings of a reflector, without the type of its objects.
-pub(crate) struct Settings {
+/// Settings of a reflector whose object type is erased.
+pub(crate) struct ReflectorSettings {
     source: Arc<dyn DynSource>,
     decode: Decode,
     transform: Option<Transform>,
@@ -116,12 +116,15 @@ const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 const SHORTEST_WATCH: Duration = Duration::from_secs(300);
 
 impl Reflector {
-    /// A reflector with settings, for objects that come as JSON.
+    /// Settings of a reflector for objects that come as JSON.
+    ///
+    /// A [`KubeSource`](super::KubeSource) fits every object type `O`. It is inferred from the destination, or given:
+    /// `Reflector::builder::<Pod>(source)`.
     pub fn builder<O: Object>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
         ReflectorBuilder::new(source, decode_as::<O>)
     }
 
-    /// A reflector with settings, for a source whose objects come [ready](super::Item::new): they can be of any type.
+    /// Settings of a reflector for a source whose objects come [ready](super::Item::new): they can be of any type.
     pub fn of_ready_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
         ReflectorBuilder::new(source, decode_nothing)
     }
@@ -148,7 +151,7 @@ impl Reflector {
 
 impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     fn new(source: impl ListWatch<O>, decode: Decode) -> Self {
-        Self::of_type(Settings::new(source.into_any(), decode))
+        Self::from_any(ReflectorSettings::new(source.erase(), decode))
     }
 
     /// Does not decode what the consumer's cache has in the same state (uid and version): a list of what is known already
@@ -157,7 +160,7 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// Leave it out for servers that change an object without changing its version.
     #[must_use]
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
-        self.settings.known = Some(Arc::new(KnownOfType(known)));
+        self.settings.known = Some(Arc::new(ErasedKnownObjects(known)));
         self
     }
 
@@ -309,23 +312,23 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Makes the reflector.
+    /// Makes a reflector that delivers to `destination`. It does nothing until [`run`](Reflector::run).
     pub fn build(self, destination: impl Destination<O>) -> Reflector {
-        self.settings.build(Box::new(OfType::new(destination)))
+        self.settings.build(Box::new(ErasedDestination::new(destination)))
     }
 
-    /// Settings of a reflector whose objects are of type `O`.
-    pub(crate) fn of_type(settings: Settings) -> Self {
-        Self { settings, object: PhantomData }
+    /// Gives settings an object type.
+    pub(crate) fn from_any(settings: ReflectorSettings) -> Self {
+        Self { settings, object_type: PhantomData }
     }
 
-    /// The settings, without the type of the objects.
-    pub(crate) fn into_settings(self) -> Settings {
+    /// Erases the object type.
+    pub(crate) fn into_any(self) -> ReflectorSettings {
         self.settings
     }
 }
 
-impl Settings {
+impl ReflectorSettings {
     fn new(source: AnySource, decode: Decode) -> Self {
         Self {
             source: source.0,
@@ -350,7 +353,7 @@ impl Settings {
         }
     }
 
-    /// As an informer needs it: it replays its cache by itself, and knows which objects are cached.
+    /// Sets what the informer controls: its cache as the known objects, and no resync, because the informer replays its cache itself.
     pub(crate) fn for_informer(mut self, known: Option<Arc<dyn KnownObjects<Erased>>>) -> Self {
         self.known = known;
         self.resync = None;
@@ -401,16 +404,16 @@ impl Settings {
     }
 }
 
-/// Objects of type `O` that the consumer has, as the reflector asks for them.
-struct KnownOfType<O>(Arc<dyn KnownObjects<O>>);
+/// Adapts a `KnownObjects<O>` to the erased objects of the reflector.
+struct ErasedKnownObjects<O>(Arc<dyn KnownObjects<O>>);
 
-impl<O> KnownObjects<Erased> for KnownOfType<O> {
+impl<O> KnownObjects<Erased> for ErasedKnownObjects<O> {
     fn get(&self, key: &Key) -> Option<Cached<Erased>> {
-        self.0.get(key).map(Cached::cast)
+        self.0.get(key).map(Cached::erase)
     }
 
     fn list(&self) -> Vec<Cached<Erased>> {
-        Cached::cast_all(self.0.list())
+        self.0.list().into_iter().map(Cached::erase).collect()
     }
 }
 

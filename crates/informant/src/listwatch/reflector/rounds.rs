@@ -31,7 +31,7 @@ use super::super::rules::resume::Listed;
 use super::super::rules::resume::Resume;
 use super::super::rules::watchdog::Watchdog;
 use super::super::rules::window::RetryWindow;
-use super::Settings;
+use super::ReflectorSettings;
 use super::collected::Collected;
 use super::history::Outage;
 use super::history::Startup;
@@ -49,7 +49,7 @@ use crate::panics;
 pub(super) struct Rounds {
     pub(super) destination: Box<dyn Destination<Erased>>,
     pub(super) intake: Intake,
-    pub(super) settings: Settings,
+    pub(super) settings: ReflectorSettings,
     pub(super) quarantine: Quarantine,
     pub(super) status: StatusBoard,
     reporter: Arc<Reporter>,
@@ -112,7 +112,7 @@ impl Rounds {
     pub(super) fn new(
         destination: Box<dyn Destination<Erased>>,
         intake: Intake,
-        settings: Settings,
+        settings: ReflectorSettings,
         quarantine: Quarantine,
         status: StatusBoard,
         reporter: Arc<Reporter>,
@@ -474,7 +474,7 @@ pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> O
 }
 
 /// The cached object of a key, if it may be used again.
-pub(super) fn known(settings: &Settings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
+pub(super) fn known(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))
 }

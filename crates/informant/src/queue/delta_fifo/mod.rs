@@ -38,7 +38,6 @@ use crate::slots::Slot;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use std::sync::Arc;
 /// use informant::{Cached, Identity, Key};
 /// use informant::queue::DeltaFifo;
 ///
@@ -257,7 +256,6 @@ impl<O> Receipt<DeltaFifo<O>> {
     /// Makes one receipt for each object, so that they can be answered at different times.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use informant::{Cached, Identity, Key};
     /// # use informant::queue::DeltaFifo;
     /// # let fifo = DeltaFifo::new();

@@ -39,7 +39,6 @@ use crate::ResourceVersion;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use std::sync::Arc;
 /// use informant::{Cached, Change, Delta, Identity, Key};
 /// use informant::queue::InOrderFifo;
 ///
