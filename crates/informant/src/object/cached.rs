@@ -49,8 +49,7 @@ use crate::panics;
 #[derive(RefCastCustom)]
 #[repr(transparent)]
 pub struct Cached<O> {
-    /// INV-C2: the object is an `O`, unless `O` is [`Erased`].
-    stored: Arc<Stored<dyn AnyObject>>,
+    stored: Arc<Stored>,
     object_type: PhantomData<fn() -> O>,
 }
 
@@ -58,26 +57,16 @@ pub struct Cached<O> {
 /// bug, and panics (INV-C2).
 pub(crate) enum Erased {}
 
-/// What a [`Cached`] points to.
-struct Stored<T: AnyObject + ?Sized> {
+/// What a [`Cached`] points to. The object is in a box of its own, so that the pointer to all of it is thin.
+struct Stored {
     identity: Identity,
     provenance: Arc<Provenance>,
     /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
     digest: u64,
-    /// INV-C1: an `Option` that is `Some` until `Stored` is dropped.
-    object: T,
-}
-
-/// An `Option` of an object of any type.
-trait AnyObject: Any + Send + Sync {
-    /// Drops the object.
-    fn clear(&mut self);
-}
-
-impl<O: Send + Sync + 'static> AnyObject for Option<O> {
-    fn clear(&mut self) {
-        *self = None;
-    }
+    /// INV-C1: taken only by the destructor.
+    ///
+    /// INV-C2: its type is the type parameter of every `Cached` that points to it, unless that is [`Erased`].
+    object: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl<O: Send + Sync + 'static> Cached<O> {
@@ -95,7 +84,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
     /// As [`with_provenance`](Self::with_provenance), made of JSON with this hash.
     pub(super) fn with_digest(identity: Identity, provenance: Arc<Provenance>, digest: u64, object: O) -> Self {
         Self {
-            stored: Arc::new(Stored { identity, provenance, digest, object: Some(object) }),
+            stored: Arc::new(Stored { identity, provenance, digest, object: Some(Box::new(object)) }),
             object_type: PhantomData,
         }
     }
@@ -126,8 +115,8 @@ impl<O: Send + Sync + 'static> Cached<O> {
 impl<O: 'static> Cached<O> {
     /// The object itself, where a plain reference reads better than `&**`.
     pub fn object(&self) -> &O {
-        let object: &dyn Any = &self.stored.object;
-        object.downcast_ref::<Option<O>>().expect("INV-C2").as_ref().expect("INV-C1")
+        let object = self.stored.object.as_ref().expect("INV-C1");
+        object.downcast_ref().expect("INV-C2")
     }
 }
 
@@ -149,8 +138,7 @@ impl Cached<Erased> {
 
     /// Mutable access to the object; `None` if another handle shares it, or if it is not an `O`.
     pub(crate) fn object_mut<O: 'static>(&mut self) -> Option<&mut O> {
-        let object: &mut dyn Any = &mut Arc::get_mut(&mut self.stored)?.object;
-        object.downcast_mut::<Option<O>>()?.as_mut()
+        Arc::get_mut(&mut self.stored)?.object.as_mut()?.downcast_mut()
     }
 }
 
@@ -161,7 +149,7 @@ impl<O> Cached<O> {
     }
 
     #[ref_cast_custom]
-    fn from_stored(stored: &Arc<Stored<dyn AnyObject>>) -> &Self;
+    fn from_stored(stored: &Arc<Stored>) -> &Self;
 
     /// Erases the object type.
     pub(crate) fn erase(self) -> Cached<Erased> {
@@ -251,20 +239,22 @@ impl<O> Clone for Cached<O> {
     }
 }
 
-impl<C: AnyObject + ?Sized> Drop for Stored<C> {
+impl Drop for Stored {
     fn drop(&mut self) {
         let Self { identity, provenance, digest: _, object } = self;
-        drop_object(identity, provenance, &mut || object.clear());
+        let clear = || *object = None;
+        panics::drop_in_place_catching(clear, |panic| {
+            let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
+            let cluster = provenance.cluster().map(|cluster| &**cluster);
+            error!(
+                kind,
+                cluster,
+                key = identity.key.as_str(),
+                error = panic,
+                "an object panicked while it was dropped"
+            );
+        });
     }
-}
-
-/// Drops an object; a panic of its destructor is logged and goes no further.
-fn drop_object(identity: &Identity, provenance: &Provenance, clear: &mut dyn FnMut()) {
-    panics::drop_in_place_catching(clear, |panic| {
-        let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
-        let cluster = provenance.cluster().map(|cluster| &**cluster);
-        error!(kind, cluster, key = identity.key.as_str(), error = panic, "an object panicked while it was dropped");
-    });
 }
 
 impl<O> fmt::Debug for Cached<O> {

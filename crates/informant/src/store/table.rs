@@ -48,10 +48,13 @@ pub struct UnknownIndex {
 
 /// Reading.
 impl Table {
+    /// Inlined into the typed lister: a call more would be a tenth of a lookup.
+    #[inline]
     pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find(key)?)
     }
 
+    #[inline]
     pub(super) fn get_parts(&self, key: KeyParts<'_>) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find_parts(key)?)
     }
