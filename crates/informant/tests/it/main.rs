@@ -5,6 +5,7 @@ mod concurrency;
 mod decode_errors;
 mod decoding;
 mod delta_fifo;
+mod erased;
 mod factory;
 mod frames;
 mod in_order_fifo;

@@ -1,0 +1,306 @@
+//! What the erased type of cached objects must not change for users.
+
+use std::panic::RefUnwindSafe;
+use std::panic::UnwindSafe;
+use std::sync::Arc;
+
+use informant::Cached;
+use informant::Deleted;
+use informant::Delta;
+use informant::Event;
+use informant::EventStream;
+use informant::Handler;
+use informant::Identity;
+use informant::Key;
+use informant::Lazy;
+use informant::Relist;
+use informant::SharedInformer;
+use informant::SharedInformerFactory;
+use informant::View;
+use informant::informer::Controller;
+use informant::informer::InformerBuilder;
+use informant::listwatch::Item;
+use informant::listwatch::ListPiece;
+use informant::listwatch::Reflector;
+use informant::listwatch::ReflectorBuilder;
+use informant::listwatch::ReflectorHandle;
+use informant::listwatch::ScriptedList;
+use informant::listwatch::ScriptedSource;
+use informant::listwatch::ScriptedWatch;
+use informant::listwatch::SourceEvent;
+use informant::queue::DeltaFifo;
+use informant::queue::InOrderFifo;
+use informant::store::Index;
+use informant::store::IndexFunction;
+use informant::store::Indexer;
+use informant::store::Lister;
+use informant::store::Snapshot;
+use informant::store::WriteBatch;
+use informant_apiserver::ApiServer;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::DynamicObject;
+use kube::core::PartialObjectMeta;
+use serde_json::json;
+
+use crate::informer::support::LONG;
+use crate::informer::support::OnDrop;
+use crate::informer::support::keep;
+use crate::informer::support::one_thread;
+use crate::informer::support::settle;
+use crate::informer::support::without_deadlock;
+
+/// Whether a type has an auto trait, as a value: the inherent constant is preferred to the trait's, if its bounds hold.
+macro_rules! has {
+    ($type:ty: $($bound:tt)+) => {{
+        struct Probe<T: ?Sized>(std::marker::PhantomData<T>);
+        trait No {
+            const HAS: bool = false;
+        }
+        impl<T: ?Sized> No for Probe<T> {}
+        #[allow(dead_code, reason = "which one is used is the answer")]
+        impl<T: ?Sized + $($bound)+> Probe<T> {
+            const HAS: bool = true;
+        }
+        <Probe<$type>>::HAS
+    }};
+}
+
+fn identity(name: &str, version: u64) -> Identity {
+    Identity { key: Key::cluster(name), uid: "u".into(), version: version.to_string().as_str().into() }
+}
+
+/// A callback may catch the panics of what it does with an object, as it could when the object was in an `Arc` of its own.
+#[test]
+fn what_holds_objects_is_unwind_safe_if_the_objects_are() {
+    let lost: Vec<_> = [
+        ("&Cached<Pod>", has!(&Cached<Pod>: UnwindSafe)),
+        ("Cached<Pod>", has!(Cached<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("Event<Pod>", has!(Event<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("Deleted<Pod>", has!(Deleted<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("Delta<Pod>", has!(Delta<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("Relist<Pod>", has!(Relist<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("Item<Pod>", has!(Item<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("SourceEvent<Pod>", has!(SourceEvent<Pod>: UnwindSafe + RefUnwindSafe)),
+        ("ListPiece<Pod>", has!(ListPiece<Pod>: UnwindSafe + RefUnwindSafe)),
+    ]
+    .into_iter()
+    .filter_map(|(name, has)| (!has).then_some(name))
+    .collect();
+
+    assert!(lost.is_empty(), "not unwind safe any more: {lost:?}");
+}
+
+#[test]
+fn everything_public_is_send_and_sync() {
+    fn check<T: Send + Sync>() {}
+    check::<Cached<Pod>>();
+    check::<Event<Pod>>();
+    check::<Item<Pod>>();
+    check::<ReflectorBuilder<Pod>>();
+    check::<InformerBuilder<Pod>>();
+    check::<Reflector>();
+    check::<ReflectorHandle>();
+    check::<SharedInformer<Pod>>();
+    check::<EventStream<Pod>>();
+    check::<View<Pod>>();
+    check::<Indexer<Pod>>();
+    check::<Lister<Pod>>();
+    check::<Snapshot<Pod>>();
+    check::<WriteBatch<Pod>>();
+    check::<Index<Pod, u32>>();
+    check::<IndexFunction<Pod>>();
+    check::<Handler<Pod>>();
+    check::<DeltaFifo<Pod>>();
+    check::<InOrderFifo<Pod>>();
+    check::<Controller<DeltaFifo<Pod>, fn()>>();
+    check::<SharedInformerFactory>();
+}
+
+type General = for<'a> fn(&'a u8) -> u8;
+type Special = fn(&'static u8) -> u8;
+
+fn read(number: &u8) -> u8 {
+    *number
+}
+
+/// INV-C2: what the compiler takes for a `Cached<O>` can be read as an `O`.
+#[test]
+fn a_handle_that_became_one_of_a_supertype_can_be_read() {
+    let general: Cached<General> = Cached::new(identity("x", 1), read as General);
+
+    let special: Cached<Special> = general;
+
+    assert_eq!((*special)(&7), 7);
+}
+
+/// INV-C2
+#[test]
+fn an_indexer_that_became_one_of_a_supertype_can_be_written_and_read() {
+    let indexer: Indexer<General> = Indexer::new();
+    let lister: Lister<General> = indexer.lister();
+    let indexer: Indexer<Special> = indexer;
+
+    indexer.upsert(Cached::new(identity("x", 1), read as Special));
+
+    assert_eq!((*lister.list()[0])(&7), 7);
+}
+
+/// INV-I1
+#[tokio::test]
+async fn an_informer_that_became_one_of_a_supertype_transforms_its_objects() {
+    let source = ScriptedSource::<General>::new();
+    source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), read as General)));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let informer: SharedInformer<General> = SharedInformer::of_ready_objects(source).build();
+    let special: SharedInformer<Special> = informer.clone();
+    special.set_transform(|_: &mut Special| Ok::<_, std::io::Error>(())).unwrap();
+
+    informer.start();
+    informer.synced().await.unwrap();
+
+    assert_eq!((informer.lister().len(), informer.quarantined().len()), (1, 0));
+}
+
+/// What is not used is users' code as well: it is dropped where nothing is locked.
+#[test]
+fn a_setting_that_comes_too_late_may_use_the_informer_while_it_is_dropped() {
+    without_deadlock(|| {
+        let runtime = one_thread();
+        runtime.block_on(async {
+            let source = ScriptedSource::<u8>::new();
+            source.on_list(ScriptedList::at("1"));
+            source.on_watch(ScriptedWatch::new().stays_open());
+            let informer = SharedInformer::of_ready_objects(source).build();
+            informer.start();
+            informer.synced().await.unwrap();
+            let held = informer.clone();
+            let on_drop = OnDrop::new(move || drop(held.set_on_error(|_| {})));
+
+            let refused = informer.set_transform(move |_: &mut u8| {
+                keep(&on_drop);
+                Ok::<_, std::io::Error>(())
+            });
+
+            assert!(refused.is_err());
+            informer.stop().await.unwrap();
+        });
+    });
+}
+
+/// INV-F1: forms of one kind, each with its own transform.
+#[tokio::test]
+async fn a_factory_has_each_form_of_a_kind_with_its_own_settings() {
+    type Meta = PartialObjectMeta<ConfigMap>;
+    type DynMeta = PartialObjectMeta<DynamicObject>;
+    let server = ApiServer::new();
+    let config = json!({"metadata": {"namespace": "shop", "name": "hours"}, "data": {"open": "9-17"}});
+    server.put("configmaps", config).unwrap();
+    let resource = kube::core::ApiResource::erase::<ConfigMap>(&());
+    let label = |meta: &mut kube::core::ObjectMeta, value: &str| {
+        meta.labels.get_or_insert_default().insert("form".into(), value.into());
+    };
+    let factory = SharedInformerFactory::builder(server.client())
+        .configure::<ConfigMap>(move |builder| {
+            builder.transform(move |object| {
+                label(&mut object.metadata, "whole");
+                Ok::<_, std::io::Error>(())
+            })
+        })
+        .configure::<Meta>(move |builder| {
+            builder.transform(move |object| {
+                label(&mut object.metadata, "meta");
+                Ok::<_, std::io::Error>(())
+            })
+        })
+        .configure_dynamic::<DynamicObject>(&resource, move |builder| {
+            builder.transform(move |object| {
+                label(&mut object.metadata, "dynamic");
+                Ok::<_, std::io::Error>(())
+            })
+        })
+        .configure_dynamic::<DynMeta>(&resource, move |builder| {
+            builder.transform(move |object| {
+                label(&mut object.metadata, "dynamic meta");
+                Ok::<_, std::io::Error>(())
+            })
+        })
+        .build();
+    let whole = factory.informer::<ConfigMap>();
+    let lazy = factory.informer::<Lazy<ConfigMap>>();
+    let meta = factory.informer::<Meta>();
+    let dynamic = factory.request_dynamic::<DynamicObject>(&resource).informer().unwrap();
+    let dynamic_meta = factory.request_dynamic::<DynMeta>(&resource).informer().unwrap();
+    let typed_again = factory.request_dynamic::<ConfigMap>(&resource).informer().unwrap();
+    let view: View<ConfigMap> = factory.request().in_namespaces(["shop"]).view().unwrap();
+    factory.start();
+    factory.synced_within(LONG).await.unwrap();
+
+    let key = "shop/hours".parse().unwrap();
+    let form = |meta: &kube::core::ObjectMeta| meta.labels.as_ref().unwrap()["form"].clone();
+    assert_eq!(form(&whole.lister().get(&key).unwrap().metadata), "whole");
+    assert_eq!(form(&typed_again.lister().get(&key).unwrap().metadata), "whole");
+    assert_eq!(form(&view.get(&key).unwrap().metadata), "whole");
+    assert_eq!(form(&meta.lister().get(&key).unwrap().metadata), "meta");
+    assert_eq!(form(&dynamic.lister().get(&key).unwrap().metadata), "dynamic");
+    assert_eq!(form(&dynamic_meta.lister().get(&key).unwrap().metadata), "dynamic meta");
+    assert_eq!(lazy.lister().get(&key).unwrap().get().unwrap().metadata.labels, None);
+    factory.shutdown().await.unwrap();
+}
+
+/// P8: what an object's destructor does while a callback unwinds stops nothing.
+#[test]
+fn an_object_that_panics_while_a_callback_unwinds_ends_nothing() {
+    struct Last;
+    impl Drop for Last {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("last word"));
+        }
+    }
+    without_deadlock(|| {
+        one_thread().block_on(async {
+            let source = ScriptedSource::<Last>::new();
+            let list = ScriptedList::at("1").object(Item::new(identity("x", 1), Last));
+            source.on_list(list.object(Item::new(identity("y", 1), Last)));
+            source.on_watch(ScriptedWatch::new().deleted(Item::new(identity("x", 2), Last)).stays_open());
+            let informer = SharedInformer::of_ready_objects(source).build();
+            informer.add_index("panics", |_: &Cached<Last>| -> Option<String> { panic!("index") }).unwrap();
+            let handler = Handler::<Last>::new().on_delete(|deleted| {
+                let _held = deleted.clone();
+                panic!("handler")
+            });
+            let registration =
+                informer.subscribe().filter(|object| object.key().name() != "never").handler(handler).unwrap();
+            informer.start();
+            informer.synced().await.unwrap();
+            registration.synced().await.unwrap();
+            settle().await;
+            assert_eq!(informer.lister().len(), 1);
+            informer.stop().await.unwrap();
+            drop(registration);
+            drop(informer);
+        });
+    });
+}
+
+/// Type inference: the source says what the objects are.
+#[tokio::test]
+async fn a_queue_gets_its_type_from_the_source() {
+    let source = ScriptedSource::<u8>::new();
+    source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), 7)));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let queue = DeltaFifo::new();
+    let reflector = Reflector::of_ready_objects(source)
+        .transform(|number| {
+            *number += 1;
+            Ok::<_, std::io::Error>(())
+        })
+        .build(queue.clone());
+    let handle = reflector.handle();
+    let running = tokio::spawn(reflector.run(std::future::pending()));
+    let receipt = queue.drain().await.unwrap();
+    assert_eq!(**receipt.items()[0].deltas().iter().next().unwrap().object(), 8);
+    keep(&handle);
+    running.abort();
+    keep(&Arc::new(()));
+}
