@@ -11,6 +11,8 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::RefUnwindSafe;
+use std::panic::UnwindSafe;
 use std::sync::Arc;
 use std::sync::LazyLock;
 
@@ -238,6 +240,10 @@ impl<O> Clone for Cached<O> {
         Self { stored: Arc::clone(&self.stored), object_type: PhantomData }
     }
 }
+
+/// As if the handle held an `O`: it does, in a box that has forgotten these.
+impl<O: RefUnwindSafe> UnwindSafe for Cached<O> {}
+impl<O: RefUnwindSafe> RefUnwindSafe for Cached<O> {}
 
 impl Drop for Stored {
     fn drop(&mut self) {
