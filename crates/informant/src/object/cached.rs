@@ -59,6 +59,25 @@ pub struct Cached<O> {
 /// bug, and panics (INV-C2).
 pub(crate) enum Erased {}
 
+/// Handles are invariant in `O`: the type of a handle is that of its object, and a supertype has another `TypeId` (INV-C2).
+///
+/// ```compile_fail,E0308
+/// use informant::{Cached, Identity, Key};
+///
+/// fn read(number: &u8) -> u8 { *number }
+/// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster("x")), read);
+/// let special: Cached<fn(&'static u8) -> u8> = general;
+/// ```
+///
+/// So is what holds handles.
+///
+/// ```compile_fail,E0308
+/// use informant::store::Indexer;
+///
+/// let general: Indexer<for<'a> fn(&'a u8) -> u8> = Indexer::new();
+/// let special: Indexer<fn(&'static u8) -> u8> = general;
+/// ```
+///
 /// What a [`Cached`] points to. The object is in a box of its own, so that the pointer to all of it is thin.
 struct Stored {
     identity: Identity,

@@ -3,6 +3,7 @@
 use std::panic::RefUnwindSafe;
 use std::panic::UnwindSafe;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use informant::Cached;
 use informant::Deleted;
@@ -117,51 +118,6 @@ fn everything_public_is_send_and_sync() {
     check::<SharedInformerFactory>();
 }
 
-type General = for<'a> fn(&'a u8) -> u8;
-type Special = fn(&'static u8) -> u8;
-
-fn read(number: &u8) -> u8 {
-    *number
-}
-
-/// INV-C2: what the compiler takes for a `Cached<O>` can be read as an `O`.
-#[test]
-fn a_handle_that_became_one_of_a_supertype_can_be_read() {
-    let general: Cached<General> = Cached::new(identity("x", 1), read as General);
-
-    let special: Cached<Special> = general;
-
-    assert_eq!((*special)(&7), 7);
-}
-
-/// INV-C2
-#[test]
-fn an_indexer_that_became_one_of_a_supertype_can_be_written_and_read() {
-    let indexer: Indexer<General> = Indexer::new();
-    let lister: Lister<General> = indexer.lister();
-    let indexer: Indexer<Special> = indexer;
-
-    indexer.upsert(Cached::new(identity("x", 1), read as Special));
-
-    assert_eq!((*lister.list()[0])(&7), 7);
-}
-
-/// INV-I1
-#[tokio::test]
-async fn an_informer_that_became_one_of_a_supertype_transforms_its_objects() {
-    let source = ScriptedSource::<General>::new();
-    source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), read as General)));
-    source.on_watch(ScriptedWatch::new().stays_open());
-    let informer: SharedInformer<General> = SharedInformer::of_ready_objects(source).build();
-    let special: SharedInformer<Special> = informer.clone();
-    special.set_transform(|_: &mut Special| Ok::<_, std::io::Error>(())).unwrap();
-
-    informer.start();
-    informer.synced().await.unwrap();
-
-    assert_eq!((informer.lister().len(), informer.quarantined().len()), (1, 0));
-}
-
 /// What is not used is users' code as well: it is dropped where nothing is locked.
 #[test]
 fn a_setting_that_comes_too_late_may_use_the_informer_while_it_is_dropped() {
@@ -183,6 +139,38 @@ fn a_setting_that_comes_too_late_may_use_the_informer_while_it_is_dropped() {
             });
 
             assert!(refused.is_err());
+            informer.stop().await.unwrap();
+        });
+    });
+}
+
+/// The known objects and resyncs of a reflector do not count for an informer: they are dropped at the start, which is users' code.
+#[test]
+fn a_setting_that_does_not_count_may_use_the_informer_while_it_is_dropped() {
+    without_deadlock(|| {
+        one_thread().block_on(async {
+            let source = ScriptedSource::<u8>::new();
+            source.on_list(ScriptedList::at("1"));
+            source.on_watch(ScriptedWatch::new().stays_open());
+            let own = Arc::new(OnceLock::<SharedInformer<u8>>::new());
+            let held = Arc::clone(&own);
+            let on_drop = OnDrop::new(move || {
+                let informer = held.get().unwrap();
+                drop(informer.set_on_error(|_| {}));
+            });
+            let informer = SharedInformer::of_ready_objects(source)
+                .reflector(|reflector| {
+                    reflector.resync_every_if(LONG, move || {
+                        keep(&on_drop);
+                        true
+                    })
+                })
+                .build();
+            own.set(informer.clone()).unwrap();
+
+            informer.start();
+
+            informer.synced().await.unwrap();
             informer.stop().await.unwrap();
         });
     });
