@@ -4,21 +4,29 @@
 
 use std::error::Error;
 
+use futures_util::StreamExt;
 use informant::Cached;
 use informant::Handler;
 use informant::OfKind;
 use informant::SharedInformerFactory;
+use informant::View;
 use kube::Client;
 
 /// Any error.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// An informer with an index and a handler, as a program would have it for each kind.
+/// What a program has for each kind: an informer with an index, a handler, a stream, and readers of all sorts.
 pub fn follow<O: OfKind>(factory: &SharedInformerFactory) -> Result<(), Failure> {
     let informer = factory.informer::<O>();
     informer.add_index("name", |object: &Cached<O>| Some(object.key().name().to_owned()))?;
     let handler = Handler::<O>::new().on_add(|object, _| assert!(!object.key().name().is_empty()));
     informer.add_handler(handler.on_delete(|object| assert!(!object.key().name().is_empty())))?;
+    let stream = informer.subscribe().filter(|object| !object.key().name().is_empty()).stream()?;
+    drop(stream.map(|event| event.key().cloned()).boxed());
+    let lister = informer.lister();
+    let found = [lister.list(), lister.namespace("shop").list(), lister.by_index("name", "web")?].concat();
+    let view = View::from(informer);
+    assert_eq!(found.len(), view.list().len() + lister.snapshot().len() + view.len());
     Ok(())
 }
 

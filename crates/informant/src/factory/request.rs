@@ -48,7 +48,7 @@ use crate::view::ViewError;
 #[must_use = "nothing is asked for until `informer` or `view` is called"]
 pub struct InformerRequest<'a, O> {
     request: AnyRequest<'a>,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// An [`InformerRequest`] whose object type is erased.

@@ -73,20 +73,22 @@ impl AnyInformer {
     /// Starts the informer unless it was started or stopped before; returns true if this call started it.
     pub(crate) fn start_if_new(&self) -> bool {
         let runtime = Handle::current();
-        let mut slot = self.owner.unstarted.lock();
+        let unstarted = self.owner.unstarted.lock().take();
+        let Some(unstarted) = unstarted else { return false };
         let core = self.core();
-        let Some(unstarted) = slot.take() else { return false };
+        // Locked until the task is there, so that `stop` awaits it. The settings are not locked: starting drops users' closures.
+        let mut ended = self.owner.task.lock();
         let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
         // `stop` awaits this; the task also ends when the last handle is dropped.
         let name = Arc::clone(&core.name);
-        let ended = async move {
+        let ending = async move {
             if let Err(error) = task.await
                 && let Ok(panic) = error.try_into_panic()
             {
                 tracing::error!(kind = &*name, error = panics::said(panic), "the informer's task panicked");
             }
         };
-        *self.owner.task.lock() = Some(ended.boxed().shared());
+        *ended = Some(ending.boxed().shared());
         true
     }
 
@@ -186,8 +188,11 @@ impl AnyInformer {
         setting: &'static str,
         set: impl FnOnce(&mut Unstarted) -> Option<S>,
     ) -> Result<(), AlreadyStarted> {
-        let before = self.owner.unstarted.lock().as_mut().map(set);
-        // What was set before is dropped here, without the lock: that is users' code.
+        // Both are users' code, and are dropped without the lock: `set`, if it comes too late, and what was set before.
+        let mut set = Some(set);
+        let mut slot = self.owner.unstarted.lock();
+        let before = slot.as_mut().and_then(|unstarted| Some(set.take()?(unstarted)));
+        drop(slot);
         match before {
             Some(_) => Ok(()),
             None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),

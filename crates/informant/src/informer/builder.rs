@@ -25,7 +25,7 @@ use crate::subscribers::SharedProcessor;
 #[must_use = "an informer is there when it is built"]
 pub struct InformerBuilder<O> {
     builder: AnyInformerBuilder,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Settings of an informer whose object type is erased.
@@ -130,7 +130,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     }
 
     /// Changes settings of the reflector, such as page size, delays or time limits. Its known objects and resyncs are the
-    /// informer's own: what is set of those does not count.
+    /// informer's own: what is set of those does not count. Return the builder that you are given: another one would replace the source,
+    /// and settings such as those of the factory.
     pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O>) -> ReflectorBuilder<O>) -> Self {
         self.builder.reflector = change(ReflectorBuilder::from_any(self.builder.reflector)).into_any();
         self

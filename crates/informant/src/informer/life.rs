@@ -54,11 +54,11 @@ impl Unstarted {
         match queue {
             QueueKind::Grouped => {
                 let queue = DeltaFifo::builder().known_objects(known).name(name).build();
-                Box::pin(start(reflector, queue, rules, core, runtime))
+                Box::pin(start(reflector, queue, rules, &core, runtime))
             }
             QueueKind::InOrder => {
                 let queue = InOrderFifo::builder().name(name).build();
-                Box::pin(start(reflector, queue, rules, core, runtime))
+                Box::pin(start(reflector, queue, rules, &core, runtime))
             }
         }
     }
@@ -69,7 +69,7 @@ fn start<Q>(
     reflector: ReflectorSettings,
     queue: Q,
     rules: Rules,
-    core: Arc<Core>,
+    core: &Arc<Core>,
     runtime: &Handle,
 ) -> impl Future<Output = ()> + Send + 'static + use<Q>
 where
@@ -77,6 +77,8 @@ where
     Q::Taken: Send + Sync,
     Q::Ticket: Send + Sync,
 {
+    // Before anything of the user's runs, which may panic: then the informer has ended.
+    let ending = Ending(Arc::clone(core));
     let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
     let looked_at = queue.clone();
@@ -90,9 +92,9 @@ where
         works.for_each(|work| core.workers.run(work));
     });
     let ticks = core.check_period().and_then(Ticks::every);
-    let turns = Turns { core: Arc::clone(&core), queue: queue.clone(), rules, ticks };
+    let turns = Turns { core: Arc::clone(core), queue: queue.clone(), rules, ticks };
     let span = tracing::info_span!("informer", kind = &*core.name);
-    live(reflector, queue, turns, handle, Ending(core)).instrument(span)
+    live(reflector, queue, turns, handle, ending).instrument(span)
 }
 
 async fn live<Q>(reflector: Reflector, queue: Q, mut turns: Turns<Q>, handle: ReflectorHandle, ending: Ending)
@@ -169,7 +171,8 @@ impl Drop for Ending {
     fn drop(&mut self) {
         // Nobody asked for it, and nothing went wrong inside: it was dropped with all that ran there.
         if !self.0.stop.initialized() {
-            let _ = self.0.crash.set("its runtime has ended".into());
+            let crash = if std::thread::panicking() { "its source panicked" } else { "its runtime has ended" };
+            let _ = self.0.crash.set(crash.into());
         }
         self.0.end();
     }

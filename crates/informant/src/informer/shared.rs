@@ -89,7 +89,7 @@ use crate::subscribers::Registration;
 #[repr(transparent)]
 pub struct SharedInformer<O> {
     pub(crate) informer: AnyInformer,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// What an informer is doing.

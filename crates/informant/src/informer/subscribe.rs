@@ -67,7 +67,7 @@ pub struct Subscribe<'a, O, T = SharedInformer<O>> {
     /// What is followed: an informer, or several.
     pub(crate) target: &'a T,
     pub(crate) options: SubscribeOptions,
-    object_type: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Settings of a handler or stream whose object type is erased.

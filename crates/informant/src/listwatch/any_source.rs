@@ -44,7 +44,7 @@ pub(super) trait DynSource: Send + Sync {
 /// Adapts a `ListWatch<O>` to the erased objects of the reflector.
 struct ErasedSource<O, L> {
     source: L,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 impl AnySource {

@@ -53,7 +53,7 @@ pub trait Destination<O>: Send + Sync + 'static {
 /// Adapts a `Destination<O>` to the erased objects of the reflector.
 pub(super) struct ErasedDestination<O, D> {
     destination: D,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 impl<O, D: Destination<O>> ErasedDestination<O, D> {

@@ -4,6 +4,7 @@
 //! - **Out:** an object to be cached, or why it cannot be.
 //! - **Knows nothing of:** lists, watches, versions to come.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::Item;
@@ -27,8 +28,10 @@ pub(crate) type Transform = Box<dyn Fn(&mut Cached<Erased>) -> Result<(), BoxErr
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Decodes one object from its JSON. If it succeeds, it moves the identity out of the raw object.
-pub(super) type Decode = fn(&mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError>;
+/// Decodes one object from its JSON.
+pub(super) type Decode = fn(&RawObject<'_>) -> Result<AnyObject, DecodeError>;
+
+type AnyObject = Box<dyn Any + Send + Sync>;
 
 /// Makes objects of items.
 pub(super) struct Intake {
@@ -56,13 +59,12 @@ pub(super) type Taken = Result<Cached<Erased>, Box<Quarantined>>;
 pub(super) type Known<'a> = &'a dyn Fn(&Key) -> Option<Cached<Erased>>;
 
 /// Decodes an object of type `O`.
-pub(super) fn decode_as<O: Object>(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError> {
-    let object = O::decode(raw)?;
-    Ok(raw.make_cached(object).erase())
+pub(super) fn decode_as<O: Object>(raw: &RawObject<'_>) -> Result<AnyObject, DecodeError> {
+    Ok(Box::new(O::decode(raw)?))
 }
 
 /// For sources whose objects are ready.
-pub(super) fn decode_nothing(raw: &mut RawObject<'_>) -> Result<Cached<Erased>, DecodeError> {
+pub(super) fn decode_nothing(raw: &RawObject<'_>) -> Result<AnyObject, DecodeError> {
     let source = "it came as JSON, but only objects that are ready were expected".into();
     Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
 }
@@ -186,7 +188,7 @@ impl Stamp {
 }
 
 fn make(
-    mut raw: RawObject<'_>,
+    raw: RawObject<'_>,
     decoder: Decode,
     transformer: Option<&Transform>,
     known: Known<'_>,
@@ -198,8 +200,8 @@ fn make(
         *reused += 1;
         return Ok(same);
     }
-    match decode(&mut raw, decoder) {
-        Ok(object) => transformed(object, transformer, Some(json)),
+    match decode(&raw, decoder) {
+        Ok(object) => transformed(raw.into_cached(object), transformer, Some(json)),
         Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
     }
 }
@@ -228,7 +230,7 @@ fn same_state(
 }
 
 /// A user's `Object::decode` may panic; the object is then quarantined.
-fn decode(raw: &mut RawObject<'_>, decoder: Decode) -> Result<Cached<Erased>, DecodeError> {
+fn decode(raw: &RawObject<'_>, decoder: Decode) -> Result<AnyObject, DecodeError> {
     panics::catch(|| decoder(raw)).unwrap_or_else(|panic| {
         let source = panicked(&panic).into();
         Err(DecodeError::Refused { key: raw.identity().key.clone(), source })

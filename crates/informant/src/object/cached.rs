@@ -52,32 +52,29 @@ use crate::panics;
 #[repr(transparent)]
 pub struct Cached<O> {
     stored: Arc<Stored>,
-    object_type: PhantomData<fn() -> O>,
+    /// Makes the handle invariant in `O`: a supertype of `O` has another `TypeId` (INV-C2). All types that hold objects do the same.
+    ///
+    /// ```compile_fail,E0308
+    /// use informant::{Cached, Identity, Key};
+    ///
+    /// fn read(number: &u8) -> u8 { *number }
+    /// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster("x")), read);
+    /// let special: Cached<fn(&'static u8) -> u8> = general;
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// use informant::store::Indexer;
+    ///
+    /// let general: Indexer<for<'a> fn(&'a u8) -> u8> = Indexer::new();
+    /// let special: Indexer<fn(&'static u8) -> u8> = general;
+    /// ```
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Stands for the object type inside the engine, which never reads objects. It has no values: reading the object of a `Cached<Erased>` is a
 /// bug, and panics (INV-C2).
 pub(crate) enum Erased {}
 
-/// Handles are invariant in `O`: the type of a handle is that of its object, and a supertype has another `TypeId` (INV-C2).
-///
-/// ```compile_fail,E0308
-/// use informant::{Cached, Identity, Key};
-///
-/// fn read(number: &u8) -> u8 { *number }
-/// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster("x")), read);
-/// let special: Cached<fn(&'static u8) -> u8> = general;
-/// ```
-///
-/// So is what holds handles.
-///
-/// ```compile_fail,E0308
-/// use informant::store::Indexer;
-///
-/// let general: Indexer<for<'a> fn(&'a u8) -> u8> = Indexer::new();
-/// let special: Indexer<fn(&'static u8) -> u8> = general;
-/// ```
-///
 /// What a [`Cached`] points to. The object is in a box of its own, so that the pointer to all of it is thin.
 struct Stored {
     identity: Identity,
@@ -99,15 +96,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
 
     /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
-        Self::with_digest(identity, provenance, 0, object)
-    }
-
-    /// As [`with_provenance`](Self::with_provenance), made of JSON with this hash.
-    pub(super) fn with_digest(identity: Identity, provenance: Arc<Provenance>, digest: u64, object: O) -> Self {
-        Self {
-            stored: Arc::new(Stored { identity, provenance, digest, object: Some(Box::new(object)) }),
-            object_type: PhantomData,
-        }
+        Cached::from_box(identity, provenance, 0, Box::new(object)).typed()
     }
 
     /// Puts an object that is decoded already beside its identity, such as the answer to a request.
@@ -142,6 +131,17 @@ impl<O: 'static> Cached<O> {
 }
 
 impl Cached<Erased> {
+    /// Makes a handle of an object that was decoded from JSON with this hash; 0 if it was not.
+    pub(super) fn from_box(
+        identity: Identity,
+        provenance: Arc<Provenance>,
+        digest: u64,
+        object: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        let stored = Stored { identity, provenance, digest, object: Some(object) };
+        Self { stored: Arc::new(stored), object_type: PhantomData }
+    }
+
     /// Gives the handle a type again, without a check: if the object is not an `O`, reading it panics (INV-C2).
     pub(crate) fn typed<O>(self) -> Cached<O> {
         Cached { stored: self.stored, object_type: PhantomData }

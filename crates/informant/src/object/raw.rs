@@ -4,6 +4,7 @@
 //! - **Out:** [`RawObject`]: identity and type, and compact JSON without `managedFields`, ready to be decoded.
 //! - **Knows nothing of:** where the bytes came from, what is done with the object.
 
+use std::any::Any;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 
 use super::Cached;
 use super::DecodeError;
+use super::Erased;
 use super::FieldPath;
 use super::Identity;
 use super::Object;
@@ -246,16 +248,15 @@ impl<'a> RawObject<'a> {
     /// # Errors
     ///
     /// What [`Object::decode`] says.
-    pub fn decode<O: Object>(mut self) -> Result<Cached<O>, DecodeError> {
+    pub fn decode<O: Object>(self) -> Result<Cached<O>, DecodeError> {
         let object = O::decode(&self)?;
-        Ok(self.make_cached(object))
+        Ok(self.into_cached(Box::new(object)).typed())
     }
 
-    /// Makes the handle of an object that was decoded from this JSON. Moves the identity out, so it cannot be read afterwards.
-    pub(crate) fn make_cached<O: Send + Sync + 'static>(&mut self, object: O) -> Cached<O> {
+    /// Makes the handle of an object that was decoded from this JSON.
+    pub(crate) fn into_cached(self, object: Box<dyn Any + Send + Sync>) -> Cached<Erased> {
         let digest = self.digest();
-        let identity = std::mem::replace(&mut self.identity, Identity::of_key(Key::cluster("")));
-        Cached::with_digest(identity, Arc::clone(&self.provenance), digest, object)
+        Cached::from_box(self.identity, self.provenance, digest, object)
     }
 
     /// A hash of the JSON without apiVersion and kind, the same for the same content as long as the program runs; never 0.

@@ -14,7 +14,7 @@ use crate::panics;
 /// A named function from an object to the values under which an index finds it.
 pub struct IndexFunction<O> {
     function: AnyIndexFunction,
-    object_type: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// A named index function whose object type is erased.

@@ -44,7 +44,7 @@ pub struct Index<O, V = String> {
     /// INV-S5: indexes are never removed or moved, so it stays there.
     position: usize,
     function: Arc<AnyIndexFunction>,
-    types: PhantomData<fn(V) -> O>,
+    types: PhantomData<fn(V, O) -> O>,
 }
 
 /// An object does not have exactly one value in an index.

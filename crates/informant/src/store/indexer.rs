@@ -49,7 +49,7 @@ use crate::object::Erased;
 /// ```
 pub struct Indexer<O> {
     any: AnyIndexer,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// An [`Indexer`] whose object type is erased.
@@ -75,7 +75,7 @@ struct Turn {
 pub struct IndexerBuilder<O> {
     resource: Arc<str>,
     has_namespace_index: bool,
-    objects: PhantomData<fn() -> O>,
+    objects: PhantomData<fn(O) -> O>,
 }
 
 /// What writer and readers share.

@@ -46,7 +46,7 @@ use crate::object::Erased;
 /// ```
 pub struct Lister<O> {
     shared: Arc<Shared>,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Reads the objects of one namespace.

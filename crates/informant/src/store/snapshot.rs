@@ -36,7 +36,7 @@ use crate::ResourceVersion;
 /// ```
 pub struct Snapshot<O> {
     table: Arc<Table>,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 impl<O> Snapshot<O> {

@@ -35,7 +35,7 @@ pub struct WriteBatch<O> {
     pub(super) version: Option<ResourceVersion>,
     /// An object of the uid and version of the stored one is not written: the stored one stays.
     pub(super) keeps_same_states: bool,
-    object_type: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// What a batch has done.

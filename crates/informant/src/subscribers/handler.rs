@@ -115,7 +115,7 @@ handler_behind!(Box);
 /// Adapts an `EventHandler<O>` to the erased objects of the engine.
 struct ErasedHandler<O, H> {
     handler: H,
-    object_type: PhantomData<fn(O)>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Erases the object type of a handler.

@@ -28,7 +28,7 @@ use crate::object::Erased;
 #[must_use = "a stream that is dropped hears of nothing"]
 pub struct EventStream<O> {
     events: AnyEventStream,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// An [`EventStream`] whose object type is erased.

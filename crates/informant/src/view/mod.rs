@@ -64,7 +64,7 @@ pub use self::stream::ViewStream;
 /// ```
 pub struct View<O, A = Key> {
     view: AnyView,
-    types: PhantomData<fn(A) -> O>,
+    types: PhantomData<fn(A, O) -> O>,
 }
 
 impl<O> View<O> {

@@ -151,7 +151,7 @@ impl<O, A> View<O, A> {
 pub struct ViewIndex<O, V = String> {
     /// Not empty.
     indexes: Arc<[Index<Erased>]>,
-    types: PhantomData<fn(V) -> O>,
+    types: PhantomData<fn(V, O) -> O>,
 }
 
 impl<O, V> ViewIndex<O, V> {

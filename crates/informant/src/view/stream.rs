@@ -21,7 +21,7 @@ use crate::subscribers::AnyEventStream;
 #[must_use = "a stream that is dropped hears of nothing"]
 pub struct ViewStream<O> {
     events: AnyViewStream,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// A [`ViewStream`] whose object type is erased.

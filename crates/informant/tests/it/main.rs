@@ -6,7 +6,6 @@ mod decode_errors;
 mod decoding;
 mod delta_fifo;
 mod erased;
-mod erased_variance;
 mod factory;
 mod frames;
 mod in_order_fifo;

@@ -75,7 +75,7 @@ pub struct Reflector {
 /// Settings of a [`Reflector`] whose objects are of type `O`.
 pub struct ReflectorBuilder<O> {
     settings: ReflectorSettings,
-    object_type: PhantomData<fn() -> O>,
+    object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Settings of a reflector whose object type is erased.
