@@ -78,7 +78,7 @@ impl AnyInformer {
         let core = self.core();
         // Locked until the task is there, so that `stop` awaits it. The settings are not locked: starting drops users' closures.
         let mut ended = self.owner.task.lock();
-        let task = runtime.spawn(unstarted.start(Arc::clone(core), &runtime));
+        let task = runtime.spawn(unstarted.start(core, &runtime));
         // `stop` awaits this; the task also ends when the last handle is dropped.
         let name = Arc::clone(&core.name);
         let ending = async move {

@@ -46,7 +46,7 @@ pub(super) struct Unstarted {
 
 impl Unstarted {
     /// Starts the handlers and returns the future that does all other work until the informer stops.
-    pub(super) fn start(self, core: Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
+    pub(super) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         let Self { reflector, queue, rules } = self;
         let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
         let reflector =
@@ -54,11 +54,11 @@ impl Unstarted {
         match queue {
             QueueKind::Grouped => {
                 let queue = DeltaFifo::builder().known_objects(known).name(name).build();
-                Box::pin(start(reflector, queue, rules, &core, runtime))
+                Box::pin(start(reflector, queue, rules, core, runtime))
             }
             QueueKind::InOrder => {
                 let queue = InOrderFifo::builder().name(name).build();
-                Box::pin(start(reflector, queue, rules, &core, runtime))
+                Box::pin(start(reflector, queue, rules, core, runtime))
             }
         }
     }

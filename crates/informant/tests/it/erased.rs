@@ -1,5 +1,6 @@
 //! What the erased type of cached objects must not change for users.
 
+use std::panic::AssertUnwindSafe;
 use std::panic::RefUnwindSafe;
 use std::panic::UnwindSafe;
 use std::sync::Arc;
@@ -20,15 +21,22 @@ use informant::SharedInformerFactory;
 use informant::View;
 use informant::informer::Controller;
 use informant::informer::InformerBuilder;
+use informant::informer::InformerState;
 use informant::listwatch::Item;
 use informant::listwatch::ListPiece;
+use informant::listwatch::ListRequest;
+use informant::listwatch::ListStream;
+use informant::listwatch::ListWatch;
 use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ReflectorHandle;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::listwatch::SourceError;
 use informant::listwatch::SourceEvent;
+use informant::listwatch::WatchRequest;
+use informant::listwatch::WatchStream;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
 use informant::store::Index;
@@ -42,6 +50,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::DynamicObject;
 use kube::core::PartialObjectMeta;
+use kube::core::TypeMeta;
 use serde_json::json;
 
 use crate::informer::support::LONG;
@@ -265,4 +274,31 @@ async fn a_queue_gets_its_type_from_the_source() {
     let receipt = queue.drain().await.unwrap();
     assert_eq!(**receipt.items()[0].deltas().iter().next().unwrap().object(), 8);
     running.abort();
+}
+
+/// P9: `stop` does not wait for an informer that could not begin.
+#[tokio::test]
+async fn an_informer_whose_source_panics_at_the_start_has_stopped() {
+    struct Bomb;
+    impl ListWatch<()> for Bomb {
+        async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
+            unreachable!("it does not start")
+        }
+
+        async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
+            unreachable!("it does not start")
+        }
+
+        fn types(&self) -> TypeMeta {
+            std::panic::resume_unwind(Box::new("boom"))
+        }
+    }
+    let informer = SharedInformer::of_ready_objects(Bomb).name("bombs").build();
+
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(|| informer.start())).is_err());
+
+    informer.stop_within(LONG).await.unwrap();
+    assert_eq!(informer.state(), InformerState::Stopped);
+    let problem = informer.status().problem().unwrap().to_string();
+    assert_eq!(problem, "informer bombs has stopped: its source panicked");
 }
