@@ -35,16 +35,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     printer.synced().await?;
     println!("{} config maps are cached", configs.lister().len());
 
-    // Somebody changes something; the cache can be waited for.
+    // After a write, wait until the cache shows it.
     let api = Api::<ConfigMap>::namespaced(client, "shop");
     let mut hours = api.get("hours").await?;
     hours.data.get_or_insert_default().insert("open".into(), "7-15".into());
-    let written = Identity::of(&api.replace("hours", &Default::default(), &hours).await?)?;
-    let cached = configs.wait_for(&written.key, &written.version, Duration::from_secs(10)).await?;
+    let written = api.replace("hours", &Default::default(), &hours).await?;
+    let cached = configs.wait_for_write(&written, Duration::from_secs(10)).await?;
     println!("the cache says {:?}", cached.as_ref().and_then(|config| config.data.as_ref()));
 
     api.delete("hours", &Default::default()).await?;
-    configs.wait_until_gone(&written, Duration::from_secs(10)).await?;
+    configs.wait_until_gone(&Identity::of(&written)?, Duration::from_secs(10)).await?;
     println!("{} config maps are cached", configs.lister().len());
 
     // Waits for callbacks that run, not for those that were to come: nothing is left.

@@ -1,5 +1,6 @@
 //! The name of one object within its kind: `namespace/name`, or `name` where there is no namespace.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -11,6 +12,12 @@ use std::sync::LazyLock;
 
 use hashbrown::DefaultHashBuilder;
 use hashbrown::Equivalent;
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::Serialize;
+use serde::Serializer;
+
+use crate::DecodeError;
 
 /// Names one object within its kind.
 ///
@@ -78,6 +85,27 @@ impl Key {
         Self::namespaced("", name)
     }
 
+    /// Names an object of the Kubernetes API, such as the answer to a request.
+    ///
+    /// ```
+    /// use informant::Key;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let mut pod = Pod::default();
+    /// (pod.metadata.namespace, pod.metadata.name) = (Some("shop".into()), Some("web".into()));
+    /// assert_eq!(Key::of(&pod)?.as_str(), "shop/web");
+    /// # Ok::<(), informant::DecodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::NoName`] if the object has no name, for example because it was never sent to a server.
+    pub fn of(object: &impl kube::Resource) -> Result<Self, DecodeError> {
+        let metadata = object.meta();
+        let name = metadata.name.as_deref().filter(|name| !name.is_empty()).ok_or(DecodeError::NoName)?;
+        Ok(Self::namespaced(metadata.namespace.as_deref().unwrap_or_default(), name))
+    }
+
     /// The namespace, or `None` for an object that is in none.
     pub fn namespace(&self) -> Option<&str> {
         match self.namespace_len {
@@ -143,6 +171,21 @@ impl FromStr for Key {
     }
 }
 
+/// As text: `"shop/web"`.
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// From text, as [`FromStr`] reads it.
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
@@ -200,6 +243,20 @@ mod tests {
     use hashbrown::HashMap;
 
     use super::*;
+
+    #[test]
+    fn a_key_is_serialized_as_its_text_and_an_invalid_text_is_not_deserialized() {
+        for key in [Key::namespaced("shop", "web"), Key::cluster("node-1")] {
+            let json = serde_json::to_string(&key).unwrap();
+            assert_eq!(json, format!("\"{key}\""));
+            assert_eq!(serde_json::from_str::<Key>(&json).unwrap(), key);
+        }
+        let error = serde_json::from_str::<Key>(r#""a/b/c""#).unwrap_err().to_string();
+        assert!(
+            error.starts_with(r#""a/b/c" is not a key: expected `namespace/name` or `name`, found 3 parts"#),
+            "{error}"
+        );
+    }
 
     // IX-02
     #[test]

@@ -218,14 +218,13 @@
 //!
 //! # Reading your own writes
 //!
-//! A cache lags a little. Whoever has just written something can [wait](SharedInformer::wait_for) until the cache shows it:
+//! A cache lags a little. After a write, a program can [wait](SharedInformer::wait_for_write) until the cache shows the written object:
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
 //! # use informant_apiserver::ApiServer;
 //! # use k8s_openapi::api::core::v1::ConfigMap;
 //! use std::time::Duration;
-//! use informant::Identity;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -236,11 +235,10 @@
 //! # factory.start();
 //! # let mut config = ConfigMap::default();
 //! # config.metadata.name = Some("hours".into());
-//! let written = kube::Api::default_namespaced(client).create(&Default::default(), &config).await?;
+//! let created = kube::Api::default_namespaced(client).create(&Default::default(), &config).await?;
 //!
-//! let Identity { key, version, .. } = Identity::of(&written)?;
-//! let cached = configs.wait_for(&key, &version, Duration::from_secs(10)).await?;
-//! assert_eq!(cached.unwrap().version(), &version);
+//! let cached = configs.wait_for_write(&created, Duration::from_secs(10)).await?;
+//! assert_eq!(cached.unwrap().metadata.uid, created.metadata.uid);
 //! # factory.shutdown().await?;
 //! # Ok(())
 //! # }

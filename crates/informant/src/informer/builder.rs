@@ -1,6 +1,5 @@
 //! Settings of a shared informer.
 
-use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::listwatch::Quarantined;
 use crate::listwatch::ReflectorBuilder;
 use crate::listwatch::ReflectorSettings;
 use crate::listwatch::ServerHealth;
+use crate::listwatch::TransformResult;
 use crate::store::Indexer;
 use crate::subscribers::SharedProcessor;
 
@@ -105,11 +105,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self
     }
 
-    /// Changes each object before anybody sees it, once; see [`ReflectorBuilder::transform`].
-    pub fn transform<E>(self, transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static) -> Self
-    where
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
+    /// Calls `transform` with each object once, before it is cached; see [`ReflectorBuilder::transform`].
+    pub fn transform<R: TransformResult>(self, transform: impl Fn(&mut O) -> R + Send + Sync + 'static) -> Self {
         self.reflector(|reflector| reflector.transform(transform))
     }
 

@@ -166,6 +166,14 @@ pub enum WaitError {
         /// Which versions.
         source: NotComparable,
     },
+    /// The object has no name or no version, so it is not what a server returned from a write.
+    #[error(
+        "informer {informer} cannot wait for an object without name or resourceVersion; pass the object that the write returned"
+    )]
+    NotWritten {
+        /// Which informer.
+        informer: Arc<str>,
+    },
     /// The object is in a namespace or cluster that is not part of the view.
     #[error("the view of {view} will not see {address}: that is in none of the namespaces and clusters of the view")]
     Elsewhere {

@@ -1,6 +1,5 @@
 //! One informer for everybody who is interested in one kind.
 
-use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use crate::listwatch::ListWatch;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::Reflector;
+use crate::listwatch::TransformResult;
 use crate::listwatch::transform_of;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
@@ -259,19 +259,16 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         Subscribe::new(self)
     }
 
-    /// Changes each object before anybody sees it, once; see
+    /// Sets a function that is called with each object once, before it is cached; see
     /// [`ReflectorBuilder::transform`](crate::listwatch::ReflectorBuilder::transform). The last one that is set counts.
     ///
     /// # Errors
     ///
     /// After the start.
-    pub fn set_transform<E>(
+    pub fn set_transform<R: TransformResult>(
         &self,
-        transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static,
-    ) -> Result<(), AlreadyStarted>
-    where
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
+        transform: impl Fn(&mut O) -> R + Send + Sync + 'static,
+    ) -> Result<(), AlreadyStarted> {
         self.informer.set_transform(transform_of(transform))
     }
 
@@ -329,6 +326,45 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// be compared.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         self.informer.caught_up_to(version, within).await
+    }
+
+    /// Waits until the cache shows an object as a write returned it, or a newer state; returns the cached object, or `None` if it is gone
+    /// by then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use informant::SharedInformer;
+    /// # use informant::listwatch::KubeSource;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube::Api;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = informant_apiserver::ApiServer::new();
+    /// # let client = server.client();
+    /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
+    /// # configs.start();
+    /// # let mut hours = ConfigMap::default();
+    /// # hours.metadata.name = Some("opening-hours".into());
+    /// let created = Api::default_namespaced(client).create(&Default::default(), &hours).await?;
+    ///
+    /// let cached = configs.wait_for_write(&created, Duration::from_secs(10)).await?;
+    /// assert_eq!(cached.unwrap().metadata.uid, created.metadata.uid);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`wait_for`](Self::wait_for); and if the object has no name or no version.
+    pub async fn wait_for_write(
+        &self,
+        written: &impl kube::Resource,
+        within: Duration,
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        let not_written = || WaitError::NotWritten { informer: Arc::clone(self.name()) };
+        let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
+        self.wait_for(&key, &version, within).await
     }
 
     /// Waits until the cache shows this version of an object, or a newer one; gives what it shows, which is nothing if the

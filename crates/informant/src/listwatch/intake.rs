@@ -70,10 +70,34 @@ pub(super) fn decode_nothing(raw: &RawObject<'_>) -> Result<AnyObject, DecodeErr
 }
 
 /// Erases the object type of a transform.
-pub(crate) fn transform_of<O: 'static, E: Into<BoxError>>(
-    transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static,
+pub(crate) fn transform_of<O: 'static, R: TransformResult>(
+    transform: impl Fn(&mut O) -> R + Send + Sync + 'static,
 ) -> Transform {
-    Box::new(move |object| transform(object.object_mut().expect("INV-I1")).map_err(Into::into))
+    Box::new(move |object| transform(object.object_mut().expect("INV-I1")).into_result())
+}
+
+/// What a transform returns: `()`, or `Result<(), E>` if it can fail, with any error type.
+pub trait TransformResult: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_result(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+impl TransformResult for () {
+    fn into_result(self) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<BoxError>> TransformResult for Result<(), E> {
+    fn into_result(self) -> Result<(), BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl<E> Sealed for Result<(), E> {}
 }
 
 impl Intake {

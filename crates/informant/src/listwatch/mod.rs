@@ -61,6 +61,7 @@ pub use error::ListWatchError;
 pub use error::SourceError;
 pub use health::ServerHealth;
 pub(crate) use intake::Transform;
+pub use intake::TransformResult;
 pub(crate) use intake::transform_of;
 pub use kube_api::KubeSource;
 pub use kube_api::ScopeError;

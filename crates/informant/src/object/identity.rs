@@ -47,6 +47,11 @@ impl Identity {
         Self { key, uid: Uid::default(), version: ResourceVersion::default() }
     }
 
+    /// The identity of an object that a server returned from a write; `None` if it has no name or no version.
+    pub(crate) fn of_written<K: kube::Resource>(object: &K) -> Option<Self> {
+        Self::of(object).ok().filter(|identity| !identity.version.is_empty())
+    }
+
     /// The identity of an object that is decoded already, such as the answer to a request.
     ///
     /// # Errors
@@ -54,9 +59,8 @@ impl Identity {
     /// When it has no name, as one that the server never saw.
     pub fn of<K: kube::Resource>(object: &K) -> Result<Self, DecodeError> {
         let meta = object.meta();
-        let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(DecodeError::NoName)?;
         Ok(Self {
-            key: Key::namespaced(meta.namespace.as_deref().unwrap_or_default(), name),
+            key: Key::of(object)?,
             uid: Uid::new(meta.uid.as_deref().unwrap_or_default()),
             version: ResourceVersion::new(meta.resource_version.as_deref().unwrap_or_default()),
         })

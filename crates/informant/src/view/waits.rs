@@ -99,6 +99,23 @@ impl<O, A: Address> View<O, A> {
 }
 
 impl<O> View<O> {
+    /// Waits until the member that has an object shows it as a write returned it, or in a newer state; see
+    /// [`SharedInformer::wait_for_write`](crate::SharedInformer::wait_for_write). In a view of several clusters, call this on the view of the
+    /// [cluster](View::cluster) that was written to.
+    ///
+    /// # Errors
+    ///
+    /// As there; and if the object is in a namespace that is not part of the view.
+    pub async fn wait_for_write(
+        &self,
+        written: &impl kube::Resource,
+        within: Duration,
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        let not_written = || WaitError::NotWritten { informer: Arc::clone(&self.view.name) };
+        let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
+        self.wait_for(&key, &version, within).await
+    }
+
     /// Waits until the caches of all members have everything up to this version.
     ///
     /// Versions of different clusters do not compare, so this is only there for views of one: ask each

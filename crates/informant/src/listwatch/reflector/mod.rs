@@ -19,7 +19,6 @@ mod rounds;
 mod status;
 mod stream;
 
-use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::pin;
@@ -45,6 +44,7 @@ use super::frames::DEFAULT_LIMIT;
 use super::intake::Decode;
 use super::intake::Intake;
 use super::intake::Transform;
+use super::intake::TransformResult;
 use super::intake::decode_as;
 use super::intake::decode_nothing;
 use super::intake::transform_of;
@@ -164,13 +164,26 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Changes each object before anybody sees it, once; such as to drop what nobody needs. It cannot change who the
-    /// object is. One for which it fails is set aside like one that cannot be decoded. Default: nothing is changed.
+    /// Calls `transform` with each object once, after decoding and before the object is cached: for example to drop fields that the program
+    /// does not need. It cannot change the object's identity. If it returns an error, the object is quarantined, like one that cannot be
+    /// decoded. Default: objects are cached as they were decoded.
+    ///
+    /// ```
+    /// use informant::listwatch::{KubeSource, Reflector};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// # let server = informant_apiserver::ApiServer::new();
+    /// # let client = server.client();
+    /// // A transform that cannot fail returns nothing.
+    /// let pods = Reflector::builder::<Pod>(KubeSource::of_kind::<Pod>(client.clone())).transform(|pod| pod.status = None);
+    ///
+    /// // One that can returns a `Result`, with any error.
+    /// let pods = Reflector::builder::<Pod>(KubeSource::of_kind::<Pod>(client)).transform(|pod| {
+    ///     pod.spec.as_mut().map(|spec| spec.volumes = None).ok_or("a pod without spec")
+    /// });
+    /// ```
     #[must_use]
-    pub fn transform<E>(mut self, transform: impl Fn(&mut O) -> Result<(), E> + Send + Sync + 'static) -> Self
-    where
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
+    pub fn transform<R: TransformResult>(mut self, transform: impl Fn(&mut O) -> R + Send + Sync + 'static) -> Self {
         self.settings.transform = Some(transform_of(transform));
         self
     }

@@ -7,10 +7,17 @@ use informant::Key;
 use informant::SharedInformer;
 use informant::informer::WaitError;
 use informant::listwatch::Backoff;
+use informant::listwatch::KubeSource;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::Patch;
+use kube::api::PatchParams;
+use kube::api::PostParams;
+use serde_json::json;
 
 use super::support::Leaks;
 use super::support::QUEUES;
@@ -370,4 +377,32 @@ async fn versions_of_objects_that_come_in_no_order_do_not_count_as_reached() {
         informer.caught_up_to(&"120".into(), LONG).await.unwrap();
         leaks.stop(&informer).await;
     }
+}
+
+/// Decision 13
+#[tokio::test]
+async fn wait_for_write_returns_the_object_that_a_request_wrote() {
+    let server = ApiServer::new();
+    let client = server.client();
+    let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
+    informer.start();
+    let api = Api::<ConfigMap>::default_namespaced(client);
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some("hours".into());
+
+    let created = api.create(&PostParams::default(), &config).await.unwrap();
+    let cached = informer.wait_for_write(&created, LONG).await.unwrap().unwrap();
+    assert_eq!(cached.metadata.uid, created.metadata.uid);
+
+    let patch = Patch::Merge(json!({"data": {"open": "9-17"}}));
+    let patched = api.patch("hours", &PatchParams::default(), &patch).await.unwrap();
+    let cached = informer.wait_for_write(&patched, LONG).await.unwrap().unwrap();
+    assert_eq!(cached.data, patched.data);
+
+    let error = informer.wait_for_write(&config, LONG).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "informer configmaps cannot wait for an object without name or resourceVersion; pass the object that the write returned"
+    );
+    informer.stop().await.unwrap();
 }
