@@ -172,6 +172,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// use informant::listwatch::{KubeSource, Reflector};
     /// use k8s_openapi::api::core::v1::Pod;
     ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// # let server = informant_apiserver::ApiServer::new();
     /// # let client = server.client();
     /// // A transform that cannot fail returns nothing.
@@ -181,6 +183,7 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// let pods = Reflector::builder::<Pod>(KubeSource::of_kind::<Pod>(client)).transform(|pod| {
     ///     pod.spec.as_mut().map(|spec| spec.volumes = None).ok_or("a pod without spec")
     /// });
+    /// # }
     /// ```
     #[must_use]
     pub fn transform<R: TransformResult>(mut self, transform: impl Fn(&mut O) -> R + Send + Sync + 'static) -> Self {
