@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 use informant::Cached;
-use informant::Handler;
 use informant::Identity;
 use informant::Key;
 use informant::ResourceVersion;
@@ -96,12 +95,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let stock = SharedInformer::of_ready_objects(shop.clone()).build();
     let by_shelf = stock.add_index("shelf", |stock: &Cached<Stock>| Some(stock.shelf))?;
-    let printer = stock.add_handler(
-        Handler::<Stock>::new()
-            .on_add(|stock, origin| println!("+ {}: {} ({origin:?})", stock.key(), stock.count))
-            .on_update(|old, new| println!("~ {}: {} → {}", new.key(), old.count, new.count))
-            .on_delete(|stock| println!("- {}", stock.key())),
-    )?;
+    let printer = stock
+        .subscribe()
+        .on_add(|stock, origin| println!("+ {}: {} ({origin:?})", stock.key(), stock.count))
+        .on_update(|old, new| println!("~ {}: {} → {}", new.key(), old.count, new.count))
+        .on_delete(|stock| println!("- {}", stock.key()))
+        .register()?;
     stock.start();
     stock.synced().await?;
     println!("{} kinds of fruit", by_shelf.count("fruit"));

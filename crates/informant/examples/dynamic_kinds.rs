@@ -6,7 +6,6 @@
 use std::error::Error;
 use std::time::Duration;
 
-use informant::Handler;
 use informant::SharedInformerFactory;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Kind;
@@ -26,11 +25,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", unknown.err().ok_or("there are no gadgets")?);
 
     let informer = factory.discover::<DynamicObject>("example.com", "Widget").await?.informer()?;
-    informer.add_handler(
-        Handler::<DynamicObject>::new()
-            .on_add(|widget, _| println!("+ {} of size {}", widget.key(), widget.data["spec"]["size"]))
-            .on_delete(|widget| println!("- {}", widget.key())),
-    )?;
+    informer
+        .subscribe()
+        .on_add(|widget, _| println!("+ {} of size {}", widget.key(), widget.data["spec"]["size"]))
+        .on_delete(|widget| println!("- {}", widget.key()))
+        .register()?;
     factory.start();
     factory.synced().await?;
 

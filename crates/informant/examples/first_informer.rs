@@ -6,7 +6,6 @@
 use std::error::Error;
 use std::time::Duration;
 
-use informant::Handler;
 use informant::Identity;
 use informant::SharedInformerFactory;
 use informant_apiserver::ApiServer;
@@ -22,12 +21,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
-    let printer = configs.add_handler(
-        Handler::<ConfigMap>::new()
-            .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
-            .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
-            .on_delete(|config| println!("- {}", config.key())),
-    )?;
+    let printer = configs
+        .subscribe()
+        .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
+        .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+        .on_delete(|config| println!("- {}", config.key()))
+        .register()?;
 
     // Nothing was asked of the server so far.
     factory.start();

@@ -6,7 +6,6 @@
 use std::error::Error;
 
 use informant::ClusterKey;
-use informant::Handler;
 use informant::SharedInformerFactory;
 use informant::View;
 use informant_apiserver::ApiServer;
@@ -20,10 +19,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let of_cluster =
         |factory: &SharedInformerFactory| factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view();
     let configs = View::of_clusters([of_cluster(&east)?, of_cluster(&west)?])?;
-    let handler = Handler::<ConfigMap>::new()
+    let registration = configs
+        .subscribe()
         .on_add(|config, _| println!("+ {} of {}", config.key(), config.cluster().map_or("nowhere", |name| name)))
-        .on_synced(|| println!("that was all"));
-    let registration = configs.add_handler(handler)?;
+        .on_synced(|| println!("that was all"))
+        .register()?;
 
     east.start();
     west.start();

@@ -11,7 +11,7 @@
 //! # The first informer
 //!
 //! ```
-//! use informant::{Handler, SharedInformerFactory};
+//! use informant::SharedInformerFactory;
 //! use informant_apiserver::ApiServer;
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use serde_json::json;
@@ -24,12 +24,12 @@
 //!
 //! let factory = SharedInformerFactory::new(client);
 //! let configs = factory.informer::<ConfigMap>(); // the same one for everyone who asks
-//! let printer = configs.add_handler(
-//!     Handler::<ConfigMap>::new()
-//!         .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
-//!         .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
-//!         .on_delete(|config| println!("- {}", config.key())),
-//! )?;
+//! let printer = configs
+//!     .subscribe()
+//!     .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
+//!     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+//!     .on_delete(|config| println!("- {}", config.key()))
+//!     .register()?;
 //!
 //! factory.start(); // nothing was asked of the server before this
 //! factory.synced().await?; // the first list is in the cache
@@ -57,7 +57,6 @@
 //! # use informant_apiserver::ApiServer;
 //! # use kube::core::Expression;
 //! # use serde_json::json;
-//! use informant::Cached;
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -69,7 +68,7 @@
 //! # }
 //! # let factory = SharedInformerFactory::new(server.client());
 //! let pods = factory.informer::<Pod>();
-//! let by_node = pods.add_index("node", |pod: &Cached<Pod>| pod.spec.as_ref()?.node_name.clone())?;
+//! let by_node = pods.add_index("node", |pod| pod.spec.as_ref()?.node_name.clone())?;
 //! factory.start();
 //! factory.synced().await?;
 //!
@@ -80,7 +79,7 @@
 //! assert_eq!(by_node.get("n1").len(), 2);
 //!
 //! // Indexes can be added while it runs, and asked together.
-//! let by_app = pods.add_index("app", |pod: &Cached<Pod>| pod.metadata.labels.as_ref()?.get("app").cloned())?;
+//! let by_app = pods.add_index("app", |pod| pod.metadata.labels.as_ref()?.get("app").cloned())?;
 //! assert_eq!(lister.by_indexes([by_node.is("n1"), by_app.is("web")])?.len(), 1);
 //! # factory.shutdown().await?;
 //! # Ok(())
@@ -146,7 +145,7 @@
 //! # use informant_apiserver::ApiServer;
 //! # use k8s_openapi::api::core::v1::Pod;
 //! # use serde_json::json;
-//! use informant::{Cached, Lazy, projection};
+//! use informant::{Lazy, projection};
 //! use serde::Deserialize;
 //!
 //! /// Just what is wanted. Who it is stands beside it.
@@ -171,7 +170,7 @@
 //!     .build();
 //! let pods = factory.informer::<Lazy<Pod>>();
 //! // An index can peek at a field, and leave the rest as it is.
-//! let by_node = pods.add_index("node", |pod: &Cached<Lazy<Pod>>| pod.peek::<PodNode>().ok()?.spec.node_name)?;
+//! let by_node = pods.add_index("node", |pod| pod.peek::<PodNode>().ok()?.spec.node_name)?;
 //! factory.start();
 //! factory.synced().await?;
 //!

@@ -63,7 +63,7 @@ pub use self::request::RequestError;
 /// also those that have handles, call `shutdown`.
 ///
 /// ```
-/// use informant::{Cached, Handler, Lazy, SharedInformerFactory};
+/// use informant::{Lazy, SharedInformerFactory};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::{ConfigMap, Node};
 /// use serde_json::json;
@@ -79,7 +79,7 @@ pub use self::request::RequestError;
 /// let factory = SharedInformerFactory::new(client);
 /// let nodes = factory.informer::<Node>();
 /// let configs = factory.informer::<Lazy<ConfigMap>>();
-/// let printer = nodes.add_handler(Handler::<Node>::new().on_add(|node, _| println!("+ {}", node.key())))?;
+/// let printer = nodes.subscribe().on_add(|node, _| println!("+ {}", node.key())).register()?;
 ///
 /// factory.start();
 /// factory.synced().await?;

@@ -9,6 +9,7 @@
 mod any;
 mod apply;
 mod builder;
+mod callbacks;
 mod controller;
 mod core;
 mod destinations;
@@ -29,6 +30,7 @@ mod turn;
 pub(crate) use self::any::AnyInformer;
 pub(crate) use self::builder::AnyInformerBuilder;
 pub use self::builder::InformerBuilder;
+pub use self::callbacks::Callbacks;
 pub use self::controller::Controller;
 pub use self::controller::ControllerQueue;
 pub use self::errors::AddHandlerError;

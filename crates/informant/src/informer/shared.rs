@@ -53,7 +53,7 @@ use crate::subscribers::Registration;
 /// owns a handle of its own informer keeps it running until it is stopped; give it a lister instead.
 ///
 /// ```
-/// use informant::{Handler, SharedInformer};
+/// use informant::SharedInformer;
 /// use informant::listwatch::KubeSource;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -67,12 +67,12 @@ use crate::subscribers::Registration;
 /// let client = server.client();
 ///
 /// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
-/// let printer = configs.add_handler(
-///     Handler::<ConfigMap>::new()
-///         .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
-///         .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
-///         .on_delete(|config| println!("- {}", config.key())),
-/// )?;
+/// let printer = configs
+///     .subscribe()
+///     .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
+///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+///     .on_delete(|config| println!("- {}", config.key()))
+///     .register()?;
 /// configs.start();
 /// configs.synced().await?;
 /// printer.synced().await?;

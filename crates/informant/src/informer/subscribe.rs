@@ -62,7 +62,7 @@ use crate::subscribers::erase_handler;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nobody follows until `handler`, `blocking_handler` or `stream` is called"]
+#[must_use = "no handler is registered before `handler`, `blocking_handler`, `stream`, or `register` after callbacks"]
 pub struct Subscribe<'a, O, T = SharedInformer<O>> {
     /// What is followed: an informer, or several.
     pub(crate) target: &'a T,

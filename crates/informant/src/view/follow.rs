@@ -14,6 +14,7 @@ use crate::EventHandler;
 use crate::Origin;
 use crate::Registration;
 use crate::informer::AddHandlerError;
+use crate::informer::Callbacks;
 use crate::informer::Subscribe;
 use crate::informer::SubscribeOptions;
 use crate::object::Erased;
@@ -77,6 +78,26 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     /// When a member has stopped, or inside one of its index functions.
     pub fn stream(self) -> Result<ViewStream<O>, AddHandlerError> {
         self.target.view.add_stream(&self.options).map(ViewStream::from_any)
+    }
+}
+
+impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
+    /// Registers the callbacks with all members. Tasks call them, one at a time, so they must not block.
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
+    pub fn register(self) -> Result<Registration, AddHandlerError> {
+        self.subscribe.handler(self.handler)
+    }
+
+    /// Registers the callbacks with all members. Threads of their own call them, one at a time, so they may block.
+    ///
+    /// # Errors
+    ///
+    /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
+    pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
+        self.subscribe.blocking_handler(self.handler)
     }
 }
 

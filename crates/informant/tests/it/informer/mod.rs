@@ -1,5 +1,6 @@
 //! Shared informers: one cache, many handlers.
 
+mod callbacks;
 mod controller;
 mod drop_paths;
 mod dropping;
