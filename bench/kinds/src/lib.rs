@@ -1,4 +1,4 @@
-//! What a program writes for each kind: an informer, an index and a handler.
+//! The code that a program has for each kind: an informer, an index, a handler, a stream, and reads of the cache.
 //!
 //! `bench/functions-per-kind` compares the binaries of this crate: those with one kind and those with four.
 
@@ -15,7 +15,7 @@ use kube::Client;
 /// Any error.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// What a program has for each kind: an informer with an index, a handler, a stream, and readers of all sorts.
+/// Uses an informer as a program would: an index, a handler, a stream, and each way to read the cache.
 pub fn follow<O: OfKind>(factory: &SharedInformerFactory) -> Result<(), Failure> {
     let informer = factory.informer::<O>();
     informer.add_index("name", |object: &Cached<O>| Some(object.key().name().to_owned()))?;

@@ -39,7 +39,7 @@ pub(crate) struct AnyInformer {
     owner: Arc<Owner>,
 }
 
-/// What all handles of an informer share; dropped with the last one, which stops the informer.
+/// The state that all handles of an informer share. Dropping the last handle drops it and stops the informer.
 struct Owner {
     core: Arc<Core>,
     /// `None` once the informer was started or stopped.
@@ -122,7 +122,7 @@ impl AnyInformer {
         Ok(())
     }
 
-    /// The error of whoever waits for the informer from inside one of its callbacks.
+    /// Returns an error if the calling thread runs a callback of this informer, which would wait for itself.
     pub(crate) fn inside_callback(&self) -> Option<StopError> {
         let core = self.core();
         is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
@@ -160,7 +160,7 @@ impl AnyInformer {
         self.while_writing(|indexer| indexer.add_any_functions(functions))
     }
 
-    /// In a turn: index functions run, and nobody else may wait for the cache's writer while it waits for a turn.
+    /// Runs `write` in a turn: index functions run, and another thread must not wait for the cache's writer while it waits for a turn.
     fn while_writing<R>(&self, write: impl FnOnce(&Indexer<Erased>) -> R) -> R {
         let core = self.core();
         // INV-A2: there until the turn has come.
@@ -168,7 +168,7 @@ impl AnyInformer {
         let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
         match (written, write) {
             (Ok(Some(result)), _) => result,
-            // Inside an index function; the indexer says what is wrong with that.
+            // Called inside an index function: the indexer panics with a message that explains it.
             (_, Some(write)) => write(&core.indexer),
             (Ok(None) | Err(_), None) => unreachable!("INV-A2"),
         }
@@ -209,7 +209,7 @@ impl Owner {
     fn ask_to_stop(&self) {
         let mut slot = self.unstarted.lock();
         let _ = self.core.stop.set(());
-        // If it never started, nobody else ends it.
+        // An informer that never started has no task that would end it.
         let unstarted = slot.take();
         drop(slot);
         if unstarted.is_some() {

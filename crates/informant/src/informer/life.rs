@@ -77,7 +77,7 @@ where
     Q::Taken: Send + Sync,
     Q::Ticket: Send + Sync,
 {
-    // Before anything of the user's runs, which may panic: then the informer has ended.
+    // Made first: the source, which is users' code, may panic below, and the guard then ends the informer.
     let ending = Ending(Arc::clone(core));
     let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
@@ -171,7 +171,9 @@ impl Drop for Ending {
     fn drop(&mut self) {
         // Nobody asked for it, and nothing went wrong inside: it was dropped with all that ran there.
         if !self.0.stop.initialized() {
-            let crash = if std::thread::panicking() { "its source panicked" } else { "its runtime has ended" };
+            // Set as soon as the source has been asked for what the reflector needs.
+            let has_begun = self.0.source.get().is_some();
+            let crash = if has_begun { "its runtime has ended" } else { "its source panicked" };
             let _ = self.0.crash.set(crash.into());
         }
         self.0.end();

@@ -1,4 +1,4 @@
-//! Somebody joins: settings of a handler or stream.
+//! Registers handlers and streams with an informer, and holds their settings.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -151,7 +151,7 @@ impl<O: 'static> Subscribe<'_, O> {
         self.target.informer.add_handler(erase_handler(handler), self.options, Place::Thread, None)
     }
 
-    /// Events for whoever asks for them.
+    /// Registers a stream, which returns the events one by one.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl AnyInformer {
         self.join(name, options, serve).map(|(_, registration)| registration)
     }
 
-    /// Events for whoever asks for them.
+    /// Registers a stream.
     pub(crate) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
         let (listener, registration) = self.join("stream".into(), options, |_| None)?;
         Ok(AnyEventStream::new(listener, registration))

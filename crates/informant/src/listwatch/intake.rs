@@ -76,7 +76,7 @@ pub(crate) fn transform_of<O: 'static, R: TransformResult>(
     Box::new(move |object| transform(object.object_mut().expect("INV-I1")).into_result())
 }
 
-/// What a transform returns: `()`, or `Result<(), E>` if it can fail, with any error type.
+/// The result of a transform: `()`, or `Result<(), E>` if it can fail, with any error type.
 pub trait TransformResult: sealed::Sealed {
     #[doc(hidden)]
     fn into_result(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;

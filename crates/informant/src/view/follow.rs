@@ -131,7 +131,7 @@ impl AnyView {
 
     /// Events of all members as one stream.
     fn add_stream(&self, options: &SubscribeOptions) -> Result<AnyViewStream, AddHandlerError> {
-        // If one refuses, the streams of the others are dropped, and hear no more.
+        // If a member refuses, the streams of the other members are dropped, which unregisters them.
         let streams = self.informers().map(|member| member.add_stream(options.clone()));
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
         let parts = streams.iter().map(AnyEventStream::registration).cloned().collect();

@@ -257,7 +257,7 @@ fn an_object_that_panics_while_a_callback_unwinds_ends_nothing() {
     });
 }
 
-/// Type inference: the source says what the objects are.
+/// The compiler infers the queue's object type from the source.
 #[tokio::test]
 async fn a_queue_gets_its_type_from_the_source() {
     let source = ScriptedSource::<u8>::new();

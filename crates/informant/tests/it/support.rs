@@ -117,7 +117,7 @@ pub(crate) fn show_objects<O>(objects: impl IntoIterator<Item = Cached<O>>) -> V
     shown
 }
 
-/// An object of which a test can say whether anybody holds it.
+/// An object beside a token, by which a test finds out whether a handle of the object is left.
 pub(crate) struct Tracked<O> {
     pub(crate) object: O,
     token: Arc<()>,
@@ -128,7 +128,7 @@ impl<O> Tracked<O> {
         Self { object, token: Arc::default() }
     }
 
-    /// Can be upgraded as long as somebody holds the object.
+    /// Can be upgraded as long as a handle of the object is left.
     pub(crate) fn watch(&self) -> Weak<()> {
         Arc::downgrade(&self.token)
     }
