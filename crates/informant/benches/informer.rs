@@ -162,7 +162,7 @@ fn show_latency() {
 fn show_blocked() {
     const OBJECTS: usize = 1000;
     const EVENTS: usize = 1_000_000;
-    let (backlog, merged) = alone(async || {
+    let (backlog, coalesced) = alone(async || {
         let (feed, orders) = Feed::new(OBJECTS);
         let informer = informer(&feed, false);
         // Nobody reads it.
@@ -176,11 +176,11 @@ fn show_blocked() {
         informer.caught_up_to(&(EVENTS + 1).to_string().as_str().into(), Duration::from_secs(100)).await.unwrap();
         let status = stream.registration().status();
         informer.stop().await.unwrap();
-        (status.backlog, status.merged)
+        (status.backlog, status.coalesced)
     });
     println!(
         "\nA handler blocked for {EVENTS} events over {OBJECTS} objects, coalescing above 1,000, holds {backlog} entries \
-         (aim ≤ 2,000); {merged} were merged"
+         (aim ≤ 2,000); {coalesced} were coalesced"
     );
 }
 

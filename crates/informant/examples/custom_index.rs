@@ -47,6 +47,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let expected = (0..1000).filter(|number| number % 10 == 3 && number % 7 == 2).count();
     assert_eq!(names.len(), expected);
-    factory.shutdown().await?;
+    factory.stop().await?;
     Ok(())
 }

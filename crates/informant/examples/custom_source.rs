@@ -54,7 +54,7 @@ impl Shop {
 /// An object at a version.
 fn item(name: &str, version: usize, stock: &Stock) -> Item<Stock> {
     let version = ResourceVersion::new(version.to_string());
-    Item::new(Identity { version, ..Identity::of_key(Key::cluster(name)) }, stock.clone())
+    Item::new(Identity { version, ..Identity::of_key(Key::cluster_scoped(name)) }, stock.clone())
 }
 
 impl ListWatch<Stock> for Shop {

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w2"}, "spec": {"size": 5}}))?;
     until(|| informer.lister().len() == 1 && factory.problems().is_empty()).await;
     println!("{:?}", informer.lister().keys());
-    factory.shutdown().await?;
+    factory.stop().await?;
     Ok(())
 }
 

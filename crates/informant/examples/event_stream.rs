@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     gone.notified().await;
 
     // The stream ends with the informer.
-    factory.shutdown().await?;
+    factory.stop().await?;
     let heard = following.await?;
     println!("{heard} events");
     assert_eq!(heard, 4);

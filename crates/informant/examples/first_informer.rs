@@ -47,6 +47,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{} config maps are cached", configs.lister().len());
 
     // Waits for callbacks that run, not for those that were to come: nothing is left.
-    factory.shutdown().await?;
+    factory.stop().await?;
     Ok(())
 }

@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     println!("all of them know the {} pods of the server", expected.len());
-    factory.shutdown().await?;
+    factory.stop().await?;
     Ok(())
 }
 

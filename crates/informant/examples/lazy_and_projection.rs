@@ -86,6 +86,6 @@ async fn nodes<O: OfKind>(
     let mut nodes = by_node.values();
     nodes.sort();
     let count = nodes.first().map_or(0, |first| by_node.count(&**first));
-    factory.shutdown().await?;
+    factory.stop().await?;
     Ok(count)
 }

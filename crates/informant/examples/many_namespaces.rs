@@ -35,8 +35,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{} config maps, of which {} in shops", configs.len(), configs.list_in("shop").len());
     assert_eq!((configs.len(), configs.list_in("shop").len(), configs.list_in("home").len()), (4, 2, 0));
     assert_eq!(configs.cluster("east").map(|east| east.len()), Some(2));
-    east.shutdown().await?;
-    west.shutdown().await?;
+    east.stop().await?;
+    west.stop().await?;
     Ok(())
 }
 

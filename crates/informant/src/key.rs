@@ -31,7 +31,7 @@ use crate::DecodeError;
 /// assert_eq!((web.namespace(), web.name()), (Some("shop"), "web"));
 /// assert_eq!("shop/web".parse(), Ok(web));
 ///
-/// let node = Key::cluster("node-1");
+/// let node = Key::cluster_scoped("node-1");
 /// assert_eq!((node.namespace(), node.name()), (None, "node-1"));
 /// ```
 #[derive(Clone)]
@@ -81,7 +81,7 @@ impl Key {
     }
 
     /// Names an object that is in no namespace.
-    pub fn cluster(name: &str) -> Self {
+    pub fn cluster_scoped(name: &str) -> Self {
         Self::namespaced("", name)
     }
 
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_key_is_serialized_as_its_text_and_an_invalid_text_is_not_deserialized() {
-        for key in [Key::namespaced("shop", "web"), Key::cluster("node-1")] {
+        for key in [Key::namespaced("shop", "web"), Key::cluster_scoped("node-1")] {
             let json = serde_json::to_string(&key).unwrap();
             assert_eq!(json, format!("\"{key}\""));
             assert_eq!(serde_json::from_str::<Key>(&json).unwrap(), key);
@@ -263,15 +263,15 @@ mod tests {
     fn a_key_is_namespace_slash_name_or_just_the_name() {
         assert_eq!(Key::namespaced("shop", "web").as_str(), "shop/web");
         assert_eq!(Key::namespaced("", "node-1").as_str(), "node-1");
-        assert_eq!(Key::namespaced("", "node-1"), Key::cluster("node-1"));
+        assert_eq!(Key::namespaced("", "node-1"), Key::cluster_scoped("node-1"));
     }
 
     // IX-03
     #[test]
     fn one_part_is_a_name_two_are_namespace_and_name_three_are_an_error() {
-        assert_eq!("node-1".parse(), Ok(Key::cluster("node-1")));
+        assert_eq!("node-1".parse(), Ok(Key::cluster_scoped("node-1")));
         assert_eq!("shop/web".parse(), Ok(Key::namespaced("shop", "web")));
-        assert_eq!("/web".parse(), Ok(Key::cluster("web")));
+        assert_eq!("/web".parse(), Ok(Key::cluster_scoped("web")));
         let three = "a/b/c".parse::<Key>().unwrap_err();
         assert_eq!(three.to_string(), "\"a/b/c\" is not a key: expected `namespace/name` or `name`, found 3 parts");
         let none = "shop/".parse::<Key>().unwrap_err();
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_key_is_found_by_its_parts_without_making_it() {
-        let map: HashMap<_, _> = HashMap::from([(Key::namespaced("shop", "web"), 1), (Key::cluster("web"), 2)]);
+        let map: HashMap<_, _> = HashMap::from([(Key::namespaced("shop", "web"), 1), (Key::cluster_scoped("web"), 2)]);
 
         assert_eq!(map.get(&KeyParts::new("shop", "web")), Some(&1));
         assert_eq!(map.get(&KeyParts::new("", "web")), Some(&2));

@@ -38,7 +38,7 @@
 //! let hours = configs.lister().require(&"shop/hours".parse()?)?;
 //! assert_eq!(hours.data.as_ref().unwrap()["open"], "9-17");
 //!
-//! factory.shutdown().await?; // waits for running callbacks; nothing is left
+//! factory.stop().await?; // waits for running callbacks; nothing is left
 //! # Ok(())
 //! # }
 //! ```
@@ -81,7 +81,7 @@
 //! // Indexes can be added while it runs, and asked together.
 //! let by_app = pods.add_index("app", |pod| pod.metadata.labels.as_ref()?.get("app").cloned())?;
 //! assert_eq!(lister.by_indexes([by_node.is("n1"), by_app.is("web")])?.len(), 1);
-//! # factory.shutdown().await?;
+//! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -124,7 +124,7 @@
 //!     Some(Event::Deleted(Deleted::Missed { last_known })) => println!("- {}, some time ago", last_known.key()),
 //!     other => panic!("{other:?}"),
 //! }
-//! # factory.shutdown().await?;
+//! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -178,7 +178,7 @@
 //! assert_eq!(pod.key().as_str(), "shop/web"); // nothing is decoded for this
 //! assert_eq!(pod.get()?.spec.as_ref().unwrap().containers.len(), 1); // but for this
 //! // If nothing else were ever read of pods, `factory.informer::<PodNode>()` would be smaller still.
-//! # factory.shutdown().await?;
+//! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -207,7 +207,7 @@
 //!
 //! assert_eq!(configs.len(), 2);
 //! assert!(configs.get(&"bank/hours".parse()?).is_some());
-//! # factory.shutdown().await?;
+//! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -238,7 +238,7 @@
 //!
 //! let cached = configs.wait_for_write(&created, Duration::from_secs(10)).await?;
 //! assert_eq!(cached.unwrap().metadata.uid, created.metadata.uid);
-//! # factory.shutdown().await?;
+//! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -270,7 +270,7 @@
 //! let error = factory.synced().await.unwrap_err().to_string();
 //! assert!(error.contains("informer secrets cannot sync: listing secrets failed: "));
 //! assert!(error.ends_with("(grant the client's user `list` and `watch` on it)"));
-//! # factory.shutdown().await?;
+//! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -15,7 +15,7 @@
 //! | `informant_quarantined_objects` | gauge | informer | objects that exist but cannot be read |
 //! | `informant_index_panics_total` | counter | informer | index functions that panicked on a change |
 //! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
-//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 merged events; who reads a stream is not timed |
+//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 coalesced events; who reads a stream is not timed |
 //! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
 //! | `informant_handler_resyncs_skipped_total` | counter | informer, handler | resyncs that were skipped because the handler had not taken all events of the one before |
 //!
@@ -68,7 +68,7 @@ pub fn describe() {
     metrics::describe_histogram!(
         "informant_handler_seconds",
         Unit::Seconds,
-        "Time that a handler spent on a batch, or on up to 64 merged events."
+        "Time that a handler spent on a batch, or on up to 64 coalesced events."
     );
     metrics::describe_counter!("informant_handler_panics_total", "Panics of a handler.");
     metrics::describe_counter!(

@@ -169,7 +169,8 @@ mod tests {
 
     fn filled(count: usize) -> Slots<Key> {
         let mut slots = Slots::default();
-        (0..count).for_each(|number| assert_eq!(slots.insert(Key::cluster(&number.to_string())) as usize, number));
+        (0..count)
+            .for_each(|number| assert_eq!(slots.insert(Key::cluster_scoped(&number.to_string())) as usize, number));
         slots
     }
 
@@ -185,12 +186,12 @@ mod tests {
             let (before, room) = (capacities(&slots), slots.room());
 
             for number in 0..room {
-                slots.insert(Key::cluster(&format!("new-{number}")));
+                slots.insert(Key::cluster_scoped(&format!("new-{number}")));
             }
             assert_eq!(capacities(&slots), before, "{count}");
             slots.check_invariants();
             // What was removed may leave more room than is certain.
-            slots.insert(Key::cluster("one more"));
+            slots.insert(Key::cluster_scoped("one more"));
             assert!(removed > 0 || capacities(&slots) != before, "{count}");
         }
     }
@@ -210,14 +211,14 @@ mod tests {
     #[test]
     fn a_removed_value_leaves_its_slot_to_the_next() {
         let mut slots = filled(3);
-        let slot = slots.find(&Key::cluster("1")).unwrap();
+        let slot = slots.find(&Key::cluster_scoped("1")).unwrap();
 
-        assert_eq!(slots.remove(slot), Some(Key::cluster("1")));
+        assert_eq!(slots.remove(slot), Some(Key::cluster_scoped("1")));
         assert_eq!(slots.remove(slot), None);
 
-        assert_eq!(slots.find(&Key::cluster("1")), None);
-        assert_eq!(slots.insert(Key::cluster("new")), slot);
-        assert_eq!(slots.get(slot), Some(&Key::cluster("new")));
+        assert_eq!(slots.find(&Key::cluster_scoped("1")), None);
+        assert_eq!(slots.insert(Key::cluster_scoped("new")), slot);
+        assert_eq!(slots.get(slot), Some(&Key::cluster_scoped("new")));
         slots.check_invariants();
     }
 }

@@ -48,7 +48,7 @@ pub struct HandlerFigures {
     pub backlog: usize,
     /// How long before it heard of it the last thing that it heard of had happened.
     pub lag_ms: u128,
-    pub merged: u64,
+    pub coalesced: u64,
     pub counts: Counts,
 }
 
@@ -90,7 +90,7 @@ impl HandlerFigures {
             is_synced: status.is_synced,
             backlog: status.backlog,
             lag_ms: following.follower.lag().as_millis(),
-            merged: status.merged,
+            coalesced: status.coalesced,
             counts: following.follower.counts(),
         }
     }

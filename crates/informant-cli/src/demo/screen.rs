@@ -18,10 +18,10 @@ pub const TITLE: &str = "informant demo: informers and handlers follow an API se
 
 /// The words of the table that need one.
 pub const LEGEND: [&str; 4] = [
-    "missed  deletes found by a new list, because the watch was down at the time",
-    "merged  events combined with a newer one of the same object while they waited",
-    "slow    a handler that takes milliseconds for each event and falls behind",
-    "late    a handler that joins after half of the time and catches up",
+    "missed     deletes found by a new list, because the watch was down at the time",
+    "coalesced  events combined with a newer one of the same object while they waited",
+    "slow       a handler that takes milliseconds for each event and falls behind",
+    "late       a handler that joins after half of the time and catches up",
 ];
 
 /// As many lines of a problem as fit.
@@ -65,12 +65,12 @@ pub fn screen(picture: &Picture, rate: Rate, room: Size) -> Vec<Line> {
     lines.extend(picture.informers.iter().flat_map(informer));
     lines.push(Line::painted(
         Paint::bold,
-        "     ▼       handler     waiting  lag ms   added updated deleted missed merged",
+        "     ▼       handler     waiting  lag ms   added updated deleted missed coalesced",
     ));
     for handler in &picture.handlers {
         let counts = handler.counts;
         lines.push(Line::plain(format!(
-            "     {:<5}   {:<10} {:>8} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
+            "     {:<5}   {:<10} {:>8} {:>7} {:>7} {:>7} {:>7} {:>6} {:>9}",
             handler.kind,
             handler.name,
             handler.backlog,
@@ -79,7 +79,7 @@ pub fn screen(picture: &Picture, rate: Rate, room: Size) -> Vec<Line> {
             counts.updated,
             counts.deleted,
             counts.missed,
-            handler.merged
+            handler.coalesced
         )));
     }
     if let Some((node, pods)) = &picture.busiest_node {
@@ -167,7 +167,7 @@ mod tests {
             is_synced: true,
             backlog: 1_234_567,
             lag_ms: 123_456,
-            merged: 123_456,
+            coalesced: 123_456,
             counts,
         };
         Picture {

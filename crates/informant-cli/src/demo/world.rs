@@ -57,10 +57,10 @@ const REMEMBERED_REQUESTS: usize = 200;
 /// Which part of the changes are those of nodes.
 pub const SHARE_OF_NODES: f64 = 0.05;
 
-/// How long the slow handler takes for one event at most, and for all pods at first; how many events may wait before they are merged.
+/// How long the slow handler takes for one event at most, and for all pods at first; how many events may wait before they are coalesced.
 const SLOW: Duration = Duration::from_millis(5);
 const SLOW_AT_FIRST: Duration = Duration::from_secs(10);
-const MERGED_ABOVE: usize = 100;
+const COALESCE_ABOVE: usize = 100;
 
 /// Everything that runs.
 pub struct World {
@@ -134,7 +134,7 @@ impl World {
         let subscribe = self.pods.subscribe().named(name);
         let registration = match slowness.is_zero() {
             true => subscribe.handler(follower.clone())?,
-            false => subscribe.coalesce_above(MERGED_ABOVE).blocking_handler(follower.clone())?,
+            false => subscribe.coalesce_above(COALESCE_ABOVE).blocking_handler(follower.clone())?,
         };
         self.followers.push(Following { follower, registration, kind: "pods" });
         Ok(())
@@ -175,7 +175,7 @@ impl World {
     pub async fn stop(mut self) -> Result<(), Box<dyn Error>> {
         self.load.shutdown().await;
         self.looking.shutdown().await;
-        self.factory.shutdown().await?;
+        self.factory.stop().await?;
         self.listening.stop().await;
         Ok(())
     }

@@ -226,7 +226,7 @@ impl Selected {
 
     /// Stops the informer.
     pub async fn stop(&self) -> Result<(), StopErrors> {
-        self.factory.shutdown().await
+        self.factory.stop().await
     }
 
     pub fn not_found(&self) -> NotFound {

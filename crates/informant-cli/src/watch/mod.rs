@@ -85,7 +85,7 @@ pub struct Options {
     resync: Option<Duration>,
     /// When output falls behind by more than so many events, keep only the latest of each object [default: print all]
     #[arg(long, value_name = "EVENTS")]
-    merge_above: Option<usize>,
+    coalesce_above: Option<usize>,
     /// When to use colours
     #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     color: Color,
@@ -160,7 +160,7 @@ impl Options {
         };
         let informer = selected.informer::<O>()?;
         let subscribe = informer.subscribe().named("watch");
-        let events = match self.merge_above {
+        let events = match self.coalesce_above {
             Some(events) => subscribe.coalesce_above(events).stream()?,
             None => subscribe.stream()?,
         };

@@ -95,7 +95,7 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert_eq!(contents.matches("API server   version").count(), 1, "{contents}");
     assert!(contents.contains("verified: 2 caches and 4 handlers"), "{contents}");
     assert!(contents.starts_with("informant demo: "), "nothing has scrolled away: {contents}");
-    for word in ["missed", "merged", "slow", "late"] {
+    for word in ["missed", "coalesced", "slow", "late"] {
         assert!(contents.lines().any(|line| line.starts_with(&format!("{word} "))), "{word} is explained: {contents}");
     }
     let redrawn = String::from_utf8_lossy(&terminal.bytes).matches("\x1b[J").count();

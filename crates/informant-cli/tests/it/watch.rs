@@ -312,7 +312,7 @@ async fn what_waits_is_merged_if_that_is_wanted() {
     let server = Server::start(&["--load", "pods=5,rate=500", "--metrics", "0"]);
     let figures = address(&server.running);
     let mut command = informant();
-    command.args(["watch", "pods", "-A", "-o", "json", "--merge-above", "5", "--server", &server.url]);
+    command.args(["watch", "pods", "-A", "-o", "json", "--coalesce-above", "5", "--server", &server.url]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());

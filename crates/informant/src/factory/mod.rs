@@ -53,14 +53,14 @@ pub use self::request::RequestError;
 /// - **Start** what was asked for with [`start`](Self::start), as often as there is more. Nothing is asked of a server before.
 /// - **Wait** with [`synced`](Self::synced). [`problems`](Self::problems), [`synced_within`](Self::synced_within) and a factory that
 ///   [fails fast](FactoryBuilder::fail_fast) say which informer is not synced, and why.
-/// - **Stop** all of them with [`shutdown`](Self::shutdown), or one with [its own `stop`](SharedInformer::stop): who asks for that
+/// - **Stop** all of them with [`stop`](Self::stop), or one with [its own `stop`](SharedInformer::stop): who asks for that
 ///   one again gets a new one, which is to be started.
 ///
 /// Cheap to clone; all clones are handles of the same factory. The factory keeps its informers running, and so does every
 /// [`SharedInformer`] and [`View`](crate::View) that it returned: an informer stops by itself when the last clone of the factory and the
 /// last handle of the informer are dropped. Listers, registrations and streams do not keep it running. An informer that was not
 /// started when the factory is dropped can still be [started](SharedInformer::start) through its handle. To stop all informers,
-/// also those that have handles, call `shutdown`.
+/// also those that have handles, call `stop`.
 ///
 /// ```
 /// use informant::{Lazy, SharedInformerFactory};
@@ -87,7 +87,7 @@ pub use self::request::RequestError;
 /// assert_eq!((nodes.lister().len(), configs.lister().len()), (1, 1));
 ///
 /// // Waits for running callbacks; nothing is left.
-/// factory.shutdown().await?;
+/// factory.stop().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -126,7 +126,7 @@ impl SharedInformerFactory {
     /// JSON, `informer::<PartialObjectMeta<Pod>>()` only asks for their metadata, and a [projection](crate::projection!) has just
     /// the fields that it names. Each of them is an informer of its own, so it is worth agreeing on one.
     ///
-    /// After [`shutdown`](Self::shutdown), what it gives has stopped.
+    /// After [`stop`](Self::stop), what it gives has stopped.
     pub fn informer<O: OfKind>(&self) -> SharedInformer<O> {
         self.request::<O>().of_default_scope()
     }
@@ -161,22 +161,22 @@ impl SharedInformerFactory {
     }
 
     /// Starts the informers that were asked for and do not run, in tasks of the runtime that this is called in; says how many.
-    /// Those that are asked for later need another call. After [`shutdown`](Self::shutdown) it starts none.
+    /// Those that are asked for later need another call. After [`stop`](Self::stop) it starts none.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime with a clock.
     pub fn start(&self) -> usize {
-        if self.is_shut_down() {
-            warn!("the factory was shut down; nothing is started");
+        if self.is_stopped() {
+            warn!("the factory was stopped; nothing is started");
         }
         self.informers().iter().filter(|informer| informer.start_if_new()).count()
     }
 
     /// Those that were started, and that nobody has stopped, for those who wait; which is in vain after the end.
     fn to_be_awaited(&self) -> Result<Vec<AnyInformer>, SyncErrors> {
-        if self.is_shut_down() {
-            return Err(SyncErrors::shut_down());
+        if self.is_stopped() {
+            return Err(SyncErrors::stopped());
         }
         let is_new = |informer: &AnyInformer| informer.state() == InformerState::New;
         let (unstarted, started): (Vec<_>, Vec<_>) = self.informers().into_iter().partition(is_new);
@@ -220,7 +220,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// If one is stopped before that, or the factory was shut down. If the factory is to [fail fast](FactoryBuilder::fail_fast), also
+    /// If one is stopped before that, or the factory was stopped. If the factory is to [fail fast](FactoryBuilder::fail_fast), also
     /// as soon as lists fail so that waiting will not help: the error says of which informers, and why.
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
@@ -256,31 +256,31 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// From inside a callback of one of the informers, which would wait for itself: then nobody is waited for. They stop all the same.
-    pub async fn shutdown(&self) -> Result<(), StopErrors> {
+    pub async fn stop(&self) -> Result<(), StopErrors> {
         self.stop_all(None).await
     }
 
-    /// As [`shutdown`](Self::shutdown), but waits no longer than this.
+    /// As [`stop`](Self::stop), but waits no longer than this.
     ///
     /// # Errors
     ///
-    /// As for `shutdown`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
+    /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
     /// again.
-    pub async fn shutdown_within(&self, within: Duration) -> Result<(), StopErrors> {
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopErrors> {
         self.stop_all(Some(within)).await
     }
 
     async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopErrors> {
-        let informers = self.shared.registry.lock().shut_down();
+        let informers = self.shared.registry.lock().stop();
         let stopped = informer::stop(&informers, within).await;
         let ended = self.shared.registry.lock().sweep();
         drop(ended);
         stopped
     }
 
-    /// Whether [`shutdown`](Self::shutdown) was called.
-    pub fn is_shut_down(&self) -> bool {
-        self.shared.registry.lock().is_shut_down()
+    /// Whether [`stop`](Self::stop) was called.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.registry.lock().is_stopped()
     }
 
     /// Finds the informer that somebody asks for, or makes it.

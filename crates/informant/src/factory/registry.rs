@@ -50,7 +50,7 @@ pub(super) struct Registry {
     streaming: HashMap<KindId, StreamingSupport>,
     /// The kinds of which it was said that they are cached twice.
     warned: HashSet<KindId>,
-    is_shut_down: bool,
+    is_stopped: bool,
 }
 
 /// What came of a request. What is not used is given back, to be dropped without the lock.
@@ -62,7 +62,7 @@ pub(super) enum Asked {
         /// Another form in which the same objects are cached, if that is to be told.
         overlap: Option<String>,
     },
-    /// The factory was shut down.
+    /// The factory was stopped.
     TooLate { informer: AnyInformer },
 }
 
@@ -111,8 +111,8 @@ fn is_dismissed(informer: &AnyInformer) -> bool {
 }
 
 impl Registry {
-    pub(super) fn is_shut_down(&self) -> bool {
-        self.is_shut_down
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     /// All that are to be started, waited for and looked at: those that nobody has stopped.
@@ -121,8 +121,8 @@ impl Registry {
     }
 
     /// No more are made; gives all that are to be stopped.
-    pub(super) fn shut_down(&mut self) -> Vec<AnyInformer> {
-        self.is_shut_down = true;
+    pub(super) fn stop(&mut self) -> Vec<AnyInformer> {
+        self.is_stopped = true;
         self.informers.values().chain(&self.leaving).cloned().collect()
     }
 
@@ -131,7 +131,7 @@ impl Registry {
     #[must_use]
     pub(super) fn sweep(&mut self) -> Vec<AnyInformer> {
         let has_stopped = |informer: &AnyInformer| informer.state() == InformerState::Stopped;
-        let is_over = |informer: &AnyInformer| has_stopped(informer) && (is_dismissed(informer) || self.is_shut_down);
+        let is_over = |informer: &AnyInformer| has_stopped(informer) && (is_dismissed(informer) || self.is_stopped);
         let mut ended: Vec<_> =
             self.informers.extract_if(|_, informer| is_over(informer)).map(|(_, one)| one).collect();
         ended.extend(self.leaving.extract_if(.., |informer| has_stopped(informer)));
@@ -158,7 +158,7 @@ impl Registry {
             return Asked::Found { informer, unused: Box::new(builder) };
         }
         let informer = builder.rename(|given, source| self.name(given, source, key)).build();
-        if self.is_shut_down {
+        if self.is_stopped {
             return Asked::TooLate { informer };
         }
         let mut others = self.informers.iter().filter(|(_, informer)| !is_dismissed(informer));
@@ -252,7 +252,7 @@ mod tests {
             .find_map(|informer| informer.status().problem().filter(|_| informer.has_crashed()));
         assert_eq!(problem.unwrap().to_string(), "informer crashed has stopped: panicked: boom");
 
-        assert_eq!(registry.shut_down().len(), 2);
+        assert_eq!(registry.stop().len(), 2);
         assert_eq!(registry.sweep().len(), 1, "at the end all that has stopped is forgotten");
     }
 }

@@ -100,18 +100,18 @@ pub struct SyncErrors {
     pub informers: usize,
     /// Those that are not synced.
     pub errors: Vec<SyncError>,
-    /// Whether their factory was shut down before they were waited for.
-    pub is_shut_down: bool,
+    /// Whether their factory was stopped before they were waited for.
+    pub is_stopped: bool,
 }
 
 impl SyncErrors {
     pub(super) fn new(informers: usize, mut errors: Vec<SyncError>) -> Self {
         errors.sort_by(|one, other| one.informer().cmp(other.informer()));
-        Self { informers, errors, is_shut_down: false }
+        Self { informers, errors, is_stopped: false }
     }
 
-    pub(crate) fn shut_down() -> Self {
-        Self { informers: 0, errors: Vec::new(), is_shut_down: true }
+    pub(crate) fn stopped() -> Self {
+        Self { informers: 0, errors: Vec::new(), is_stopped: true }
     }
 }
 
@@ -296,9 +296,9 @@ impl fmt::Display for Running<'_> {
 
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SyncErrors { informers, errors, is_shut_down } = self.errors;
-        if *is_shut_down {
-            return f.write_str("the factory was shut down, so nothing will be synced");
+        let SyncErrors { informers, errors, is_stopped } = self.errors;
+        if *is_stopped {
+            return f.write_str("the factory was stopped, so nothing will be synced");
         }
         let are = if errors.len() == 1 { "is" } else { "are" };
         write!(f, "{} of {informers} informers {are} not synced: {}", errors.len(), List(errors))

@@ -124,7 +124,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
         self
     }
 
-    /// When more than so many events wait, those of one object are merged: it hears of the newest state, not of those in
+    /// When more than so many events wait, those of one object are coalesced: it hears of the newest state, not of those in
     /// between, and what waits is bounded by the number of objects. Default: every event waits, however many they are.
     pub fn coalesce_above(mut self, events: usize) -> Self {
         self.options.policy = Policy::Coalesce { above: events };

@@ -40,7 +40,7 @@ use crate::ResourceVersion;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let stock = |name: &str, count: u32| Item::new(Identity::of_key(Key::cluster(name)), count);
+/// let stock = |name: &str, count: u32| Item::new(Identity::of_key(Key::cluster_scoped(name)), count);
 /// let source = ScriptedSource::new();
 /// source.on_list(ScriptedList::at("10").object(stock("apples", 12)));
 /// source.on_watch(ScriptedWatch::new().added(stock("pears", 3)).stays_open());

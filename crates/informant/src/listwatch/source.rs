@@ -40,7 +40,7 @@ use crate::object::Erased;
 /// struct Shop;
 ///
 /// fn stock(name: &str, count: u32) -> Item<u32> {
-///     Item::new(Identity::of_key(Key::cluster(name)), count)
+///     Item::new(Identity::of_key(Key::cluster_scoped(name)), count)
 /// }
 ///
 /// impl ListWatch<u32> for Shop {
@@ -214,7 +214,7 @@ pub enum SourceEvent<O> {
 /// use informant::{Identity, Key};
 /// use informant::listwatch::Item;
 ///
-/// let ready = Item::new(Identity::of_key(Key::cluster("apples")), 12_u32);
+/// let ready = Item::new(Identity::of_key(Key::cluster_scoped("apples")), 12_u32);
 /// assert_eq!((ready.identity().map(|identity| identity.key.name()), ready.object()), (Some("apples"), Some(&12)));
 ///
 /// let json = Item::<u32>::json(r#"{"metadata": {"name": "apples"}}"#);

@@ -58,7 +58,7 @@ pub struct Cached<O> {
     /// use informant::{Cached, Identity, Key};
     ///
     /// fn read(number: &u8) -> u8 { *number }
-    /// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster("x")), read);
+    /// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster_scoped("x")), read);
     /// let special: Cached<fn(&'static u8) -> u8> = general;
     /// ```
     ///
@@ -304,7 +304,7 @@ mod tests {
     /// P8: a second panic while the first one unwinds would end the process.
     #[test]
     fn any_number_of_objects_may_panic_when_they_are_dropped_together() {
-        let object = |number: u32| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), Panics);
+        let object = |number: u32| Cached::new(Identity::of_key(Key::cluster_scoped(&number.to_string())), Panics);
 
         let panics = panics::drop_catching((0..3).map(object).collect::<Vec<_>>(), |_| unreachable!("caught inside"));
 
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_object_keeps_its_type_while_its_handle_has_none() {
-        let object = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8);
+        let object = Cached::new(Identity::of_key(Key::cluster_scoped("x")), 5_u8);
 
         let erased: Cached<Erased> = object.clone().erase();
 
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn only_an_object_that_is_not_shared_can_be_changed() {
-        let mut object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), 5_u8).erase();
+        let mut object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster_scoped("x")), 5_u8).erase();
         *object.object_mut::<u8>().unwrap() = 6;
         let shared = object.clone();
 

@@ -276,7 +276,7 @@ impl<'a> Fields<'a> {
         let name = self.name.as_deref().filter(|name| !name.is_empty())?;
         match &self.namespace {
             Some(namespace) => Some(Key::namespaced(namespace, name)),
-            None if self.metadata == Progress::Complete => Some(Key::cluster(name)),
+            None if self.metadata == Progress::Complete => Some(Key::cluster_scoped(name)),
             None => None,
         }
     }

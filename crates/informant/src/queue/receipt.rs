@@ -20,7 +20,7 @@ use crate::ResourceVersion;
 ///
 /// let fifo = DeltaFifo::new();
 /// for name in ["a", "b"] {
-///     fifo.add(Cached::new(Identity::of_key(Key::cluster(name)), ()));
+///     fifo.add(Cached::new(Identity::of_key(Key::cluster_scoped(name)), ()));
 /// }
 ///
 /// let receipt = fifo.try_drain().unwrap().unwrap();
@@ -30,7 +30,7 @@ use crate::ResourceVersion;
 ///     _ => Answer::Requeue { processed: 0 },
 /// });
 ///
-/// assert_eq!(fifo.waiting_keys(), [Key::cluster("b")]);
+/// assert_eq!(fifo.waiting_keys(), [Key::cluster_scoped("b")]);
 /// ```
 #[must_use = "what was taken is in flight until its receipt is answered or dropped"]
 pub struct Receipt<Q: ReceiptQueue> {

@@ -430,7 +430,7 @@ mod tests {
     }
 
     fn object(name: &str) -> Cached<()> {
-        Cached::new(Identity::of_key(Key::cluster(name)), ())
+        Cached::new(Identity::of_key(Key::cluster_scoped(name)), ())
     }
 
     /// Any time counts as slow, so nothing has to block.

@@ -287,7 +287,8 @@ mod tests {
 
     fn table_of(count: usize) -> Table {
         let mut table = Table::default();
-        let objects = (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster(&number.to_string())), ()));
+        let objects =
+            (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster_scoped(&number.to_string())), ()));
         let mut batch = WriteBatch::new();
         objects.for_each(|object| batch.upsert(object.erase()));
         table.apply(batch, &Computed::default());
@@ -336,7 +337,7 @@ mod tests {
         let mut table = table_of(20_000);
         assert!(table.is_quick(1, 0));
 
-        (1000..20_000).for_each(|number| drop(table.remove(&Key::cluster(&number.to_string()))));
+        (1000..20_000).for_each(|number| drop(table.remove(&Key::cluster_scoped(&number.to_string()))));
 
         assert!(!table.is_quick(1, 0));
         let copy = table.copy(1, 0);

@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use super::Notice;
-use super::merge::Merged;
+use super::coalesce::Coalesced;
 
 /// What becomes of notices that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// They wait, however many they are.
     Unbounded,
-    /// When more than `above` wait, those of one object are merged.
+    /// When more than `above` wait, those of one object are coalesced.
     Coalesce { above: usize },
 }
 
@@ -33,13 +33,13 @@ pub(super) struct Claims {
 
 /// A buffer of notices.
 ///
-/// Oldest first: the rest of the current chunk, what was merged, batches as they came.
+/// Oldest first: the rest of the current chunk, what was coalesced, batches as they came.
 pub(super) struct Buffer {
     policy: Policy,
     current: Current,
     /// The resyncs of the current chunk stand before this position; 0 if it has none.
     resyncs_until: usize,
-    merged: Merged,
+    coalesced: Coalesced,
     batches: VecDeque<Batch>,
     /// INV-L2: the number of notices in `batches`.
     in_batches: usize,
@@ -53,10 +53,10 @@ pub(super) struct Buffer {
 /// INV-L4: there is none when the next one is asked for.
 enum Current {
     None,
-    /// INV-L3: when it is taken nothing is merged, and when something is merged it is taken back: it is older.
+    /// INV-L3: when it is taken nothing is coalesced, and when something is coalesced it is taken back: it is older.
     Batch(Batch),
-    /// Was merged, and is small.
-    Merged {
+    /// Was coalesced, and is small.
+    Coalesced {
         length: usize,
     },
 }
@@ -64,7 +64,7 @@ enum Current {
 /// What a buffer lets go of. These are users' objects, and dropping them is users' code: it is done where nobody waits.
 pub(super) struct Spent {
     _current: Current,
-    _merged: Merged,
+    _coalesced: Coalesced,
     batches: VecDeque<Batch>,
     notices: Vec<Notice>,
 }
@@ -76,8 +76,8 @@ pub(super) enum Next {
     Closed,
 }
 
-/// How many notices are taken out of the merged ones at once: what is taken can be merged no more.
-const MERGED_CHUNK: usize = 64;
+/// How many notices are taken out of the coalesced ones at once: what is taken can be coalesced no more.
+const COALESCED_CHUNK: usize = 64;
 
 /// More than any chunk has, with room to count on.
 const ALL: usize = usize::MAX / 2;
@@ -108,7 +108,7 @@ impl Buffer {
             policy,
             current: Current::None,
             resyncs_until: 0,
-            merged: Merged::default(),
+            coalesced: Coalesced::default(),
             batches: VecDeque::new(),
             in_batches: 0,
             replays: 0,
@@ -123,7 +123,7 @@ impl Buffer {
         self.push(batch, claims)
     }
 
-    /// Appends a batch. If too much waits, merges it.
+    /// Appends a batch. If too much waits, coalesces it.
     pub(super) fn push(&mut self, batch: Batch, claims: &Claims) -> Spent {
         let mut spent = Spent::default();
         if self.is_closed {
@@ -135,26 +135,26 @@ impl Buffer {
             self.batches.push_back(batch);
         }
         match self.policy {
-            Policy::Coalesce { above } if self.len(claims) > above => self.merge(claims, &mut spent),
+            Policy::Coalesce { above } if self.len(claims) > above => self.coalesce(claims, &mut spent),
             Policy::Coalesce { .. } | Policy::Unbounded => {}
         }
         spent
     }
 
-    fn merge(&mut self, claims: &Claims, spent: &mut Spent) {
+    fn coalesce(&mut self, claims: &Claims, spent: &mut Spent) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
         debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| has_resyncs(batch)).count(), "INV-L6");
-        let mut merge = |notices: &[Notice]| {
-            notices.iter().for_each(|notice| self.merged.push(notice.clone(), &mut spent.notices));
+        let mut coalesce = |notices: &[Notice]| {
+            notices.iter().for_each(|notice| self.coalesced.push(notice.clone(), &mut spent.notices));
         };
         if let Current::Batch(batch) = &self.current {
             let claimed = claims.revoke().min(batch.len());
-            merge(&batch[claimed..]);
+            coalesce(&batch[claimed..]);
             spent.batches.push_back(Arc::clone(batch));
             self.current = Current::None;
             self.resyncs_until = 0;
         }
-        self.batches.iter().for_each(|batch| merge(batch));
+        self.batches.iter().for_each(|batch| coalesce(batch));
         spent.batches.append(&mut self.batches);
         self.in_batches = 0;
         self.replays = 0;
@@ -172,19 +172,19 @@ impl Buffer {
         if self.is_closed {
             return Next::Closed;
         }
-        let chunk = if self.merged.len() > 0 {
-            let taken: Batch = std::iter::from_fn(|| self.merged.pop()).take(MERGED_CHUNK).collect();
-            self.current = Current::Merged { length: taken.len() };
+        let chunk = if self.coalesced.len() > 0 {
+            let taken: Batch = std::iter::from_fn(|| self.coalesced.pop()).take(COALESCED_CHUNK).collect();
+            self.current = Current::Coalesced { length: taken.len() };
             self.resyncs_until = end_of_resyncs(&taken);
             taken
         } else if let Some(batch) = self.batches.pop_front() {
-            debug_assert_eq!(self.merged.len(), 0, "INV-L3");
+            debug_assert_eq!(self.coalesced.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
             if self.replays > 0 {
                 self.resyncs_until = end_of_resyncs(&batch);
                 self.replays -= usize::from(self.resyncs_until > 0);
             }
-            if self.batches.is_empty() && self.batches.capacity() > MERGED_CHUNK {
+            if self.batches.is_empty() && self.batches.capacity() > COALESCED_CHUNK {
                 // It may have been a long line.
                 self.batches = VecDeque::new();
             }
@@ -206,7 +206,7 @@ impl Buffer {
         self.resyncs_until = 0;
         Spent {
             _current: std::mem::replace(&mut self.current, Current::None),
-            _merged: self.merged.clear(),
+            _coalesced: self.coalesced.clear(),
             batches: std::mem::take(&mut self.batches),
             notices: Vec::new(),
         }
@@ -221,19 +221,19 @@ impl Buffer {
         let current = match &self.current {
             Current::None => 0,
             Current::Batch(batch) => batch.len(),
-            Current::Merged { length } => *length,
+            Current::Coalesced { length } => *length,
         };
-        current.saturating_sub(claims.claimed()) + self.merged.len() + self.in_batches
+        current.saturating_sub(claims.claimed()) + self.coalesced.len() + self.in_batches
     }
 
     /// Whether a resync waits; one that was claimed does not.
     pub(super) fn has_resyncs(&self, claims: &Claims) -> bool {
-        self.replays > 0 || self.merged.has_resyncs() || claims.claimed() < self.resyncs_until
+        self.replays > 0 || self.coalesced.has_resyncs() || claims.claimed() < self.resyncs_until
     }
 
-    /// How many notices were merged into others so far.
+    /// How many notices were coalesced into others so far.
     pub(super) fn saved(&self) -> u64 {
-        self.merged.saved()
+        self.coalesced.saved()
     }
 }
 
@@ -248,7 +248,12 @@ fn end_of_resyncs(notices: &[Notice]) -> usize {
 
 impl Default for Spent {
     fn default() -> Self {
-        Self { _current: Current::None, _merged: Merged::default(), batches: VecDeque::new(), notices: Vec::new() }
+        Self {
+            _current: Current::None,
+            _coalesced: Coalesced::default(),
+            batches: VecDeque::new(),
+            notices: Vec::new(),
+        }
     }
 }
 
@@ -267,13 +272,13 @@ mod tests {
 
     /// Adds of so many objects.
     fn adds(names: std::ops::Range<u32>) -> Batch {
-        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).erase();
+        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster_scoped(&name.to_string())), ()).erase();
         names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
     }
 
     /// Updates of one object, all alike.
     fn updates(count: usize) -> Batch {
-        let object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster("x")), ()).erase();
+        let object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster_scoped("x")), ()).erase();
         let update = || Notice::Updated { old: object.clone(), new: object.clone() };
         std::iter::repeat_with(update).take(count).collect()
     }
@@ -298,7 +303,7 @@ mod tests {
         assert_eq!((buffer.len(&claims), buffer.saved()), (1, 5));
     }
 
-    /// Decision 10: what is being delivered never merges, and everything behind it does.
+    /// Decision 10: what is being delivered never coalesces, and everything behind it does.
     #[test]
     fn what_was_claimed_is_not_merged_and_nothing_more_of_its_batch_can_be_claimed() {
         let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 10 }));
@@ -314,24 +319,24 @@ mod tests {
         assert_eq!(next(&mut buffer, &claims), Some(1));
     }
 
-    /// Decision 10: a handler that is stuck in what was merged does not hold all of it.
+    /// Decision 10: a handler that is stuck in what was coalesced does not hold all of it.
     #[test]
     fn merged_notices_are_taken_in_small_chunks_oldest_first() {
         let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 100 }));
         buffer.push(adds(0..150), &claims);
-        assert_eq!(next(&mut buffer, &claims), Some(MERGED_CHUNK));
+        assert_eq!(next(&mut buffer, &claims), Some(COALESCED_CHUNK));
         buffer.push(adds(150..160), &claims);
         buffer.push(updates(3), &claims);
 
         assert_eq!(claims.claim(), 0, "that chunk is not taken back");
         let chunks: Vec<_> = std::iter::from_fn(|| next(&mut buffer, &claims)).collect();
 
-        assert_eq!(chunks.iter().sum::<usize>(), 160 - MERGED_CHUNK + 1, "of the updates one is left");
-        assert!(chunks.iter().all(|chunk| *chunk <= MERGED_CHUNK));
+        assert_eq!(chunks.iter().sum::<usize>(), 160 - COALESCED_CHUNK + 1, "of the updates one is left");
+        assert!(chunks.iter().all(|chunk| *chunk <= COALESCED_CHUNK));
     }
 
     fn unchanged(name: u32) -> Notice {
-        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster(&name.to_string())), ()).erase())
+        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster_scoped(&name.to_string())), ()).erase())
     }
 
     #[test]

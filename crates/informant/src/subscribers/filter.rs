@@ -60,7 +60,7 @@ mod tests {
     use crate::Key;
 
     fn object(passes: bool) -> Cached<Erased> {
-        Cached::new(Identity::of_key(Key::cluster("x")), passes).erase()
+        Cached::new(Identity::of_key(Key::cluster_scoped("x")), passes).erase()
     }
 
     fn shown(notice: &Notice) -> Option<&'static str> {

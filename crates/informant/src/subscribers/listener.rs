@@ -204,7 +204,7 @@ impl Listener {
         self.inbox.lock().buffer.len(&self.claims)
     }
 
-    /// How many notices were merged into others.
+    /// How many notices were coalesced into others.
     pub(super) fn saved(&self) -> u64 {
         self.inbox.lock().buffer.saved()
     }

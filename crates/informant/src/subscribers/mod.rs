@@ -5,16 +5,16 @@
 //! - **Knows nothing of:** servers, queues, the cache itself.
 //!
 //! The `SharedProcessor` gives each batch to every `Listener`. A listener has a `buffer` of its own, in which what
-//! waits may be merged, and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
+//! waits may be coalesced, and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
 //! slow, or panics, harms nobody but itself.
 
 mod buffer;
 mod calling;
+mod coalesce;
 mod delivery;
 mod filter;
 mod handler;
 mod listener;
-mod merge;
 mod notice;
 mod processor;
 mod registration;

@@ -1,4 +1,4 @@
-//! What a listener is told: an event, and what it takes to filter and merge it.
+//! What a listener is told: an event, and what it takes to filter and coalesce it.
 
 use crate::Cached;
 use crate::Deleted;

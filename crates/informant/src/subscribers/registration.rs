@@ -33,8 +33,8 @@ pub struct HandlerStatus {
     pub backlog: usize,
     /// How many events it was given, the end of the initial list among them.
     pub delivered: u64,
-    /// How many events others stand for, because it was slow and wants them merged.
-    pub merged: u64,
+    /// How many events others stand for, because it was slow and wants them coalesced.
+    pub coalesced: u64,
     /// How often it, its filter or one of its objects (when it was dropped) has panicked.
     pub panics: u64,
     /// How many resyncs were skipped because it had not taken all events of the one before: it is slower than its resync period.
@@ -146,7 +146,7 @@ impl Registration {
     /// # Errors
     ///
     /// From inside one of the handler's own callbacks, which would wait for itself. It is removed all the same.
-    pub async fn shut_down(&self) -> Result<(), InsideCallback> {
+    pub async fn stop(&self) -> Result<(), InsideCallback> {
         self.remove();
         if self.listener.is_inside() {
             return Err(InsideCallback { name: self.name() });
@@ -178,7 +178,7 @@ impl Control for Together {
             is_synced: true,
             backlog: 0,
             delivered: 0,
-            merged: 0,
+            coalesced: 0,
             panics: 0,
             resyncs_skipped: 0,
         };
@@ -187,7 +187,7 @@ impl Control for Together {
             is_synced: sum.is_synced && part.is_synced,
             backlog: sum.backlog + part.backlog,
             delivered: sum.delivered + part.delivered,
-            merged: sum.merged + part.merged,
+            coalesced: sum.coalesced + part.coalesced,
             panics: sum.panics + part.panics,
             resyncs_skipped: sum.resyncs_skipped + part.resyncs_skipped,
         })
@@ -229,7 +229,7 @@ impl Listener {
             is_synced: self.is_synced(),
             backlog: self.backlog(),
             delivered: self.delivered(),
-            merged: self.saved(),
+            coalesced: self.saved(),
             panics: self.panics(),
             resyncs_skipped: self.resyncs_skipped(),
         }

@@ -34,8 +34,8 @@ impl<O> View<O, ClusterKey> {
     /// let hours = configs.require(&ClusterKey::new("west", "shop/opening-hours".parse()?))?;
     /// assert_eq!(hours.cluster().map(|cluster| &**cluster), Some("west"));
     /// assert_eq!(configs.len(), 2);
-    /// # east.shutdown().await?;
-    /// # west.shutdown().await?;
+    /// # east.stop().await?;
+    /// # west.stop().await?;
     /// # Ok(())
     /// # }
     /// ```

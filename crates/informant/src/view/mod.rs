@@ -58,7 +58,7 @@ pub use self::stream::ViewStream;
 /// assert_eq!(configs.len(), 2);
 /// assert!(configs.get(&"bank/interest".parse()?).is_some());
 /// assert!(configs.get(&"home/alarm-clock".parse()?).is_none());
-/// # factory.shutdown().await?;
+/// # factory.stop().await?;
 /// # Ok(())
 /// # }
 /// ```

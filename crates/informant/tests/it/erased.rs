@@ -61,7 +61,7 @@ use crate::informer::support::settle;
 use crate::informer::support::without_deadlock;
 
 fn identity(name: &str, version: u64) -> Identity {
-    Identity { key: Key::cluster(name), uid: "u".into(), version: version.to_string().as_str().into() }
+    Identity { key: Key::cluster_scoped(name), uid: "u".into(), version: version.to_string().as_str().into() }
 }
 
 /// A callback may catch the panics of what it does with an object, as it could when the object was in an `Arc` of its own.
@@ -219,7 +219,7 @@ async fn a_factory_has_each_form_of_a_kind_with_its_own_settings() {
     assert_eq!(form(&dynamic.lister().get(&key).unwrap().metadata), "dynamic");
     assert_eq!(form(&dynamic_meta.lister().get(&key).unwrap().metadata), "dynamic meta");
     assert_eq!(lazy.lister().get(&key).unwrap().get().unwrap().metadata.labels, None);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// P8: what an object's destructor does while a callback unwinds stops nothing.

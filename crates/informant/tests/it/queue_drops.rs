@@ -48,7 +48,7 @@ impl Make {
             act();
         });
         let identity =
-            Identity { key: Key::cluster(name), uid: "u".into(), version: version.to_string().as_str().into() };
+            Identity { key: Key::cluster_scoped(name), uid: "u".into(), version: version.to_string().as_str().into() };
         Cached::new(identity, on_drop)
     }
 
@@ -124,9 +124,9 @@ const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
     }),
     ("a delete that cannot be read", |Bench { queue, make }| {
         queue.add(make.object("a", 2));
-        queue.delete_unread(&Key::cluster("a"), Some("3".into()));
-        queue.delete_unread(&Key::cluster("a"), Some("4".into()));
-        queue.delete_unread(&Key::cluster("known-1"), None);
+        queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
+        queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
+        queue.delete_unread(&Key::cluster_scoped("known-1"), None);
         queue.try_drain().unwrap().unwrap().done();
         2
     }),
@@ -166,9 +166,9 @@ const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
     }),
     ("a delete that cannot be read", |Bench { queue, make }| {
         queue.add(make.object("a", 2));
-        queue.delete_unread(&Key::cluster("a"), Some("3".into()));
-        queue.delete_unread(&Key::cluster("a"), Some("4".into()));
-        queue.delete_unread(&Key::cluster("known-1"), None);
+        queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
+        queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
+        queue.delete_unread(&Key::cluster_scoped("known-1"), None);
         while let Some(receipt) = queue.try_drain().unwrap() {
             receipt.done();
         }

@@ -236,7 +236,7 @@ fn what_is_not_one_json_object_is_refused_with_the_place() {
 #[test]
 fn a_name_whose_namespace_may_still_come_is_not_taken_for_the_key() {
     assert!(refused(r#"{"metadata":{"name":"web","#).key().is_none());
-    assert_eq!(refused(r#"{"metadata":{"name":"web"},"#).key(), Some(&Key::cluster("web")));
+    assert_eq!(refused(r#"{"metadata":{"name":"web"},"#).key(), Some(&Key::cluster_scoped("web")));
 }
 
 #[test]

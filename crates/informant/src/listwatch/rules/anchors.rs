@@ -111,7 +111,7 @@ mod tests {
     use crate::Uid;
 
     fn identity(name: &str, version: &str) -> Identity {
-        Identity { key: Key::cluster(name), uid: Uid::new(name), version: version.into() }
+        Identity { key: Key::cluster_scoped(name), uid: Uid::new(name), version: version.into() }
     }
 
     fn observe(anchors: &mut Anchors, name: &str, version: &str, is_deleted: bool) {
@@ -199,7 +199,7 @@ mod tests {
         let mut anchors = Anchors::default();
         anchors.observe(Identity { uid: Uid::default(), ..identity("a", "1") }, 0, false);
         observe(&mut anchors, "a", "", false);
-        anchors.consider(&Identity::of_key(Key::cluster("a")), 0);
+        anchors.consider(&Identity::of_key(Key::cluster_scoped("a")), 0);
         assert_eq!(shown(&anchors), (None, None));
     }
 }

@@ -259,13 +259,13 @@ impl<O> Receipt<DeltaFifo<O>> {
     /// # use informant::{Cached, Identity, Key};
     /// # use informant::queue::DeltaFifo;
     /// # let fifo = DeltaFifo::new();
-    /// # fifo.add(Cached::new(Identity::of_key(Key::cluster("a")), ()));
-    /// # fifo.add(Cached::new(Identity::of_key(Key::cluster("b")), ()));
+    /// # fifo.add(Cached::new(Identity::of_key(Key::cluster_scoped("a")), ()));
+    /// # fifo.add(Cached::new(Identity::of_key(Key::cluster_scoped("b")), ()));
     /// let mut receipts = fifo.try_drain().unwrap().unwrap().split();
     /// receipts.remove(0).requeue();
     ///
-    /// assert_eq!(receipts[0].items()[0].key(), &Key::cluster("b"));
-    /// assert_eq!(fifo.waiting_keys(), [Key::cluster("a")]);
+    /// assert_eq!(receipts[0].items()[0].key(), &Key::cluster_scoped("b"));
+    /// assert_eq!(fifo.waiting_keys(), [Key::cluster_scoped("a")]);
     /// ```
     pub fn split(mut self) -> Vec<Self> {
         let items = self.take_items();

@@ -22,7 +22,7 @@ use super::support::factory;
 use super::support::is_same;
 use super::support::keys;
 use super::support::server;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::widget;
 use super::support::widget_resource;
 use super::support::widgets;
@@ -70,7 +70,7 @@ async fn a_kind_of_run_time_is_had_in_every_form() {
     assert!(!lazy_metadata.lister().require(&key).unwrap().json().contains("spec"));
     let for_metadata = |accept: &str| accept.contains("PartialObjectMetadata");
     assert_eq!(server.requests().iter().filter(|request| for_metadata(&request.accept)).count(), 2);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-01: what is asked of the server is part of what is asked for.
@@ -88,7 +88,7 @@ async fn metadata_that_is_cut_from_whole_objects_is_another_informer() {
 
     assert!(!is_same(&of_whole, &metadata));
     assert!(server.requests().iter().any(|request| request.accept.contains("PartialObjectMetadata")));
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ async fn discovery_finds_the_version_that_the_server_prefers_and_the_scope() {
         (keys(&widgets), keys(&planets), keys(&nodes)),
         (vec!["shop/w".into()], vec!["mars".into()], vec!["n1".into()])
     );
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// A kind that the preferred version does not have is found in another one.

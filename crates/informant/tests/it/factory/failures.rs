@@ -27,7 +27,7 @@ use super::support::client;
 use super::support::factory;
 use super::support::server;
 use super::support::settle;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::until;
 use super::support::widget;
 use super::support::widget_resource;
@@ -71,7 +71,7 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     until(|| configs.is_synced()).await;
     factory.synced().await.unwrap();
     assert!(factory.problems().is_empty());
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Lessons A9, decision 11, FA-12 as we want it
@@ -112,7 +112,7 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
     server.heal();
     waiting.await.unwrap();
     assert!(configs.is_synced() && factory.problems().is_empty());
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +143,7 @@ async fn all_that_fail_are_named_at_once_each_with_its_reason() {
     ] {
         assert!(message.contains(advice), "{message}");
     }
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Whoever gives little time hears the same of what has failed already.
@@ -169,7 +169,7 @@ async fn failures_a_little_apart_are_told_together_if_there_is_time() {
     let (hasty, patient) = tokio::join!(hasty, patient);
     assert_eq!(failed(&hasty.unwrap_err()), ["secrets"]);
     assert_eq!(failed(&patient.unwrap_err()), ["nodes", "secrets"]);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// What passes by itself is waited for also by those who fail fast.
@@ -188,7 +188,7 @@ async fn a_server_that_is_busy_or_in_trouble_is_waited_for() {
     factory.start();
 
     factory.synced().await.unwrap();
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_server_that_is_not_there_or_not_to_be_trusted_is_named() {
         assert!(error.contains("is the server running, and is its address right?"), "{error}");
         assert!(error.contains(reason), "{error}");
         assert!(!error.contains("ServiceError") && !error.contains("client error"), "only what matters: {error}");
-        factory.shutdown().await.unwrap();
+        factory.stop().await.unwrap();
     }
 }
 
@@ -238,7 +238,7 @@ async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
     probe.until("synced").await;
     assert_eq!(probe.lines(), ["A(shop/w@2, initial)", "synced"]);
     factory.synced().await.unwrap();
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 15
@@ -273,7 +273,7 @@ async fn a_kind_that_is_deleted_takes_its_objects_along_and_brings_them_back() {
     until(|| informer.lister().len() == 1).await;
     probe.until_lines(|lines| lines.last().unwrap().starts_with("A(shop/again")).await;
     until(|| factory.problems().is_empty()).await;
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 16
@@ -292,7 +292,7 @@ fn informers_whose_runtime_is_gone_are_seen() {
     other.block_on(async {
         let said: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
         assert_eq!(said, ["informer configmaps has stopped: its runtime has ended"]);
-        factory.shutdown().await.unwrap();
+        factory.stop().await.unwrap();
     });
 }
 
@@ -328,5 +328,5 @@ async fn problems_say_what_each_informer_lacks() {
     factory.synced().now_or_never().expect("nor is it waited for").unwrap();
     let status = configs.status();
     assert_eq!(status.problem().unwrap().to_string(), "informer configmaps has stopped", "but it says so itself");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }

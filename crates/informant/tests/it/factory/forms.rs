@@ -16,7 +16,7 @@ use super::support::Leaks;
 use super::support::Logs;
 use super::support::factory;
 use super::support::server;
-use super::support::shut_down;
+use super::support::stop_factory;
 
 /// With kube's own way of saying that a struct is part of a kind.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug)]
@@ -98,5 +98,5 @@ async fn every_form_of_a_kind_is_asked_for_in_the_same_way() {
     assert_eq!(says::<PartialObjectMeta<ConfigMap>>(&factory).await, None);
     let lists = server.requests_for("configmaps").into_iter().filter(|request| request.starts_with("WL")).count();
     assert_eq!(lists, 7, "each form is an informer of its own");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }

@@ -22,7 +22,7 @@ use serde_json::json;
 use super::support::Leaks;
 use super::support::SECOND;
 use super::support::client;
-use super::support::shut_down;
+use super::support::stop_factory;
 use crate::reflector::support::is_lookup;
 use crate::reflector::support::seconds;
 
@@ -139,8 +139,8 @@ impl World {
         self.factory.status().iter().map(|status| status.source.history_changes).collect()
     }
 
-    async fn shut_down(self) {
-        shut_down(&self.factory, &self.leaks).await;
+    async fn stop(self) {
+        stop_factory(&self.factory, &self.leaks).await;
         drop(self);
         // The client's own task ends.
         seconds(0.1).await;
@@ -168,7 +168,7 @@ async fn after_a_restore_the_caches_of_a_quiet_server_are_right_within_seconds()
         assert_eq!(world.cached(), world.served());
         assert_eq!(world.history_changes(), [1, 1, 1]);
         assert!(world.factory.problems().is_empty(), "{:?}", world.factory.problems());
-        world.shut_down().await;
+        world.stop().await;
     }
 }
 
@@ -191,7 +191,7 @@ async fn after_a_restore_the_caches_of_a_busy_server_are_right() {
         seconds(5.0).await;
 
         assert_eq!(world.cached(), world.served());
-        world.shut_down().await;
+        world.stop().await;
     }
 }
 
@@ -217,7 +217,7 @@ async fn after_a_restore_the_caches_are_right_also_if_the_server_has_passed_the_
         assert_eq!(world.history_changes(), [1, 1, 1]);
         let errors = world.errors.lock().clone();
         assert!(errors.iter().any(|error| error.contains("the server's history has changed")), "{errors:?}");
-        world.shut_down().await;
+        world.stop().await;
     }
 }
 
@@ -240,7 +240,7 @@ async fn an_object_of_the_same_uid_and_version_in_another_history_replaces_the_c
         seconds(5.0).await;
 
         assert_eq!(world.cached(), world.served());
-        world.shut_down().await;
+        world.stop().await;
     }
 }
 
@@ -262,7 +262,7 @@ async fn a_history_change_that_one_informer_finds_makes_all_others_list_again() 
 
     assert_eq!(world.cached(), world.served());
     assert_eq!(world.history_changes(), [1, 1, 1]);
-    world.shut_down().await;
+    world.stop().await;
 }
 
 /// P10: nothing was restored, so nothing is listed again; and it costs no more than three lookups for each informer.
@@ -284,7 +284,7 @@ async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_thr
     let refused = world.server.requests().iter().filter(|request| request.faults.contains(&Fault::Refuse)).count();
     assert!(world.lookups() <= 3 * KINDS.len() + refused, "{:?}", world.server.requests_for("configmaps"));
     assert_eq!(world.history_changes(), [0, 0, 0]);
-    world.shut_down().await;
+    world.stop().await;
 }
 
 /// The newest event is a delete, which can only be proven by what the server remembers.
@@ -317,7 +317,7 @@ async fn a_delete_that_the_server_remembers_proves_its_history_and_one_that_it_n
             let is_list = |text: &String| text.starts_with("WL");
             assert!(!world.server.requests_for("configmaps").iter().any(is_list), "the watch was resumed");
         }
-        world.shut_down().await;
+        world.stop().await;
     }
 }
 
@@ -349,7 +349,7 @@ async fn a_watch_is_resumed_from_the_newest_event_and_not_from_a_later_bookmark(
         world.errors.lock(),
         world.history_changes()
     );
-    world.shut_down().await;
+    world.stop().await;
 }
 
 /// Versions that the server has forgotten prove nothing either way.
@@ -370,7 +370,7 @@ async fn if_the_server_has_compacted_the_newest_event_everything_is_listed_and_n
     assert_eq!(world.history_changes(), [0, 0, 0]);
     let errors = world.errors.lock().clone();
     assert!(!errors.iter().any(|error| error.contains("history has changed")), "{errors:?}");
-    world.shut_down().await;
+    world.stop().await;
 }
 
 /// P10: an ordinary reconnect is no outage.
@@ -385,7 +385,7 @@ async fn watches_that_end_when_they_are_due_are_resumed_without_any_lookup() {
     let watches = world.server.requests().iter().filter(|request| request.verb == Verb::Watch).count();
     assert!(watches >= 18, "{watches}");
     assert_eq!((world.lookups(), world.full_lists()), (0, 0));
-    world.shut_down().await;
+    world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,7 +403,7 @@ async fn if_the_check_is_forbidden_watches_are_resumed_and_it_is_counted() {
     assert_eq!(world.cached(), world.served(), "half a minute later, when the server counts as started");
     assert!(world.factory.status().iter().all(|status| status.source.unchecked_outages == 1));
     world.server.heal();
-    world.shut_down().await;
+    world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -421,7 +421,7 @@ async fn a_history_change_fails_waits_for_versions() {
     let error = waiting.await.unwrap().unwrap_err();
 
     assert!(matches!(error, WaitError::HistoryChanged { .. }), "{error}");
-    world.shut_down().await;
+    world.stop().await;
 }
 
 /// Four informers check at a time; all of them are right in the end.
@@ -455,5 +455,5 @@ async fn no_more_than_four_informers_check_at_the_same_time() {
         assert!(at_once <= 4, "{at_once} at {:?}", lookup.at);
     }
     assert_eq!(server.open_watches("configmaps"), 20);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }

@@ -35,7 +35,7 @@ use super::support::is_same;
 use super::support::keys;
 use super::support::server;
 use super::support::settle;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::until;
 use crate::informer::support::many_threads;
 use crate::informer::support::stuck;
@@ -67,7 +67,7 @@ async fn start_starts_what_is_not_running_and_may_be_called_again() {
     assert!(nodes.is_synced() && secrets.is_synced());
     assert_eq!(server.requests_for("configmaps"), [r#"WL("")"#]);
     assert!(!logs.take().contains("WARN"), "starting again is nothing to complain of");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-10
@@ -93,12 +93,12 @@ async fn waiting_for_sync_means_those_that_run_when_it_is_called() {
     let error = factory.synced_within(SECOND).await.unwrap_err();
     assert_eq!((error.informers, error.errors.len()), (2, 1));
     assert!(matches!(&error.errors[0], SyncError::TimedOut { informer, .. } if &**informer == "nodes"), "{error}");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-07 as we want it, FA-08
 #[tokio::test(start_paused = true)]
-async fn shutdown_cancels_waits_and_refuses_restarts() {
+async fn stop_cancels_waits_and_refuses_restarts() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
@@ -112,16 +112,16 @@ async fn shutdown_cancels_waits_and_refuses_restarts() {
     let unstarted = factory.informer::<Node>();
     unstarted.add_handler(Handler::<Node>::new().on_synced(move || drop(Arc::clone(&held)))).unwrap();
 
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     leaks.check();
     assert_eq!(configs.state(), InformerState::Stopped);
     assert_eq!(unstarted.state(), InformerState::Stopped);
     assert_eq!(Arc::strong_count(&never_started), 1, "its handlers are let go of");
-    assert!(factory.is_shut_down());
+    assert!(factory.is_stopped());
     assert_eq!(server.open_watches("configmaps"), 0);
 
     assert_eq!(factory.start(), 0);
-    assert!(logs.take().contains("the factory was shut down; nothing is started"));
+    assert!(logs.take().contains("the factory was stopped; nothing is started"));
     let late = factory.informer::<ConfigMap>();
     assert!(!late.start());
     assert!(matches!(late.add_handler(probe), Err(AddHandlerError::Stopped { .. })));
@@ -129,8 +129,8 @@ async fn shutdown_cancels_waits_and_refuses_restarts() {
     assert_eq!(cached(&configs).len(), 1, "what was read can still be read");
     assert!(factory.status().is_empty());
     let error = factory.synced().await.unwrap_err();
-    assert!(error.is_shut_down && factory.synced_within(SECOND).await.unwrap_err().is_shut_down);
-    assert_eq!(error.to_string(), "the factory was shut down, so nothing will be synced");
+    assert!(error.is_stopped && factory.synced_within(SECOND).await.unwrap_err().is_stopped);
+    assert_eq!(error.to_string(), "the factory was stopped, so nothing will be synced");
 }
 
 /// FA-07
@@ -138,15 +138,15 @@ async fn shutdown_cancels_waits_and_refuses_restarts() {
 async fn shutting_down_nothing_is_done_at_once_and_again_and_by_several() {
     let server = server(&["shop/a"]);
     let empty = factory(&server);
-    empty.shutdown().now_or_never().expect("there is nothing to wait for").unwrap();
-    empty.shutdown().now_or_never().unwrap().unwrap();
+    empty.stop().now_or_never().expect("there is nothing to wait for").unwrap();
+    empty.stop().now_or_never().unwrap().unwrap();
 
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let configs = factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    for ended in join_all((0..5).map(|_| factory.shutdown())).await {
+    for ended in join_all((0..5).map(|_| factory.stop())).await {
         ended.unwrap();
     }
     assert_eq!(configs.state(), InformerState::Stopped);
@@ -155,7 +155,7 @@ async fn shutting_down_nothing_is_done_at_once_and_again_and_by_several() {
 
 /// FA-07
 #[tokio::test]
-async fn shutdown_waits_for_running_callbacks_and_names_those_that_do_not_return() {
+async fn stop_waits_for_running_callbacks_and_names_those_that_do_not_return() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
@@ -163,14 +163,14 @@ async fn shutdown_waits_for_running_callbacks_and_names_those_that_do_not_return
     factory.start();
     until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
 
-    let error = factory.shutdown_within(SECOND / 10).await.unwrap_err();
+    let error = factory.stop_within(SECOND / 10).await.unwrap_err();
     assert_eq!(nodes.state(), InformerState::Stopped, "others do not wait for it");
     let [StopError::StillRunning { informer, handlers, .. }] = &error.errors[..] else { panic!("{error}") };
     assert_eq!((&**informer, &*handlers[0]), ("configmaps", "stuck"));
     assert!(error.to_string().contains("callbacks of stuck have not returned"), "{error}");
 
     drop(gate);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     assert_eq!(running.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
@@ -184,8 +184,8 @@ async fn shutting_down_from_inside_a_callback_is_an_error_not_a_deadlock() {
     let outcome = Arc::new(Mutex::new(None));
     let (asked, heard) = (factory.clone(), Arc::clone(&outcome));
     let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
-        let mut shutdown = Box::pin(asked.shutdown());
-        *heard.lock().unwrap() = shutdown.as_mut().now_or_never();
+        let mut stopping = Box::pin(asked.stop());
+        *heard.lock().unwrap() = stopping.as_mut().now_or_never();
     });
     configs.add_handler(handler).unwrap();
     factory.start();
@@ -193,7 +193,7 @@ async fn shutting_down_from_inside_a_callback_is_an_error_not_a_deadlock() {
     until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped).await;
     let outcome = outcome.lock().unwrap().take().expect("at once");
     assert_eq!(outcome.unwrap_err().errors, [StopError::InsideCallback { informer: "configmaps".into() }]);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     leaks.check();
 }
 
@@ -236,7 +236,7 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
     assert_eq!(keys(&fresh), ["shop/a", "shop/b"]);
     settle().await;
     assert!(probe.lines().is_empty(), "handlers do not move over");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 16
@@ -255,7 +255,7 @@ async fn a_handler_whose_informer_is_stopped_before_it_was_told_is_not_synced() 
 
     assert!(matches!(registration.synced().await, Err(NotSynced::Stopped { .. })));
     factory.synced().await.expect("one that was stopped on purpose is not waited for");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 16
@@ -280,7 +280,7 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
     configs.synced().await.unwrap();
     let second = configs.lister().list()[0].watch();
     drop(configs);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     assert!(second.upgrade().is_none());
 }
 
@@ -302,12 +302,12 @@ async fn a_cache_is_freed_also_if_its_informer_took_long_to_stop() {
     assert_eq!(factory.status().len(), 1);
 
     assert!(object.upgrade().is_none());
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// Decision 16: each would wait for the other.
 #[test]
-fn callbacks_of_two_informers_that_shut_down_at_once_both_get_an_error() {
+fn callbacks_of_two_informers_that_stop_their_factory_at_once_both_get_an_error() {
     without_deadlock(|| {
         let runtime = many_threads();
         runtime.block_on(async {
@@ -315,16 +315,16 @@ fn callbacks_of_two_informers_that_shut_down_at_once_both_get_an_error() {
             let factory = factory(&server);
             let (handle, outcomes) = (tokio::runtime::Handle::current(), Arc::new(Mutex::new(Vec::new())));
             let both = Arc::new(std::sync::Barrier::new(2));
-            let shut_down = || {
+            let stop_factory = || {
                 let (factory, handle, both) = (factory.clone(), handle.clone(), Arc::clone(&both));
                 let outcomes = Arc::clone(&outcomes);
                 move || {
                     both.wait();
-                    let outcome = handle.block_on(factory.shutdown());
+                    let outcome = handle.block_on(factory.stop());
                     outcomes.lock().unwrap().push(outcome.unwrap_err().errors.len());
                 }
             };
-            let (of_configs, of_nodes) = (shut_down(), shut_down());
+            let (of_configs, of_nodes) = (stop_factory(), stop_factory());
             let configs = Handler::<ConfigMap>::new().on_add(move |_, _| of_configs());
             factory.informer::<ConfigMap>().subscribe().blocking_handler(configs).unwrap();
             let nodes = Handler::<Node>::new().on_add(move |_, _| of_nodes());
@@ -333,7 +333,7 @@ fn callbacks_of_two_informers_that_shut_down_at_once_both_get_an_error() {
 
             until(|| outcomes.lock().unwrap().len() == 2).await;
             assert_eq!(*outcomes.lock().unwrap(), [1, 1]);
-            factory.shutdown().await.unwrap();
+            factory.stop().await.unwrap();
         });
     });
 }
@@ -366,12 +366,12 @@ async fn an_informer_that_stops_late_does_not_spoil_the_figures_of_the_next() {
 
     // Looking at them sets them back, so this is the only look.
     assert_eq!(objects(), Some(DebugValue::Gauge(1.0.into())));
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// Decision 16: also of one that is still about to stop.
 #[tokio::test]
-async fn shutdown_also_waits_for_one_whose_place_was_taken() {
+async fn stop_also_waits_for_one_whose_place_was_taken() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let configs = factory.informer::<ConfigMap>();
@@ -382,11 +382,11 @@ async fn shutdown_also_waits_for_one_whose_place_was_taken() {
 
     let fresh = factory.informer::<ConfigMap>();
     assert!(!is_same(&configs, &fresh));
-    let error = factory.shutdown_within(SECOND / 10).await.unwrap_err();
+    let error = factory.stop_within(SECOND / 10).await.unwrap_err();
     assert_eq!(error.errors.len(), 1, "{error}");
 
     drop(gate);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     assert_eq!(configs.state(), InformerState::Stopped);
 }
 
@@ -559,7 +559,7 @@ fn a_thousand_lives_leave_no_task_and_no_memory() {
 
 /// Decision 16: a stop that nobody waits for is one too.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_that_is_given_up_stops_all_the_same() {
+async fn a_stop_that_is_given_up_stops_all_the_same() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
@@ -567,10 +567,10 @@ async fn a_shutdown_that_is_given_up_stops_all_the_same() {
     factory.start();
     factory.synced().await.unwrap();
 
-    assert!(factory.shutdown().now_or_never().is_none());
+    assert!(factory.stop().now_or_never().is_none());
 
     until(|| configs.state() == InformerState::Stopped).await;
-    assert!(factory.is_shut_down());
-    tokio::time::timeout(LONG, factory.shutdown()).await.unwrap().unwrap();
+    assert!(factory.is_stopped());
+    tokio::time::timeout(LONG, factory.stop()).await.unwrap().unwrap();
     leaks.check();
 }

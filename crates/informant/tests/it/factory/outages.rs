@@ -22,7 +22,7 @@ use super::support::SECOND;
 use super::support::client;
 use super::support::config;
 use super::support::exact;
-use super::support::shut_down;
+use super::support::stop_factory;
 use crate::reflector::support::full_lists;
 use crate::reflector::support::seconds;
 
@@ -94,8 +94,8 @@ impl Client {
         begun.elapsed()
     }
 
-    async fn shut_down(self) {
-        shut_down(&self.factory, &self.leaks).await;
+    async fn stop(self) {
+        stop_factory(&self.factory, &self.leaks).await;
         drop(self);
         // The client's own task ends.
         seconds(0.1).await;
@@ -119,7 +119,7 @@ async fn all_caches_are_right_within_five_seconds_after_each_of_several_outages(
         0,
         "the first lists were streamed, and nothing was listed again"
     );
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// P10: ten informers cost no more than one.
@@ -135,7 +135,7 @@ async fn while_the_server_cannot_be_reached_one_informer_of_a_client_tries() {
         (30 + NAMESPACES..120 + 4 * NAMESPACES).contains(&refused),
         "{refused}: one every 0.5 to 2 s, and a few of each"
     );
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// What a starting kube-apiserver answers before it has loaded its permissions.
@@ -151,7 +151,7 @@ async fn answers_of_a_starting_server_are_tried_again_within_two_seconds() {
         let took = client.caught_up().await;
 
         assert!(took <= 5 * SECOND, "{took:?}: {fault:?}");
-        client.shut_down().await;
+        client.stop().await;
     }
 }
 
@@ -168,7 +168,7 @@ async fn without_an_outage_an_overloaded_server_is_asked_with_growing_delays() {
     let asked = client.server.requests().len();
     assert!(asked <= 8 * NAMESPACES, "{asked}");
     client.server.heal();
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// RE-06 and HC-27 as we want them.
@@ -192,7 +192,7 @@ async fn an_outage_is_reported_once_by_each_informer_after_three_seconds_and_its
     let ends: Vec<_> = lines.lines().filter(|line| line.contains("the source works again")).collect();
     assert_eq!(ends.len(), NAMESPACES, "{lines}");
     assert!(ends.iter().all(|line| line.contains("INFO") && line.contains("outcome=\"resumed\"")), "{lines}");
-    client.shut_down().await;
+    client.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +218,7 @@ async fn without_a_callback_an_outage_is_one_warning_that_names_the_cause() {
     assert_eq!(warnings.len(), 1, "{lines}");
     assert!(warnings[0].contains("the connection was refused"), "{lines}");
     assert_eq!(lines.lines().count(), 2, "{lines}");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +236,7 @@ async fn an_outage_of_less_than_three_seconds_is_not_reported() {
 
     assert!(client.errors.lock().is_empty(), "{:?}", client.errors.lock());
     assert_eq!(logs.take(), "");
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// A server that is stopped, or a connection that a firewall has forgotten: nothing comes, and nothing fails.
@@ -266,7 +266,7 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
     seconds(15.0).await;
     assert!(client.factory.problems().is_empty(), "{:?}", client.factory.problems());
     assert_eq!(client.informers[0].lister().len(), 2);
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// The server answers, but the watch delivers nothing.
@@ -283,7 +283,7 @@ async fn a_watch_that_does_not_deliver_what_the_server_has_is_opened_anew() {
     seconds(50.0).await;
 
     assert_eq!(client.informers[0].lister().len(), 2);
-    client.shut_down().await;
+    client.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +302,7 @@ async fn the_status_shows_when_the_cache_was_last_confirmed_to_be_current() {
     assert!(status.confirmed_age().unwrap() < 10 * SECOND, "the server was asked: {:?}", status.confirmed_age());
     assert!(status.last_event_age().unwrap() >= 65 * SECOND, "nothing has come");
     drop(newest);
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// A healthy server is not asked: bookmarks say enough.
@@ -314,7 +314,7 @@ async fn a_healthy_server_with_bookmarks_is_never_asked_for_its_version() {
     seconds(3600.0).await;
 
     assert!(client.server.requests().iter().all(|request| request.verb == Verb::Watch));
-    client.shut_down().await;
+    client.stop().await;
 }
 
 /// Lists work, watches do not: that is one failure from the first refusal on.
@@ -338,7 +338,7 @@ async fn an_informer_that_may_not_watch_has_been_failing_since_the_first_refusal
         let text = problems[0].to_string();
         assert!(text.contains("(grant the client's user `watch` on it)"), "{text}");
     }
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Nothing was revoked: the server has only just started.
@@ -355,5 +355,5 @@ async fn just_after_an_outage_a_refusal_is_not_blamed_on_permissions() {
     assert!(text.contains("may still be starting") && !text.contains("grant"), "{text}");
     client.server.heal();
     client.caught_up().await;
-    client.shut_down().await;
+    client.stop().await;
 }

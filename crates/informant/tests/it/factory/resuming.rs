@@ -246,7 +246,7 @@ async fn a_kind_whose_connections_break_does_not_keep_another_from_resuming() {
         seconds(1200.0).await;
 
         assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
-        factory.shutdown().await.unwrap();
+        factory.stop().await.unwrap();
     }
 }
 
@@ -275,7 +275,7 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
     }
     let requests = server.requests().iter().filter(|request| request.resource == "secrets").count();
     assert!(requests <= 60, "{requests} in ten minutes");
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// P10, RE-03: a connection that breaks again just after the server came back does not make the informer wait for long.
@@ -301,7 +301,7 @@ async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within
     }
 
     assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// A server of a newer release may fill in a default on reading: the cached content is outdated, but nothing was restored.
@@ -354,7 +354,7 @@ async fn a_server_that_does_not_know_lookups_is_watched_again_within_five_second
     }
 
     assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// P1: a delete that was seen before a relist is not forgotten by it.
@@ -409,7 +409,7 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     seconds(10.0).await;
 
     assert_eq!(*errors.lock(), Vec::<String>::new());
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// Of a quiet server without bookmarks, a watch that was resumed is confirmed like any other.

@@ -14,7 +14,7 @@ use super::support::factory;
 use super::support::keys;
 use super::support::server;
 use super::support::settle;
-use super::support::shut_down;
+use super::support::stop_factory;
 
 /// FA-04
 #[tokio::test(start_paused = true)]
@@ -43,7 +43,7 @@ async fn the_scope_is_part_of_lists_and_watches_alike() {
             assert_eq!((&*request.label_selector, &*request.field_selector), ("name=a", "metadata.name!=z"));
             assert!(["shop", ""].contains(&&*request.namespace));
         }
-        shut_down(&factory, &leaks).await;
+        stop_factory(&factory, &leaks).await;
     }
 }
 
@@ -67,7 +67,7 @@ async fn the_factorys_scope_is_that_of_all_kinds_that_live_in_namespaces_unless_
     assert_eq!(keys(&everything), ["home/a", "shop/a"]);
     assert_eq!(&**configs.name(), "configmaps in shop with name!=z where metadata.name!=y");
     assert_eq!(&**everything.name(), "configmaps");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 #[tokio::test(start_paused = true)]

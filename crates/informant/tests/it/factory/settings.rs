@@ -21,7 +21,7 @@ use super::support::SECOND;
 use super::support::client;
 use super::support::exact;
 use super::support::server;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::widget;
 use super::support::widget_resource;
 use super::support::widgets;
@@ -50,7 +50,7 @@ async fn the_resync_period_is_that_of_the_kind_or_else_of_the_factory() {
     probe.take();
     tokio::time::sleep(SECOND * 61).await;
     assert_eq!(probe.take(), ["R(shop/a@2)"]);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Two places that know nothing of each other.
@@ -101,7 +101,7 @@ async fn failures_and_unreadable_objects_of_all_kinds_are_told_in_one_place() {
     factory.synced().await.unwrap();
     assert!(heard.lock().unwrap().contains(&"lazy nodes".to_owned()));
     assert!(!heard.lock().unwrap().contains(&"listing nodes failed".to_owned()), "a kind may hear of its own");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 fn paths(paths: &[&str]) -> Vec<FieldPath> {
@@ -141,7 +141,7 @@ async fn fields_are_cut_of_all_kinds_in_all_forms() {
     assert!(config.json().contains("short"));
     assert!(config.labels().is_empty());
     assert_eq!(dynamic.lister().require(&key).unwrap().data["data"], json!({"keep": "1"}));
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-03
@@ -188,7 +188,7 @@ async fn a_transform_of_a_kind_changes_its_objects_also_lazy_ones() {
     assert_eq!(config.labels()["more"], "yes");
     assert_eq!(config.get().unwrap().metadata.name.as_deref(), Some("a"));
     assert_eq!(dynamic.lister().require(&"shop/w".parse().unwrap()).unwrap().data, json!({}));
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-15
@@ -203,7 +203,7 @@ async fn a_factory_that_does_not_stream_lists() {
     server.watched("configmaps", 1).await;
 
     assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"]);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-15, decision 14
@@ -232,5 +232,5 @@ async fn that_the_server_does_not_stream_a_kind_is_remembered_for_all_its_inform
     factory.start();
     factory.synced().await.unwrap();
     assert_eq!(server.requests_for("nodes")[0], r#"WL("")"#, "other kinds are another matter");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }

@@ -17,7 +17,7 @@ use super::support::client;
 use super::support::factory;
 use super::support::is_same;
 use super::support::server;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::widget_resource;
 
 /// FA-01
@@ -63,7 +63,7 @@ async fn a_hundred_who_ask_at_once_share_one_list_and_one_watch() {
             for asked in join_all(asking).await {
                 asked.unwrap();
             }
-            factory.shutdown().await.unwrap();
+            factory.stop().await.unwrap();
         })
         .await
         .unwrap();
@@ -198,7 +198,7 @@ async fn informers_have_the_namespace_index() {
     let in_shop = configs.lister().by_index(NAMESPACE_INDEX, "shop").unwrap();
 
     assert_eq!(in_shop.len(), 1);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 7

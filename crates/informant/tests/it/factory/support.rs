@@ -67,8 +67,8 @@ pub(crate) fn keys<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Ve
 }
 
 /// Stops everything; nothing may be left.
-pub(crate) async fn shut_down(factory: &SharedInformerFactory, leaks: &Leaks) {
-    factory.shutdown().await.unwrap();
+pub(crate) async fn stop_factory(factory: &SharedInformerFactory, leaks: &Leaks) {
+    factory.stop().await.unwrap();
     leaks.check();
 }
 

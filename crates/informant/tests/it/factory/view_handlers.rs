@@ -26,7 +26,7 @@ use super::support::config;
 use super::support::factory;
 use super::support::server;
 use super::support::settle;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::three_namespaces;
 use super::support::two_namespaces;
 use super::support::until;
@@ -61,12 +61,12 @@ async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
     probe.until_lines(|lines| lines.len() == 2).await;
     assert_eq!(probe.known(), show_objects(view.list()));
 
-    registration.shut_down().await.unwrap();
+    registration.stop().await.unwrap();
     assert!(registration.is_removed());
     server.put("configmaps", config("bank/unheard")).unwrap();
     settle().await;
     assert_eq!(probe.lines().len(), 2);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 17: a handler of a view is called by one member at a time, and the others wait for it.
@@ -97,7 +97,7 @@ async fn resyncs_do_not_pile_up_for_a_slow_handler_or_stream_of_a_view() {
     tokio::time::sleep(SECOND).await;
     assert_eq!(stream.registration().backlog(), view.len(), "one that has caught up is resynced again");
     drop((open, stream));
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 17
@@ -127,7 +127,7 @@ fn a_handler_of_a_view_is_called_by_one_member_at_a_time() {
             registration.synced().await.unwrap();
 
             assert_eq!((calls.load(Ordering::SeqCst), most.load(Ordering::SeqCst)), (400, 1));
-            factory.shutdown().await.unwrap();
+            factory.stop().await.unwrap();
         });
     });
 }
@@ -161,7 +161,7 @@ fn a_slow_handler_of_a_view_keeps_no_other_task_from_running() {
             assert_eq!(calls.load(Ordering::SeqCst), 1);
             drop(open);
             until(|| calls.load(Ordering::SeqCst) == 8).await;
-            factory.shutdown().await.unwrap();
+            factory.stop().await.unwrap();
         });
     });
 }
@@ -187,11 +187,7 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
                 let registration = asked.lock().unwrap().clone().unwrap();
                 let in_shop = stopping.informers().nth(1).unwrap();
                 let outcome = runtime.block_on(async {
-                    (
-                        in_shop.stop().await.is_ok(),
-                        registration.shut_down().await.is_err(),
-                        stopping.stop().await.is_err(),
-                    )
+                    (in_shop.stop().await.is_ok(), registration.stop().await.is_err(), stopping.stop().await.is_err())
                 });
                 heard.lock().unwrap().push(outcome);
             });
@@ -201,8 +197,8 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
             until(|| !outcomes.lock().unwrap().is_empty()).await;
             assert_eq!(*outcomes.lock().unwrap(), [(true, true, true)]);
             let registration = registration.lock().unwrap().take().unwrap();
-            registration.shut_down().await.unwrap();
-            factory.shutdown().await.unwrap();
+            registration.stop().await.unwrap();
+            factory.stop().await.unwrap();
         });
     });
 }
@@ -229,7 +225,7 @@ async fn a_handler_of_a_view_is_resynced_by_all_members_and_there_until_all_have
     assert!(!registration.is_removed(), "one of them goes on");
     view.stop().await.unwrap();
     assert!(registration.is_removed());
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// P8: what panics rests for a second; the others go on.
@@ -256,7 +252,7 @@ async fn a_handler_of_a_view_that_panicked_for_one_member_is_called_by_the_other
     calls.sort();
     assert_eq!(calls, [(0, "bank/a".into()), (0, "shop/a".into()), (0, "shop/b".into())]);
     assert_eq!(registration.status().panics, 1);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// P9
@@ -284,8 +280,8 @@ fn a_member_that_waits_for_its_turn_can_be_stopped_and_its_handler_removed() {
             other.stop().await.unwrap();
             assert!(!registration.is_removed());
             drop(open);
-            registration.shut_down().await.unwrap();
-            factory.shutdown().await.unwrap();
+            registration.stop().await.unwrap();
+            factory.stop().await.unwrap();
         });
     });
 }
@@ -311,7 +307,7 @@ fn a_handler_that_is_refused_has_heard_nothing_on_many_threads() {
                 until(|| view.status().iter().all(|status| status.handlers.is_empty())).await;
                 assert!(probe.lines().is_empty());
             }
-            factory.shutdown().await.unwrap();
+            factory.stop().await.unwrap();
         });
     });
 }
@@ -332,7 +328,7 @@ async fn a_handler_that_one_member_refuses_follows_none() {
     assert!(view.informers().all(|informer| informer.status().handlers.is_empty()));
     assert!(probe.lines().is_empty(), "and has heard nothing");
     assert_eq!(view.problems().len(), 1);
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 17
@@ -358,7 +354,7 @@ async fn a_stream_of_a_view_has_the_events_of_all_members_and_ends_with_them() {
     server.delete("configmaps", "bank/a").unwrap();
     probe.hear(&stream.next().await.unwrap());
     assert!(probe.take()[0].starts_with("D(bank/a"));
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     assert!(stream.next().await.is_none());
     leaks.check();
 }

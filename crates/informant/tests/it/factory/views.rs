@@ -31,7 +31,7 @@ use super::support::config;
 use super::support::factory;
 use super::support::is_same;
 use super::support::server;
-use super::support::shut_down;
+use super::support::stop_factory;
 use super::support::three_namespaces;
 use super::support::two_namespaces;
 use super::support::until;
@@ -69,7 +69,7 @@ async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
     keys.sort();
     assert_eq!(keys, [key("bank/a"), key("shop/a"), key("shop/b")]);
     assert!(server.requests().iter().all(|request| ["shop", "bank"].contains(&&*request.namespace)));
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// FA-01, decision 17
@@ -85,7 +85,7 @@ async fn the_members_of_a_view_are_shared_with_everyone_else() {
     assert!(other.informers().any(|informer| is_same(informer, &in_shop)));
     assert_eq!(other.informers().len(), 2, "a namespace that is named twice counts once");
     assert_eq!(factory.start(), 1, "only home is new");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// B13, decision 17
@@ -115,7 +115,7 @@ async fn members_that_list_everything_anew_change_nothing_of_each_other() {
     assert_eq!(shown(&view), ["shop/a", "shop/b"]);
     probe.until_lines(|lines| !lines.is_empty()).await;
     assert_eq!(probe.take(), ["T(bank/a, last@4)"], "nobody heard of anything else");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decisions 13 and 17
@@ -145,7 +145,7 @@ async fn a_view_waits_for_writes_where_they_are() {
     let error = view.wait_for(&elsewhere.key, &elsewhere.version, LONG).await.unwrap_err();
     assert!(error.to_string().contains("that is in none of the namespaces and clusters of the view"), "{error}");
     assert!(matches!(view.wait_until_gone(&elsewhere, LONG).await, Err(WaitError::Elsewhere { .. })));
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 17
@@ -169,7 +169,7 @@ async fn an_index_of_a_view_finds_the_objects_of_all_members() {
     view.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap_err();
     let has = |index: &str| view.informers().filter(|informer| informer.lister().index(index).is_ok()).count();
     assert_eq!(has("taken"), 1, "all members or none");
-    shut_down(&factory, &leaks).await;
+    stop_factory(&factory, &leaks).await;
 }
 
 fn cluster(name: &str, configs: &[&str]) -> (ApiServer, SharedInformerFactory) {
@@ -224,8 +224,8 @@ async fn a_view_of_clusters_has_the_objects_of_all_and_each_says_where_it_is() {
     only_east.caught_up_to(&version, LONG).await.unwrap();
     assert!(view.cluster("north").is_none());
 
-    east.shutdown().await.unwrap();
-    west.shutdown().await.unwrap();
+    east.stop().await.unwrap();
+    west.stop().await.unwrap();
     leaks.check();
 }
 
@@ -247,8 +247,8 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_harms_no_other() {
     server.heal();
     view.synced().await.unwrap();
     assert_eq!(view.len(), 2);
-    east.shutdown().await.unwrap();
-    west.shutdown().await.unwrap();
+    east.stop().await.unwrap();
+    west.stop().await.unwrap();
     leaks.check();
 }
 

@@ -61,7 +61,7 @@ impl Make {
             act();
         });
         let version = version.to_string().as_str().into();
-        let identity = Identity { key: Key::cluster(name), uid: "u".into(), version };
+        let identity = Identity { key: Key::cluster_scoped(name), uid: "u".into(), version };
         Item::new(identity, Content { is_refused: name.starts_with("refused"), _on_drop: on_drop })
     }
 

@@ -41,7 +41,7 @@ use crate::support::Logs;
 
 fn object<O: Send + Sync + 'static>(version: u64, content: O) -> Item<O> {
     let version = version.to_string().as_str().into();
-    Item::new(Identity { key: Key::cluster("a"), uid: "u".into(), version }, content)
+    Item::new(Identity { key: Key::cluster_scoped("a"), uid: "u".into(), version }, content)
 }
 
 /// P9: who has left, or was never called, is let go with all that it holds.
@@ -59,7 +59,7 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
     };
     let unstarted = informer(&source("10", &[("a", 1)], open_watch()));
     for _ in 0..10 {
-        hold(&unstarted).shut_down().await.unwrap();
+        hold(&unstarted).stop().await.unwrap();
         assert!(held() <= 1, "a filter may stay until somebody joins or something happens");
     }
     hold(&unstarted);
@@ -70,7 +70,7 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
     started.start();
     started.synced().await.unwrap();
     for _ in 0..10 {
-        hold(&started).shut_down().await.unwrap();
+        hold(&started).stop().await.unwrap();
         assert!(held() <= 1);
     }
     hold(&started);
@@ -81,7 +81,7 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
 
 /// A handler is gone when its shut-down returns.
 #[tokio::test]
-async fn after_the_shut_down_the_handler_is_dropped() {
+async fn after_stop_the_handler_is_dropped() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let gone = Arc::new(AtomicBool::new(false));
@@ -90,7 +90,7 @@ async fn after_the_shut_down_the_handler_is_dropped() {
     informer.start();
     registration.synced().await.unwrap();
 
-    registration.shut_down().await.unwrap();
+    registration.stop().await.unwrap();
 
     assert!(gone.load(Ordering::SeqCst));
     leaks.stop(&informer).await;
@@ -183,7 +183,7 @@ async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
     informer.start();
     informer.caught_up_to(&"11".into(), LONG).await.unwrap();
 
-    registration.shut_down().await.unwrap();
+    registration.stop().await.unwrap();
 
     assert!(registration.is_removed());
     assert_eq!(registration.status().panics, 1);
@@ -201,7 +201,7 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
     let second = informer.add_handler(bad()).unwrap();
     informer.start();
     second.synced().await.unwrap();
-    first.shut_down().await.unwrap();
+    first.stop().await.unwrap();
 
     let probe = Probe::new();
     informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
@@ -290,7 +290,7 @@ fn a_filter_that_is_dropped_may_call_the_informer() {
             registration.remove();
             informer.add_handler(Handler::new()).unwrap();
             drop(open);
-            registration.shut_down().await.unwrap();
+            registration.stop().await.unwrap();
             drop(registration);
             informer.add_handler(Handler::new()).unwrap();
             until(|| said.lock().unwrap().is_some()).await;
@@ -348,7 +348,7 @@ fn whoever_shuts_a_handler_down_finds_it_dropped_whoever_else_removes_it() {
         let removing = std::thread::spawn(move || other.remove());
         one_thread().block_on(async {
             until(|| begun.load(Ordering::SeqCst)).await;
-            registration.shut_down().await.unwrap();
+            registration.stop().await.unwrap();
         });
         assert!(gone.load(Ordering::SeqCst));
         removing.join().unwrap();

@@ -216,7 +216,7 @@ impl EventHandler<&'static str> for Addresses {
 async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost() {
     let pod = |name: &str, version: u64, uid: &str, address: &'static str| {
         let identity =
-            Identity { key: Key::cluster(name), uid: uid.into(), version: version.to_string().as_str().into() };
+            Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.to_string().as_str().into() };
         Item::new(identity, address)
     };
     for in_order in [false, true] {
@@ -337,7 +337,7 @@ async fn an_object_that_is_listed_twice_is_one_object() {
 /// SI-23, SI-25: without a version nobody can tell whether something changed.
 #[tokio::test(start_paused = true)]
 async fn an_object_without_a_version_is_always_news() {
-    let unversioned = || Item::new(Identity::of_key(Key::cluster("a")), ());
+    let unversioned = || Item::new(Identity::of_key(Key::cluster_scoped("a")), ());
     let make = || {
         let source = ScriptedSource::new();
         source.on_list(ScriptedList::at("10").object(unversioned()));

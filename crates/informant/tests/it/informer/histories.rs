@@ -374,7 +374,7 @@ struct Figures {
     faults: usize,
     lists: u64,
     events: u64,
-    merged: u64,
+    coalesced: u64,
     panics: u64,
     joined: usize,
     left: usize,
@@ -669,7 +669,7 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         wrong.extend(follower.catches_up(&informer).await);
         let status = follower.registration.status();
         figures.events += status.delivered;
-        figures.merged += status.merged;
+        figures.coalesced += status.coalesced;
         figures.panics += status.panics;
     }
     figures.lives += 1;
@@ -736,7 +736,10 @@ async fn live_many<O: Texted>(lives: usize) {
         assert!(wrong.is_empty(), "{life:?}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
     }
     eprintln!("{figures:?}");
-    assert!(figures.faults > lives / 4 && figures.panics > 0 && figures.merged > 0, "there was trouble: {figures:?}");
+    assert!(
+        figures.faults > lives / 4 && figures.panics > 0 && figures.coalesced > 0,
+        "there was trouble: {figures:?}"
+    );
     let happened = |trouble: Trouble| trouble.weight() == 0 || figures.troubles.contains_key(&trouble);
     assert!(Trouble::ALL.into_iter().all(happened), "every kind of trouble happens: {figures:?}");
     assert!(figures.resynced > 0 && figures.left > 0 && figures.waited > lives, "much has happened: {figures:?}");

@@ -114,7 +114,7 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     let probe = Probe::new();
     let registration = informer.add_handler(probe.clone()).unwrap();
     let other = informer.add_handler(probe.clone()).unwrap();
-    other.shut_down().await.unwrap();
+    other.stop().await.unwrap();
 
     informer.stop().await.unwrap();
 
@@ -128,7 +128,7 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
         error.to_string(),
         "probe (2) was removed from informer things before all of the initial list was delivered"
     );
-    registration.shut_down().await.unwrap();
+    registration.stop().await.unwrap();
     assert!(probe.take().is_empty());
     leaks.check();
 }
@@ -190,7 +190,7 @@ async fn shutting_down_a_handler_and_stopping_wait_for_the_call_that_is_running(
     informer.start();
     until(|| running.load(Ordering::SeqCst) == 1).await;
 
-    let (mut shutting, mut stopping) = (Box::pin(registration.shut_down()), Box::pin(informer.stop()));
+    let (mut shutting, mut stopping) = (Box::pin(registration.stop()), Box::pin(informer.stop()));
     assert!(poll_once(&mut shutting).await.is_none() && poll_once(&mut stopping).await.is_none());
     assert_eq!(informer.state(), InformerState::Stopping);
 
@@ -233,7 +233,7 @@ async fn shutting_down_from_inside_ones_own_callback_is_an_error() {
     let slot = Arc::new(OnceLock::<Registration>::new());
     let (own, told, whole) = (Arc::clone(&slot), Arc::clone(&errors), informer.clone());
     let handler = Handler::<()>::new().on_add(move |_, _| {
-        let error = futures_util::FutureExt::now_or_never(own.get().unwrap().shut_down());
+        let error = futures_util::FutureExt::now_or_never(own.get().unwrap().stop());
         told.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
         let error = futures_util::FutureExt::now_or_never(whole.stop());
         told.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());

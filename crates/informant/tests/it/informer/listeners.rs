@@ -119,7 +119,7 @@ async fn a_handler_that_rests_after_a_panic_is_stopped_at_once() {
     probe.until("A(bad@1, initial)").await;
     let start = Instant::now();
 
-    registration.shut_down().await.unwrap();
+    registration.stop().await.unwrap();
 
     assert!(start.elapsed() < Duration::from_millis(10));
     leaks.stop(&informer).await;
@@ -250,13 +250,13 @@ async fn what_waits_too_long_is_merged_and_gives_the_same_in_the_end() {
         known.sort();
         assert_eq!(known, super::support::cached(&informer));
         let status = merging.registration().status();
-        assert!(status.merged + status.delivered >= 5002, "{status:?}");
+        assert!(status.coalesced + status.delivered >= 5002, "{status:?}");
         drop((merging, keeping));
         leaks.stop(&informer).await;
     }
 }
 
-/// Decision 10: below the bound nothing is merged.
+/// Decision 10: below the bound nothing is coalesced.
 #[tokio::test(start_paused = true)]
 async fn who_keeps_up_hears_of_every_change_also_if_it_may_be_merged() {
     let leaks = Leaks::watch();
@@ -266,7 +266,7 @@ async fn who_keeps_up_hears_of_every_change_also_if_it_may_be_merged() {
     informer.start();
     probe.until("U(o0 1005→1010)").await;
 
-    assert_eq!(registration.status().merged, 0);
+    assert_eq!(registration.status().coalesced, 0);
     assert_eq!(probe.lines().len(), 1001);
     leaks.stop(&informer).await;
 }
@@ -296,7 +296,7 @@ async fn objects_that_were_merged_away_are_freed() {
     let leaks = Leaks::watch();
     let tracked = |name: &str, version: u64| {
         let version = version.to_string().as_str().into();
-        let identity = Identity { key: informant::Key::cluster(name), uid: "u1".into(), version };
+        let identity = Identity { key: informant::Key::cluster_scoped(name), uid: "u1".into(), version };
         Item::new(identity, Tracked::new(()))
     };
     let source = ScriptedSource::new();
@@ -306,14 +306,14 @@ async fn objects_that_were_merged_away_are_freed() {
     let stream = informer.subscribe().coalesce_above(10).stream().unwrap();
     informer.start();
     informer.synced().await.unwrap();
-    let first = informer.lister().get(&informant::Key::cluster("o1")).unwrap().watch();
+    let first = informer.lister().get(&informant::Key::cluster_scoped("o1")).unwrap().watch();
     seconds(1.5).await;
     let early = informer.lister().list()[0].watch();
 
     seconds(60.0).await;
 
     assert!(early.upgrade().is_none() || informer.lister().list().iter().any(|now| now.watch().ptr_eq(&early)));
-    assert!(first.upgrade().is_none(), "its add was merged into a newer one");
+    assert!(first.upgrade().is_none(), "its add was coalesced into a newer one");
     drop(stream);
     leaks.stop(&informer).await;
 }

@@ -86,7 +86,7 @@ async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
                         0 => stayed.push((probe, registration)),
                         1 => registration.remove(),
                         _ => {
-                            registration.shut_down().await.unwrap();
+                            registration.stop().await.unwrap();
                             let heard = probe.lines().len();
                             tokio::task::yield_now().await;
                             // Of a stream, one event may be on its way to its reader.
@@ -133,7 +133,7 @@ fn futures_can_go_to_another_thread() {
     fn is_send<T: Send>(_: &T) {}
     let informer = informer(&source("10", &[], open_watch()));
     let registration = informer.add_handler(Handler::new()).unwrap();
-    let (version, key, limit) = ("1".into(), informant::Key::cluster("a"), Duration::ZERO);
+    let (version, key, limit) = ("1".into(), informant::Key::cluster_scoped("a"), Duration::ZERO);
     let identity = informant::Identity::of_key(key.clone());
     is_send(&informer.synced());
     is_send(&informer.synced_within(limit));
@@ -143,7 +143,7 @@ fn futures_can_go_to_another_thread() {
     is_send(&informer.wait_for(&key, &version, limit));
     is_send(&informer.wait_until_gone(&identity, limit));
     is_send(&registration.synced());
-    is_send(&registration.shut_down());
+    is_send(&registration.stop());
     is_send(&informer.stream().unwrap());
 }
 

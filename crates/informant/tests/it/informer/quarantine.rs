@@ -43,7 +43,7 @@ fn failing_at(bad: &'static [u32]) -> impl Fn(Builder) -> Builder {
 }
 
 fn identity(version: &str, uid: &str) -> Identity {
-    Identity { key: Key::cluster("a"), uid: uid.into(), version: version.into() }
+    Identity { key: Key::cluster_scoped("a"), uid: uid.into(), version: version.into() }
 }
 
 /// Decision 3, P8
@@ -123,7 +123,7 @@ async fn waiting_for_a_version_at_which_the_object_cannot_be_read_is_an_error_al
         let watch = watch.wait(10 * SECOND).modified(ready("a", 30)).stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[2])(builder)));
         informer.start();
-        let key = Key::cluster("a");
+        let key = Key::cluster_scoped("a");
         informer.caught_up_to(&"20".into(), 100 * SECOND).await.unwrap();
 
         for version in ["11", "12", "15"] {

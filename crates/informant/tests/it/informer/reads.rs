@@ -42,7 +42,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(1000);
 
 fn identity(name: &str, version: &str, uid: &str) -> Identity {
-    Identity { key: Key::cluster(name), uid: uid.into(), version: version.into() }
+    Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.into() }
 }
 
 /// Decision 13
@@ -81,7 +81,7 @@ async fn waiting_for_a_write_gives_the_object_or_nothing_if_it_is_gone_by_then()
         let watch = watch.added(ready("b", 16)).deleted(ready("b", 17)).stays_open();
         let informer = informer_with(&source("10", &[], watch), queue);
         informer.start();
-        let (a, b) = (Key::cluster("a"), Key::cluster("b"));
+        let (a, b) = (Key::cluster_scoped("a"), Key::cluster_scoped("b"));
 
         let found = informer.wait_for(&a, &"15".into(), LONG).await.unwrap();
         assert_eq!(format!("{:?}", found.unwrap()), "a@15");
@@ -143,10 +143,10 @@ async fn versions_that_cannot_be_compared_are_an_error() {
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let error = informer.caught_up_to(&"v7".into(), LONG).await.unwrap_err();
     assert!(matches!(error, WaitError::NotComparable { .. }));
-    assert!(informer.wait_for(&Key::cluster("a"), &"".into(), LONG).await.is_err());
+    assert!(informer.wait_for(&Key::cluster_scoped("a"), &"".into(), LONG).await.is_err());
     informer.start();
     informer.synced().await.unwrap();
-    let error = informer.wait_for(&Key::cluster("a"), &"v7".into(), LONG).await.unwrap_err();
+    let error = informer.wait_for(&Key::cluster_scoped("a"), &"v7".into(), LONG).await.unwrap_err();
     assert!(show_error(&error).contains("\"v7\" cannot be compared"), "{}", show_error(&error));
     leaks.stop(&informer).await;
 }
@@ -272,14 +272,14 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
 async fn the_version_of_the_cache_decides_about_an_object_that_has_none() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    let object = informant::listwatch::Item::new(Identity::of_key(Key::cluster("a")), ());
+    let object = informant::listwatch::Item::new(Identity::of_key(Key::cluster_scoped("a")), ());
     source.on_list(ScriptedList::at("10").object(object));
     source.on_watch(open_watch());
     let informer = informer(&source);
     informer.start();
 
-    assert!(informer.wait_for(&Key::cluster("a"), &"5".into(), SECOND).await.unwrap().is_some());
-    assert!(informer.wait_for(&Key::cluster("a"), &"11".into(), SECOND).await.is_err());
+    assert!(informer.wait_for(&Key::cluster_scoped("a"), &"5".into(), SECOND).await.unwrap().is_some());
+    assert!(informer.wait_for(&Key::cluster_scoped("a"), &"11".into(), SECOND).await.is_err());
 
     leaks.stop(&informer).await;
 }
@@ -326,7 +326,10 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
     for in_order in [false, true] {
         let object = |name: &str, version: u64, content: u32| {
             let version = version.to_string().as_str().into();
-            informant::listwatch::Item::new(Identity { key: Key::cluster(name), uid: "u1".into(), version }, content)
+            informant::listwatch::Item::new(
+                Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version },
+                content,
+            )
         };
         let source = ScriptedSource::new();
         source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));
@@ -350,7 +353,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
             informer.start();
             until(|| informer.lister().version() == Some("6".into())).await;
             assert_eq!(informer.status().source.history_changes, 1);
-            assert_eq!(*informer.lister().get(&Key::cluster("a")).unwrap(), 2, "in order: {in_order}");
+            assert_eq!(*informer.lister().get(&Key::cluster_scoped("a")).unwrap(), 2, "in order: {in_order}");
             informer.stop().await.unwrap();
         });
     }
@@ -368,11 +371,11 @@ async fn versions_of_objects_that_come_in_no_order_do_not_count_as_reached() {
         let informer = informer_with(&source, queue);
         informer.start();
         informer.synced().await.unwrap();
-        informer.wait_for(&Key::cluster("a"), &"100".into(), SECOND).await.unwrap();
+        informer.wait_for(&Key::cluster_scoped("a"), &"100".into(), SECOND).await.unwrap();
 
         let error = informer.caught_up_to(&"60".into(), SECOND).await.unwrap_err();
         assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
-        let found = informer.wait_for(&Key::cluster("b"), &"50".into(), LONG).await.unwrap();
+        let found = informer.wait_for(&Key::cluster_scoped("b"), &"50".into(), LONG).await.unwrap();
         assert!(found.is_some(), "b is not gone, it has not come yet");
         informer.caught_up_to(&"120".into(), LONG).await.unwrap();
         leaks.stop(&informer).await;

@@ -306,7 +306,11 @@ async fn a_slow_stream_that_coalesces_has_at_most_one_replay_waiting() {
             _ => assert_eq!((before.backlog, before.resyncs_skipped), (5, 2), "{before:?}"),
         }
         assert_eq!(status.resyncs_skipped, before.resyncs_skipped + 95, "{status:?}");
-        assert_eq!(status.merged - before.merged, u64::from(above == 0), "the change stands for a resync: {status:?}");
+        assert_eq!(
+            status.coalesced - before.coalesced,
+            u64::from(above == 0),
+            "the change stands for a resync: {status:?}"
+        );
         drop(stream);
         leaks.stop(&informer).await;
     }

@@ -118,7 +118,7 @@ async fn dropping_a_stream_unregisters_it() {
 
     assert!(registration.is_removed());
     assert!(informer.status().handlers.is_empty());
-    registration.shut_down().await.unwrap();
+    registration.stop().await.unwrap();
     assert!(registration.synced().await.is_err());
     leaks.stop(&informer).await;
 }

@@ -223,7 +223,8 @@ impl<O> Clone for Probe<O> {
 
 /// An object in another life.
 pub(crate) fn reborn(name: &str, version: u64, uid: &str) -> Item<()> {
-    let identity = Identity { key: Key::cluster(name), uid: uid.into(), version: version.to_string().as_str().into() };
+    let identity =
+        Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.to_string().as_str().into() };
     Item::new(identity, ())
 }
 

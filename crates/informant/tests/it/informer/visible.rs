@@ -273,14 +273,14 @@ async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
     impl ListWatch<()> for East {
         async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
             let object = |name: &str, provenance: Provenance| {
-                Item::with_provenance(Identity::of_key(Key::cluster(name)), Arc::new(provenance), ())
+                Item::with_provenance(Identity::of_key(Key::cluster_scoped(name)), Arc::new(provenance), ())
             };
             let types = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
             Ok(ListPiece::page(
                 "1",
                 [
-                    Item::new(Identity::of_key(Key::cluster("a")), ()),
-                    Item::new(Identity::of_key(Key::cluster("b")), ()),
+                    Item::new(Identity::of_key(Key::cluster_scoped("a")), ()),
+                    Item::new(Identity::of_key(Key::cluster_scoped("b")), ()),
                     object("c", Provenance::new(types)),
                     object("d", Provenance::default().of_cluster("west")),
                 ],
@@ -300,9 +300,10 @@ async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
     informer.start();
     informer.synced().await.unwrap();
 
-    let cluster = |name: &str| informer.lister().require(&Key::cluster(name)).unwrap().cluster().unwrap().to_string();
+    let cluster =
+        |name: &str| informer.lister().require(&Key::cluster_scoped(name)).unwrap().cluster().unwrap().to_string();
     assert_eq!(["a", "b", "c", "d"].map(cluster), ["east", "east", "east", "west"]);
-    assert_eq!(informer.lister().require(&Key::cluster("c")).unwrap().types().kind, "Thing");
+    assert_eq!(informer.lister().require(&Key::cluster_scoped("c")).unwrap().types().kind, "Thing");
     assert_eq!(informer.cluster().map(|name| &**name), Some("east"));
     leaks.stop(&informer).await;
 }

@@ -264,7 +264,10 @@ impl<O> Clone for Recorder<O> {
 
 /// An object that is ready, in its first life.
 pub(crate) fn ready(name: &str, version: u64) -> Item<()> {
-    Item::new(Identity { key: Key::cluster(name), uid: "u1".into(), version: version.to_string().as_str().into() }, ())
+    Item::new(
+        Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version: version.to_string().as_str().into() },
+        (),
+    )
 }
 
 /// A list at a version, of objects at versions.

@@ -71,7 +71,7 @@ async fn a_list_older_than_what_was_seen_is_asked_for_once_more_as_the_newest_st
 #[tokio::test(start_paused = true)]
 async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_object_is_reused() {
     let object = |content: u32| {
-        let identity = Identity { key: Key::cluster("a"), uid: "u1".into(), version: "50".into() };
+        let identity = Identity { key: Key::cluster_scoped("a"), uid: "u1".into(), version: "50".into() };
         Item::new(identity, content)
     };
     let source = ScriptedSource::<u32>::new();
@@ -142,7 +142,7 @@ async fn what_exists_does_not_move_the_version_so_after_the_watch_everything_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after_each_watch() {
-    let object = |name: &str| Item::new(Identity::of_key(Key::cluster(name)), ());
+    let object = |name: &str| Item::new(Identity::of_key(Key::cluster_scoped(name)), ());
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("").object(object("a")));
     source.on_watch(ScriptedWatch::new().added(object("b")).deleted(object("a")).wait(Duration::from_secs(100)));
@@ -158,7 +158,7 @@ async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after
 }
 
 fn versioned(content: u32) -> Item<u32> {
-    Item::new(Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() }, content)
+    Item::new(Identity { key: Key::cluster_scoped("a"), uid: "u1".into(), version: "70".into() }, content)
 }
 
 /// Of a list whose version turns out to be older, what was taken from the cache on the way may not be kept.
@@ -224,10 +224,10 @@ async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_t
 #[tokio::test(start_paused = true)]
 async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_for_the_next_list() {
     let object = |content: u32| {
-        let identity = Identity { key: Key::cluster("a"), uid: "u1".into(), version: "70".into() };
+        let identity = Identity { key: Key::cluster_scoped("a"), uid: "u1".into(), version: "70".into() };
         Item::new(identity, content)
     };
-    let newcomer = Item::new(Identity { key: Key::cluster("b"), uid: "u2".into(), version: "61".into() }, 0);
+    let newcomer = Item::new(Identity { key: Key::cluster_scoped("b"), uid: "u2".into(), version: "61".into() }, 0);
     let source = ScriptedSource::<u32>::new();
     source.on_list(ScriptedList::at("100").object(object(1)));
     source.on_watch(ScriptedWatch::new().added(newcomer));

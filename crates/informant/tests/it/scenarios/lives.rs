@@ -63,7 +63,7 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
     assert_eq!((by_node.count("n1"), by_node.count("n2")), (2, 0));
     let seen = informer.lister().require(&labelled.key).unwrap().seen();
     assert_eq!(seen, Seen { node: Some("n1".into()), app: Some("api".into()) });
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// Decision 9
@@ -87,7 +87,7 @@ async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
     assert_eq!(object.identity(), &labelled, "in its newest state");
     assert!(Cached::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()), "shared, not copied");
     assert!(matches!(events.next().await, Some(Event::Synced)), "and nothing else");
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
     assert!(events.next().await.is_none());
 }
 
@@ -111,7 +111,7 @@ async fn what_was_written_can_be_waited_for<F: PodForm>() {
         informer.wait_until_gone(&created, LONG).await.unwrap();
         assert!(informer.lister().get(&created.key).is_none());
     }
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// Decision 16
@@ -135,5 +135,5 @@ async fn a_stopped_informer_is_replaced_by_a_fresh_one<F: PodForm>() {
 
     assert_eq!((lister.len(), lister.has_stopped()), (1, true));
     assert_eq!((second.lister().len(), second.lister().has_stopped()), (2, false));
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }

@@ -34,7 +34,7 @@ async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>(
     pods.label("a", "db").await;
     probe.until_lines(|lines| lines.last().is_some_and(|line| line.starts_with(&format!("D({}", pods.key("a"))))).await;
     assert_eq!(informer.lister().keys(), [pods.key("b")]);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// FA-04
@@ -52,7 +52,7 @@ async fn the_pods_of_a_node_are_had_by_a_field<F: PodForm>() {
     let created = pods.create("b", "n2", "web").await;
     on_node.wait_for(&created.key, &created.version, LONG).await.unwrap().unwrap();
     assert_eq!(on_node.lister().len(), 1);
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }
 
 /// Decision 17
@@ -80,5 +80,5 @@ async fn several_namespaces_are_one_view<F: PodForm>() {
         let informer = view.informers().nth(informer).unwrap();
         assert_eq!(in_cache(&informer.lister()), pods.on_server().await);
     }
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }

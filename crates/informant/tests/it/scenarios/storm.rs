@@ -62,5 +62,5 @@ async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_se
         let expected = on_server.values().filter(|(_, seen)| seen.node.as_deref() == Some(node)).count();
         assert_eq!(by_node.count(node), expected);
     }
-    factory.shutdown().await.unwrap();
+    factory.stop().await.unwrap();
 }

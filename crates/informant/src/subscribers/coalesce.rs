@@ -1,8 +1,8 @@
-//! What waits too long is merged: of each object at most a delete and an add stay, or one change that stands for several.
+//! What waits too long is coalesced: of each object at most a delete and an add stay, or one change that stands for several.
 //!
 //! - **In:** notices, in order.
 //! - **Out:** fewer notices with the same outcome, each in the place of the earliest that it stands for.
-//! - **Knows nothing of:** when to merge.
+//! - **Knows nothing of:** when to coalesce.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::Notice;
 use crate::Key;
 
 /// Notices that wait, of each object at most two.
-pub(super) struct Merged {
+pub(super) struct Coalesced {
     /// By the order in which they came.
     notices: BTreeMap<u64, Notice>,
     /// Where the notices of an object are, oldest first: one, or a delete and what came after it.
@@ -36,7 +36,7 @@ enum Outcome {
 }
 
 /// The table of outcomes. `older` was not told yet.
-fn merge(older: &Notice, newer: &Notice) -> Outcome {
+fn coalesce(older: &Notice, newer: &Notice) -> Outcome {
     use Notice::Added;
     use Notice::Deleted;
     use Notice::Synced;
@@ -62,12 +62,12 @@ fn merge(older: &Notice, newer: &Notice) -> Outcome {
     }
 }
 
-impl Merged {
+impl Coalesced {
     pub(super) fn len(&self) -> usize {
         self.notices.len()
     }
 
-    /// How many notices were merged into others so far.
+    /// How many notices were coalesced into others so far.
     pub(super) fn saved(&self) -> u64 {
         self.saved
     }
@@ -92,10 +92,10 @@ impl Merged {
             self.insert(place, notice);
             return;
         };
-        match merge(&older, &notice) {
-            Outcome::One(merged) => {
+        match coalesce(&older, &notice) {
+            Outcome::One(coalesced) => {
                 self.saved += 1;
-                self.insert(last, merged);
+                self.insert(last, coalesced);
             }
             Outcome::Both => {
                 places.push(place);
@@ -151,7 +151,7 @@ impl Merged {
     }
 }
 
-impl Default for Merged {
+impl Default for Coalesced {
     fn default() -> Self {
         Self { notices: BTreeMap::new(), places: HashMap::new(), next: 0, saved: 0, resyncs: 0 }
     }
@@ -172,7 +172,7 @@ mod tests {
 
     fn object(name: &str, version: u64) -> Cached<Erased> {
         let version = ResourceVersion::new(version.to_string());
-        Cached::new(Identity { key: Key::cluster(name), uid: "u".into(), version }, ()).erase()
+        Cached::new(Identity { key: Key::cluster_scoped(name), uid: "u".into(), version }, ()).erase()
     }
 
     fn add(version: u64) -> Notice {
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    impl Merged {
+    impl Coalesced {
         fn drained(mut self) -> Vec<String> {
             let mut shown = Vec::new();
             while let Some(notice) = self.pop() {
@@ -222,39 +222,39 @@ mod tests {
         }
     }
 
-    fn merged(notices: impl IntoIterator<Item = Notice>) -> Vec<String> {
-        let mut merged = Merged::default();
-        notices.into_iter().for_each(|notice| merged.push(notice, &mut Vec::new()));
-        merged.drained()
+    fn coalesced(notices: impl IntoIterator<Item = Notice>) -> Vec<String> {
+        let mut coalesced = Coalesced::default();
+        notices.into_iter().for_each(|notice| coalesced.push(notice, &mut Vec::new()));
+        coalesced.drained()
     }
 
     /// Decision 10
     #[test]
     fn each_pair_has_its_outcome() {
-        assert_eq!(merged([add(1), update(1, 2)]), ["initial +x@2"]);
-        assert!(merged([add(1), delete(1, 2)]).is_empty());
-        assert_eq!(merged([update(1, 2), update(2, 3)]), ["x@1→x@3"]);
-        assert_eq!(merged([update(1, 2), delete(2, 3)]), ["-x@3 last x@1"]);
-        assert_eq!(merged([delete(1, 2), add(3)]), ["-x@2 last x@1", "initial +x@3"]);
-        assert_eq!(merged([delete(1, 2), add(3), update(3, 4)]), ["-x@2 last x@1", "initial +x@4"]);
-        assert_eq!(merged([delete(1, 2), add(3), delete(3, 4)]), ["-x@2 last x@1"]);
+        assert_eq!(coalesced([add(1), update(1, 2)]), ["initial +x@2"]);
+        assert!(coalesced([add(1), delete(1, 2)]).is_empty());
+        assert_eq!(coalesced([update(1, 2), update(2, 3)]), ["x@1→x@3"]);
+        assert_eq!(coalesced([update(1, 2), delete(2, 3)]), ["-x@3 last x@1"]);
+        assert_eq!(coalesced([delete(1, 2), add(3)]), ["-x@2 last x@1", "initial +x@3"]);
+        assert_eq!(coalesced([delete(1, 2), add(3), update(3, 4)]), ["-x@2 last x@1", "initial +x@4"]);
+        assert_eq!(coalesced([delete(1, 2), add(3), delete(3, 4)]), ["-x@2 last x@1"]);
     }
 
     /// Decision 10: a sync never replaces a change.
     #[test]
     fn a_resync_is_no_news_beside_a_change() {
-        assert_eq!(merged([add(1), unchanged(1)]), ["initial +x@1"]);
-        assert_eq!(merged([update(1, 2), unchanged(2)]), ["x@1→x@2"]);
-        assert_eq!(merged([unchanged(1), update(1, 2)]), ["x@1→x@2"]);
-        assert_eq!(merged([unchanged(1), delete(1, 2)]), ["-x@2 last x@1"]);
-        assert_eq!(merged([unchanged(1), unchanged(1)]), ["=x@1"]);
+        assert_eq!(coalesced([add(1), unchanged(1)]), ["initial +x@1"]);
+        assert_eq!(coalesced([update(1, 2), unchanged(2)]), ["x@1→x@2"]);
+        assert_eq!(coalesced([unchanged(1), update(1, 2)]), ["x@1→x@2"]);
+        assert_eq!(coalesced([unchanged(1), delete(1, 2)]), ["-x@2 last x@1"]);
+        assert_eq!(coalesced([unchanged(1), unchanged(1)]), ["=x@1"]);
     }
 
     #[test]
     fn what_was_merged_stands_in_the_place_of_the_earlier_one_and_the_marker_in_its_own() {
         let other = Notice::Added { object: object("y", 5), origin: Origin::Live };
         let notices = [add(1), Notice::Synced, other, update(1, 2)];
-        assert_eq!(merged(notices), ["initial +x@2", "synced", "+y@5"]);
+        assert_eq!(coalesced(notices), ["initial +x@2", "synced", "+y@5"]);
     }
 
     /// A step of an object's life: 0 deletes it, 1 resyncs it, anything else changes it.
@@ -307,19 +307,19 @@ mod tests {
             history.iter().for_each(|notice| tell(&mut expected, notice));
             history[..told].iter().for_each(|notice| tell(&mut actual, notice));
 
-            let mut merged = Merged::default();
+            let mut coalesced = Coalesced::default();
             for (number, notice) in history[told..].iter().enumerate() {
-                merged.push(notice.clone(), &mut Vec::new());
-                merged.check_invariants();
-                assert!(merged.len() <= 10, "at most two for each of five objects");
+                coalesced.push(notice.clone(), &mut Vec::new());
+                coalesced.check_invariants();
+                assert!(coalesced.len() <= 10, "at most two for each of five objects");
                 if number == popped
-                    && let Some(notice) = merged.pop()
+                    && let Some(notice) = coalesced.pop()
                 {
                     tell(&mut actual, &notice);
-                    merged.check_invariants();
+                    coalesced.check_invariants();
                 }
             }
-            while let Some(notice) = merged.pop() {
+            while let Some(notice) = coalesced.pop() {
                 tell(&mut actual, &notice);
             }
 
