@@ -7,9 +7,9 @@ use std::error::Error;
 use futures_util::StreamExt;
 use informant::Cached;
 use informant::Handler;
-use informant::OfKind;
 use informant::SharedInformerFactory;
 use informant::View;
+use informant::object::OfKind;
 use kube::Client;
 
 /// Any error.

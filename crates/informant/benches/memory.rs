@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use informant::Cached;
 use informant::Lazy;
 use informant::Object;
-use informant::Scanner;
+use informant::object::Scanner;
 use informant::store::Indexer;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 use informant::Cached;
-use informant::Identity;
 use informant::Key;
 use informant::ResourceVersion;
 use informant::SharedInformer;
@@ -22,6 +21,7 @@ use informant::listwatch::SourceEvent;
 use informant::listwatch::WatchPiece;
 use informant::listwatch::WatchRequest;
 use informant::listwatch::WatchStream;
+use informant::object::Identity;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 

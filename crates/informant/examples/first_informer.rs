@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use informant::Identity;
 use informant::SharedInformerFactory;
+use informant::object::Identity;
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;

@@ -8,8 +8,8 @@ use std::error::Error;
 
 use informant::Cached;
 use informant::Lazy;
-use informant::OfKind;
 use informant::SharedInformerFactory;
+use informant::object::OfKind;
 use informant::projection;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Load;

@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use informant::Cached;
 use informant::Deleted;
-use informant::Delta;
 use informant::Key;
 use informant::Lazy;
-use informant::Relist;
-use informant::Scanner;
+use informant::delta::Delta;
+use informant::delta::Relist;
+use informant::object::Scanner;
 use informant::queue::DeltaFifo;
 use informant::store::Indexer;
 use informant::store::WriteBatch;

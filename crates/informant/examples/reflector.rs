@@ -7,8 +7,8 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::Delta;
 use informant::Lazy;
+use informant::delta::Delta;
 use informant::listwatch::Activity;
 use informant::listwatch::Backoff;
 use informant::listwatch::KubeSource;

@@ -17,7 +17,7 @@ use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 
-use crate::DecodeError;
+use crate::object::DecodeError;
 
 /// Names one object within its kind.
 ///
@@ -94,7 +94,7 @@ impl Key {
     /// let mut pod = Pod::default();
     /// (pod.metadata.namespace, pod.metadata.name) = (Some("shop".into()), Some("web".into()));
     /// assert_eq!(Key::of(&pod)?.as_str(), "shop/web");
-    /// # Ok::<(), informant::DecodeError>(())
+    /// # Ok::<(), informant::object::DecodeError>(())
     /// ```
     ///
     /// # Errors

@@ -303,7 +303,7 @@
 //! The crate works with every Kubernetes version that `k8s-openapi` knows, and chooses none: enable one of that crate's
 //! version features (such as `latest`) in your own `Cargo.toml`.
 
-mod delta;
+pub mod delta;
 mod event;
 pub mod factory;
 pub mod guide;
@@ -312,8 +312,9 @@ mod key;
 mod known;
 pub mod listwatch;
 pub mod metrics;
-mod object;
+pub mod object;
 mod panics;
+pub mod prelude;
 pub mod queue;
 #[cfg(test)]
 #[path = "../tests/it/random.rs"]
@@ -324,42 +325,17 @@ pub mod subscribers;
 mod version;
 pub mod view;
 
-pub use delta::Change;
-pub use delta::Delta;
-pub use delta::Deltas;
-pub use delta::DeltasError;
-pub use delta::Relist;
-pub use event::Deleted;
-pub use event::Event;
-pub use event::Origin;
+pub use event::{Deleted, Event, Origin};
 pub use factory::SharedInformerFactory;
-pub use informer::SharedInformer;
+pub use informer::{InformerBuilder, SharedInformer, SyncError};
 pub use key::Key;
-pub use key::ParseKeyError;
-pub use known::KnownObjects;
-pub use object::Cached;
-pub use object::DecodeError;
-pub use object::Decoded;
-pub use object::FieldPath;
-pub use object::FieldPathError;
-pub use object::Identity;
-pub use object::Labelled;
-pub use object::Lazy;
-pub use object::Object;
-pub use object::OfKind;
-pub use object::Provenance;
-pub use object::RawObject;
-pub use object::Scanner;
-pub use object::SyntaxProblem;
-pub use object::Uid;
-pub use subscribers::EventHandler;
-pub use subscribers::EventStream;
-pub use subscribers::Handler;
-pub use subscribers::Registration;
-pub use version::NotComparable;
+pub use kube;
+pub use listwatch::{KubeSource, ListWatch};
+pub use object::{Cached, Lazy, Object, Uid};
+pub use store::{Index, Lister, Snapshot};
+pub use subscribers::{EventHandler, EventStream, Handler, Registration};
 pub use version::ResourceVersion;
-pub use view::ClusterKey;
-pub use view::View;
+pub use view::{ClusterKey, View};
 
 /// The examples of the README run as tests.
 #[cfg(doctest)]

@@ -114,7 +114,7 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Follower {
 
 #[cfg(test)]
 mod tests {
-    use informant::Identity;
+    use informant::object::Identity;
 
     use super::*;
 

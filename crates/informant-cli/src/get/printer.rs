@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::Write;
 
 use informant::Cached;
-use informant::DecodeError;
+use informant::object::DecodeError;
 use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde_json::Value;

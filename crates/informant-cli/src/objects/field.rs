@@ -1,6 +1,6 @@
 //! A field of an object by its path, as in `spec.nodeName`; a dot within a name is written `\.`, a backslash `\\`.
 //!
-//! That is the notation of `informant::FieldPath`, which says what can be left out of objects and so refuses `metadata.name`; people
+//! That is the notation of `informant::object::FieldPath`, which says what can be left out of objects and so refuses `metadata.name`; people
 //! may well look for that.
 
 use std::fmt;

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use informant::DecodeError;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Object;
+use informant::object::DecodeError;
+use informant::object::Labelled;
 use kube::core::DynamicObject;
 use kube::core::PartialObjectMeta;
 use serde_json::Value;

@@ -14,7 +14,7 @@ mod secrets;
 use std::borrow::Cow;
 
 use informant::Cached;
-use informant::DecodeError;
+use informant::object::DecodeError;
 use serde_json::Value;
 
 pub use self::form::Form;

@@ -5,11 +5,11 @@ use std::fmt::Arguments;
 use std::fmt::Write;
 
 use informant::Cached;
-use informant::DecodeError;
 use informant::Deleted;
 use informant::Event;
 use informant::Origin;
 use informant::ResourceVersion;
+use informant::object::DecodeError;
 use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde::Serialize;

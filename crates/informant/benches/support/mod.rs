@@ -7,9 +7,9 @@ pub mod pipeline;
 pub mod static_server;
 
 use informant::Cached;
-use informant::Identity;
 use informant::Key;
 use informant::Uid;
+use informant::object::Identity;
 
 /// How many objects there are.
 pub const KEYS: usize = 100_000;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::Either;
 use futures_util::future::select;
-use informant::Delta;
 use informant::Object;
+use informant::delta::Delta;
 use informant::listwatch::Backoff;
 use informant::listwatch::KubeSource;
 use informant::listwatch::Reflector;

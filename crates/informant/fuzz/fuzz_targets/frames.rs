@@ -2,7 +2,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use informant::Scanner;
+use informant::object::Scanner;
 use informant::listwatch::frames::LineCutter;
 use informant::listwatch::frames::ListCutter;
 use informant::listwatch::frames::ListPart;

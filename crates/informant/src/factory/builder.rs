@@ -13,9 +13,7 @@ use super::SharedInformerFactory;
 use super::registry::InformerKey;
 use super::registry::KindId;
 use super::registry::Scope;
-use crate::FieldPath;
 use crate::Object;
-use crate::OfKind;
 use crate::informer::AnyInformerBuilder;
 use crate::informer::InformerBuilder;
 use crate::listwatch::KubeSource;
@@ -24,12 +22,14 @@ use crate::listwatch::Quarantined;
 use crate::listwatch::ScopeError;
 use crate::listwatch::ServerHealth;
 use crate::listwatch::StreamingSupport;
+use crate::object::FieldPath;
+use crate::object::OfKind;
 
 /// Settings of a [`SharedInformerFactory`].
 ///
 /// ```
 /// use std::time::Duration;
-/// use informant::{FieldPath, Lazy, SharedInformerFactory};
+/// use informant::{Lazy, SharedInformerFactory, object::FieldPath};
 /// use k8s_openapi::api::core::v1::{Node, Pod};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -121,7 +121,7 @@ impl FactoryBuilder {
     }
 
     /// Leaves these fields out of every object of every kind, before anything is decoded; see
-    /// [`Scanner::cut`](crate::Scanner::cut). Default: none but `metadata.managedFields`.
+    /// [`Scanner::cut`](crate::object::Scanner::cut). Default: none but `metadata.managedFields`.
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.settings.cut.extend(fields);
         self

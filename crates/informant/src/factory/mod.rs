@@ -28,7 +28,6 @@ use self::registry::InformerKey;
 use self::registry::Looked;
 use self::registry::Registry;
 use crate::Object;
-use crate::OfKind;
 use crate::SharedInformer;
 use crate::informer;
 use crate::informer::AnyInformer;
@@ -40,6 +39,7 @@ use crate::informer::StopErrors;
 use crate::informer::SyncErrors;
 use crate::listwatch::KubeSource;
 use crate::listwatch::ReflectorSettings;
+use crate::object::OfKind;
 
 pub use self::builder::FactoryBuilder;
 pub use self::discovery::DiscoveryError;

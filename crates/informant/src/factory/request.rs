@@ -13,7 +13,6 @@ use super::registry::InformerKey;
 use super::registry::KindId;
 use super::registry::Scope;
 use crate::Object;
-use crate::OfKind;
 use crate::SharedInformer;
 use crate::View;
 use crate::informer::AnyInformer;
@@ -21,6 +20,7 @@ use crate::listwatch::KubeSource;
 use crate::listwatch::Reflector;
 use crate::listwatch::ReflectorSettings;
 use crate::listwatch::ScopeError;
+use crate::object::OfKind;
 use crate::view::AnyView;
 use crate::view::ViewError;
 

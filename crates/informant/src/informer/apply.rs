@@ -6,12 +6,12 @@
 
 use super::relist_order::deletes_first;
 use crate::Cached;
-use crate::Change;
 use crate::Deleted;
-use crate::Delta;
 use crate::Origin;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Change;
+use crate::delta::Delta;
+use crate::delta::Relist;
 use crate::metrics::Tally;
 use crate::object::Erased;
 use crate::queue::Taken;

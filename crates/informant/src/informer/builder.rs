@@ -11,13 +11,13 @@ use super::apply::Rules;
 use super::core::Core;
 use super::core::Plan;
 use super::life::Unstarted;
-use crate::FieldPath;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::ReflectorBuilder;
 use crate::listwatch::ReflectorSettings;
 use crate::listwatch::ServerHealth;
 use crate::listwatch::TransformResult;
+use crate::object::FieldPath;
 use crate::store::Indexer;
 use crate::subscribers::SharedProcessor;
 

@@ -44,7 +44,7 @@ use crate::queue::ReceiptQueue;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use informant::{Delta, Lazy};
+/// use informant::{Lazy, delta::Delta};
 /// use informant::informer::Controller;
 /// use informant::listwatch::{KubeSource, Reflector};
 /// use informant::queue::{DeltaFifo, Taken};

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::DecodeError;
 use crate::Key;
-use crate::NotComparable;
 use crate::ResourceVersion;
 use crate::listwatch::Chain;
 use crate::listwatch::ListWatchError;
+use crate::object::DecodeError;
+use crate::object::NotComparable;
 
 /// A handler or a stream could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

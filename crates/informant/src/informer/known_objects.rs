@@ -2,7 +2,7 @@
 
 use crate::Cached;
 use crate::Key;
-use crate::KnownObjects;
+use crate::known::KnownObjects;
 use crate::store::Lister;
 
 impl<O: Send + Sync> KnownObjects<O> for Lister<O> {

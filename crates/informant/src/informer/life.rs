@@ -25,7 +25,7 @@ use super::core::Source;
 use super::queues::SharedQueue;
 use super::turn::Ticks;
 use super::turn::Turns;
-use crate::KnownObjects;
+use crate::known::KnownObjects;
 use crate::listwatch::Activity;
 use crate::listwatch::Reflector;
 use crate::listwatch::ReflectorHandle;

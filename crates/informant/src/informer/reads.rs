@@ -12,12 +12,12 @@ use super::Awaited;
 use super::WaitError;
 use super::core::Core;
 use crate::Cached;
-use crate::Identity;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::Uid;
 use crate::listwatch::Quarantined;
 use crate::object::Erased;
+use crate::object::Identity;
 
 impl AnyInformer {
     /// Waits until the cache has everything up to this version.

@@ -47,12 +47,12 @@ mod tests {
 
     use super::*;
     use crate::Cached;
-    use crate::Change;
     use crate::Deleted;
     use crate::Key;
-    use crate::Relist;
     use crate::ResourceVersion;
     use crate::Uid;
+    use crate::delta::Change;
+    use crate::delta::Relist;
     use crate::informer::apply::Outcome;
     use crate::informer::apply::Rules;
     use crate::informer::apply::apply_changes;

@@ -19,7 +19,6 @@ use super::Subscribe;
 use super::SyncError;
 use super::WaitError;
 use crate::Cached;
-use crate::Identity;
 use crate::Key;
 use crate::Object;
 use crate::ResourceVersion;
@@ -29,6 +28,7 @@ use crate::listwatch::Quarantined;
 use crate::listwatch::Reflector;
 use crate::listwatch::TransformResult;
 use crate::listwatch::transform_of;
+use crate::object::Identity;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
@@ -372,7 +372,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use informant::{Identity, SharedInformer};
+    /// # use informant::{SharedInformer, object::Identity};
     /// # use informant::listwatch::KubeSource;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kube::Api;

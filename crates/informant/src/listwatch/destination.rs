@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 
 use crate::Cached;
 use crate::Key;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Relist;
 use crate::object::Erased;
 
 /// Takes what a reflector learns, in the server's order. Both queues are one.

@@ -132,7 +132,7 @@ pub enum SourceError {
     #[error("something about an object that cannot be told")]
     Damaged {
         /// What is wrong with it.
-        source: Arc<crate::DecodeError>,
+        source: Arc<crate::object::DecodeError>,
     },
 
     /// An error event that does not say what the error is.

@@ -11,14 +11,14 @@ use super::Item;
 use super::Quarantined;
 use super::source::ItemContent;
 use crate::Cached;
-use crate::DecodeError;
-use crate::Identity;
 use crate::Key;
 use crate::Object;
-use crate::Provenance;
-use crate::RawObject;
-use crate::Scanner;
+use crate::object::DecodeError;
 use crate::object::Erased;
+use crate::object::Identity;
+use crate::object::Provenance;
+use crate::object::RawObject;
+use crate::object::Scanner;
 use crate::panics;
 
 /// Changes an object before it is shared, or returns why it cannot.

@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::error;
 
-use crate::DecodeError;
-use crate::Identity;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::Uid;
+use crate::object::DecodeError;
+use crate::object::Identity;
 use crate::panics;
 
 /// An object that could not be read.

@@ -34,7 +34,7 @@ use crate::ResourceVersion;
 /// is written down, in the notation of informer specifications: `L(0, 500)`, `W(10)`, `WL("")`.
 ///
 /// ```
-/// use informant::{Identity, Key};
+/// use informant::{Key, object::Identity};
 /// use informant::listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
 /// use informant::queue::DeltaFifo;
 ///

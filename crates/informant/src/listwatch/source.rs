@@ -17,12 +17,12 @@ use super::SourceError;
 use super::any_source::AnySource;
 use super::frames::ListMetadata;
 use crate::Cached;
-use crate::DecodeError;
-use crate::Identity;
 use crate::Key;
-use crate::Provenance;
 use crate::ResourceVersion;
+use crate::object::DecodeError;
 use crate::object::Erased;
+use crate::object::Identity;
+use crate::object::Provenance;
 
 /// A source of objects that can be listed and watched.
 ///
@@ -31,7 +31,7 @@ use crate::object::Erased;
 ///
 /// ```
 /// use futures_util::stream::{self, StreamExt};
-/// use informant::{Identity, Key};
+/// use informant::{Key, object::Identity};
 /// use informant::listwatch::{
 ///     Item, ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
 /// };
@@ -211,7 +211,7 @@ pub enum SourceEvent<O> {
 /// the object before the reflector shares it.
 ///
 /// ```
-/// use informant::{Identity, Key};
+/// use informant::{Key, object::Identity};
 /// use informant::listwatch::Item;
 ///
 /// let ready = Item::new(Identity::of_key(Key::cluster_scoped("apples")), 12_u32);

@@ -39,7 +39,7 @@ use crate::panics;
 /// informer as well as by your code, and together with other objects.
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 ///
 /// let stock = Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12_u32);
 /// assert_eq!(stock.key().name(), "apples");
@@ -55,7 +55,7 @@ pub struct Cached<O> {
     /// Makes the handle invariant in `O`: a supertype of `O` has another `TypeId` (INV-C2). All types that hold objects do the same.
     ///
     /// ```compile_fail,E0308
-    /// use informant::{Cached, Identity, Key};
+    /// use informant::{Cached, Key, object::Identity};
     ///
     /// fn read(number: &u8) -> u8 { *number }
     /// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster_scoped("x")), read);
@@ -108,7 +108,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
     /// let mut pod = Pod::default();
     /// pod.metadata.name = Some("web".into());
     /// assert_eq!(Cached::of(pod)?.key().as_str(), "web");
-    /// # Ok::<(), informant::DecodeError>(())
+    /// # Ok::<(), informant::object::DecodeError>(())
     /// ```
     ///
     /// # Errors

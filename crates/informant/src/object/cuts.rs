@@ -9,12 +9,12 @@ use std::str::FromStr;
 /// Names are separated by dots. A dot within a name is written `\.`, a backslash `\\`.
 ///
 /// ```
-/// use informant::FieldPath;
+/// use informant::object::FieldPath;
 ///
 /// let last_applied: FieldPath = r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?;
 /// assert_eq!(last_applied.names().last(), Some("kubectl.kubernetes.io/last-applied-configuration"));
 /// assert!("metadata.name".parse::<FieldPath>().is_err(), "that says who the object is");
-/// # Ok::<(), informant::FieldPathError>(())
+/// # Ok::<(), informant::object::FieldPathError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPath {

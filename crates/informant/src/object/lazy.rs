@@ -35,7 +35,7 @@ use crate::Key;
 /// anywhere else, or further inside of them, appears at `get` or `peek`.
 ///
 /// ```
-/// use informant::{Lazy, Scanner};
+/// use informant::{Lazy, object::Scanner};
 /// use k8s_openapi::api::core::v1::Pod;
 /// use serde::Deserialize;
 ///
@@ -50,7 +50,7 @@ use crate::Key;
 ///
 /// assert_eq!(pod.peek::<Node>()?.spec.node_name, "node-1");
 /// assert_eq!(pod.get()?.spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
-/// # Ok::<(), informant::DecodeError>(())
+/// # Ok::<(), informant::object::DecodeError>(())
 /// ```
 pub struct Lazy<K> {
     json: Box<str>,

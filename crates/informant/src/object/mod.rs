@@ -43,13 +43,16 @@ pub use raw::RawObject;
 pub use raw::Scanner;
 pub(crate) use walk::first_special;
 
+pub use crate::key::{Key, ParseKeyError};
+pub use crate::version::{NotComparable, ResourceVersion};
+
 /// How one kind is decoded and held; the pipeline needs to know nothing else of it.
 ///
 /// Every `kube::Resource` that deserializes is one, and so is [`Lazy`]. A slim struct of your own becomes one
 /// [in a line](crate::projection), and then only the fields it names are ever decoded. One that is made in another way says how:
 ///
 /// ```
-/// use informant::{DecodeError, Object, RawObject};
+/// use informant::{Object, object::{DecodeError, RawObject}};
 /// use serde::Deserialize;
 ///
 /// /// How many containers a pod has; what they are is forgotten.

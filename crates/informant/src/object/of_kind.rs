@@ -31,7 +31,7 @@ impl<O: OfKind> OfKind for Lazy<O> {
 /// Who the object is stands beside it, so the struct needs no metadata.
 ///
 /// ```
-/// use informant::{Scanner, projection};
+/// use informant::{projection, object::Scanner};
 /// use k8s_openapi::api::core::v1::Pod;
 /// use serde::Deserialize;
 ///
@@ -48,18 +48,18 @@ impl<O: OfKind> OfKind for Lazy<O> {
 /// let pod = Scanner::of_kind::<Pod>().scan(json)?.decode::<PodNode>()?;
 /// assert_eq!(pod.key().as_str(), "shop/web");
 /// assert_eq!(pod.spec.node_name.as_deref(), Some("node-1"));
-/// # Ok::<(), informant::DecodeError>(())
+/// # Ok::<(), informant::object::DecodeError>(())
 /// ```
 #[macro_export]
 macro_rules! projection {
     ($($form:ident of $kind:ty),+ $(,)?) => {$(
         impl $crate::Object for $form {
-            fn decode(raw: &$crate::RawObject<'_>) -> ::std::result::Result<Self, $crate::DecodeError> {
+            fn decode(raw: &$crate::object::RawObject<'_>) -> ::std::result::Result<Self, $crate::object::DecodeError> {
                 raw.fields()
             }
         }
 
-        impl $crate::OfKind for $form {
+        impl $crate::object::OfKind for $form {
             type Kind = $kind;
         }
     )+};

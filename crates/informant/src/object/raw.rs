@@ -35,7 +35,7 @@ use crate::Key;
 /// items of a list lack, are filled in, so that an object looks the same whether it was listed or watched.
 ///
 /// ```
-/// use informant::{Lazy, Scanner};
+/// use informant::{Lazy, object::Scanner};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let json = br#"{"metadata": {"namespace": "shop", "name": "web", "managedFields": [{"manager": "x"}]}}"#;
@@ -45,7 +45,7 @@ use crate::Key;
 ///
 /// assert_eq!(pod.key().as_str(), "shop/web");
 /// assert_eq!(pod.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
-/// # Ok::<(), informant::DecodeError>(())
+/// # Ok::<(), informant::object::DecodeError>(())
 /// ```
 pub struct Scanner {
     provenance: Arc<Provenance>,

@@ -25,7 +25,7 @@ pub use receipt::Closed;
 pub use receipt::Receipt;
 pub use receipt::ReceiptQueue;
 
-pub use crate::KnownObjects;
+pub use crate::known::KnownObjects;
 
 /// Whether an empty queue that had `peak` items since it was last empty should give back room for `capacity`: it was
 /// needed once, but not lately. A queue whose bursts are all alike keeps its room.

@@ -15,7 +15,7 @@ use crate::ResourceVersion;
 /// Dropping a receipt answers it as [`done`](Self::done).
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 /// use informant::queue::{Answer, DeltaFifo};
 ///
 /// let fifo = DeltaFifo::new();
@@ -130,7 +130,7 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         self.version.as_ref()
     }
 
-    /// Whether a relist [of a changed history](crate::Relist::history_changed) was taken with this receipt. If the relist is
+    /// Whether a relist [of a changed history](crate::delta::Relist::history_changed) was taken with this receipt. If the relist is
     /// requeued, the next receipt that contains it returns true as well.
     pub fn history_changed(&self) -> bool {
         self.history_changed

@@ -11,11 +11,11 @@ use proptest::prop_oneof;
 use super::KnownObjects;
 use crate::Cached;
 use crate::Deleted;
-use crate::Delta;
-use crate::Identity;
 use crate::Key;
-use crate::Relist;
 use crate::Uid;
+use crate::delta::Delta;
+use crate::delta::Relist;
+use crate::object::Identity;
 
 pub(crate) type Object = Cached<()>;
 

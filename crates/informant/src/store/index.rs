@@ -24,7 +24,7 @@ use crate::object::Erased;
 /// `V` is what the function gives, so a lookup takes the same type.
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 /// use informant::store::Indexer;
 ///
 /// struct Service { ports: Vec<u16> }
@@ -90,7 +90,7 @@ impl<O, V> Index<O, V> {
     /// A value to be looked up together with those of other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// ```
-    /// # use informant::{Cached, Identity, Key};
+    /// # use informant::{Cached, Key, object::Identity};
     /// # use informant::store::Indexer;
     /// # struct Service { ports: Vec<u16>, team: &'static str }
     /// # let services = Indexer::new();

@@ -28,13 +28,13 @@ use super::table::Table;
 use super::table::TableIndex;
 use crate::Cached;
 use crate::Key;
-use crate::Relist;
+use crate::delta::Relist;
 use crate::object::Erased;
 
 /// Writes the cache of one kind. Reading is done by its [`lister`](Self::lister), which anybody can have.
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 /// use informant::store::Indexer;
 ///
 /// struct Pod { node: Option<&'static str> }
@@ -412,7 +412,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::Identity;
+    use crate::object::Identity;
 
     /// What is logged, as text.
     #[derive(Clone, Default)]

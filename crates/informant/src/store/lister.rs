@@ -18,10 +18,10 @@ use super::indexer::Shared;
 use super::table::Table;
 use crate::Cached;
 use crate::Key;
-use crate::Labelled;
 use crate::ResourceVersion;
 use crate::key::KeyParts;
 use crate::object::Erased;
+use crate::object::Labelled;
 
 /// Reads the cache of one kind. Cheap to clone, for anybody who wants to look.
 ///
@@ -29,7 +29,7 @@ use crate::object::Erased;
 /// several questions of the same state, take a [`snapshot`](Self::snapshot).
 ///
 /// ```
-/// use informant::{Lazy, Scanner};
+/// use informant::{Lazy, object::Scanner};
 /// use informant::store::Indexer;
 /// use k8s_openapi::api::core::v1::Pod;
 /// use kube::core::Expression;

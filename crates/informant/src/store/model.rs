@@ -11,10 +11,10 @@ use super::Indexer;
 use super::Snapshot;
 use super::WriteBatch;
 use crate::Cached;
-use crate::Identity;
 use crate::Key;
-use crate::Relist;
 use crate::Uid;
+use crate::delta::Relist;
+use crate::object::Identity;
 use crate::random;
 
 /// Enough that a value can have so many objects that its set changes its form.

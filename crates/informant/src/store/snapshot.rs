@@ -13,8 +13,8 @@ use super::lister::select;
 use super::table::Table;
 use crate::Cached;
 use crate::Key;
-use crate::Labelled;
 use crate::ResourceVersion;
+use crate::object::Labelled;
 
 /// One state of the cache: objects, indexes and version belong together, whatever is written meanwhile.
 ///
@@ -22,7 +22,7 @@ use crate::ResourceVersion;
 /// for 100,000 objects. So take one for several questions that belong together, not for each question, and drop it soon.
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 /// use informant::store::Indexer;
 ///
 /// let stock = Indexer::new();

@@ -283,7 +283,7 @@ impl TableIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Identity;
+    use crate::object::Identity;
 
     fn table_of(count: usize) -> Table {
         let mut table = Table::default();

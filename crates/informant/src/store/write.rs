@@ -12,7 +12,7 @@ use crate::object::Erased;
 /// Writes that become visible together.
 ///
 /// ```
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 /// use informant::store::{Indexer, WriteBatch};
 ///
 /// let stock = Indexer::new();

@@ -264,10 +264,10 @@ mod tests {
     use super::*;
     use crate::Cached;
     use crate::Deleted;
-    use crate::Identity;
     use crate::Key;
     use crate::Origin;
     use crate::object::Erased;
+    use crate::object::Identity;
     use crate::random;
 
     /// Adds of so many objects.

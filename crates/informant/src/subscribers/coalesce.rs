@@ -164,10 +164,10 @@ mod tests {
     use super::*;
     use crate::Cached;
     use crate::Deleted;
-    use crate::Identity;
     use crate::Origin;
     use crate::ResourceVersion;
     use crate::object::Erased;
+    use crate::object::Identity;
     use crate::random;
 
     fn object(name: &str, version: u64) -> Cached<Erased> {

@@ -56,8 +56,8 @@ pub(super) fn as_filtered(notice: &Notice, passes: impl Fn(&Cached<Erased>) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Identity;
     use crate::Key;
+    use crate::object::Identity;
 
     fn object(passes: bool) -> Cached<Erased> {
         Cached::new(Identity::of_key(Key::cluster_scoped("x")), passes).erase()

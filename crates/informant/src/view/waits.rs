@@ -9,7 +9,6 @@ use super::Address;
 use super::AnyView;
 use super::View;
 use crate::Cached;
-use crate::Identity;
 use crate::ResourceVersion;
 use crate::informer;
 use crate::informer::AnyInformer;
@@ -19,6 +18,7 @@ use crate::informer::StopErrors;
 use crate::informer::SyncErrors;
 use crate::informer::WaitError;
 use crate::listwatch::Quarantined;
+use crate::object::Identity;
 
 impl<O, A> View<O, A> {
     /// Whether all members are synced. Once true, it stays.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 
 use informant::Cached;
-use informant::Identity;
 use informant::Key;
+use informant::object::Identity;
 use informant::queue::Answer;
 use informant::queue::DeltaFifo;
 use informant::store::Indexer;

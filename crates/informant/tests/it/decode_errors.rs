@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use informant::{DecodeError, Scanner};
+use informant::object::{DecodeError, Scanner};
 use kube::core::TypeMeta;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};

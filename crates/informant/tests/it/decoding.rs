@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use informant::Cached;
-use informant::DecodeError;
-use informant::Identity;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Object;
-use informant::RawObject;
-use informant::Scanner;
+use informant::object::DecodeError;
+use informant::object::Identity;
+use informant::object::Labelled;
+use informant::object::RawObject;
+use informant::object::Scanner;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::DynamicObject;
 use kube::core::PartialObjectMeta;

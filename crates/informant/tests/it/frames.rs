@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use informant::ResourceVersion;
-use informant::Scanner;
 use informant::listwatch::frames::CutError;
 use informant::listwatch::frames::EventType;
 use informant::listwatch::frames::FramePart;
@@ -11,6 +10,7 @@ use informant::listwatch::frames::ListCutter;
 use informant::listwatch::frames::ListHead;
 use informant::listwatch::frames::ListPart;
 use informant::listwatch::frames::WatchEvent;
+use informant::object::Scanner;
 use kube::core::TypeMeta;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use informant::Cached;
 use informant::Origin;
-use informant::Relist;
 use informant::Uid;
+use informant::delta::Relist;
 use informant::queue::Answer;
 use informant::queue::Closed;
 use informant::queue::InOrderFifo;

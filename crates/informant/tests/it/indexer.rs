@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 use informant::Cached;
-use informant::Identity;
 use informant::Key;
-use informant::Relist;
 use informant::Uid;
+use informant::delta::Relist;
+use informant::object::Identity;
 use informant::store::IndexFunction;
 use informant::store::IndexValue;
 use informant::store::Indexer;

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use informant::Cached;
-use informant::DecodeError;
 use informant::Lazy;
 use informant::Object;
-use informant::Scanner;
+use informant::object::DecodeError;
+use informant::object::Scanner;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::DynamicObject;
 use kube::core::TypeMeta;

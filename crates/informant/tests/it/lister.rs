@@ -11,11 +11,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use informant::Cached;
-use informant::Identity;
-use informant::Labelled;
 use informant::Lazy;
 use informant::Object;
-use informant::Scanner;
+use informant::object::Identity;
+use informant::object::Labelled;
+use informant::object::Scanner;
 use informant::store::Indexer;
 use informant::store::Lookup;
 use informant::store::WriteBatch;

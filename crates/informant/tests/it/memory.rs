@@ -1,7 +1,7 @@
 //! What was large once gives its memory back.
 
 use informant::Cached;
-use informant::Scanner;
+use informant::object::Scanner;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
 use informant::store::Indexer;

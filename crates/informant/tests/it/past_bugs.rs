@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use informant::Cached;
-use informant::Delta;
-use informant::Identity;
+use informant::delta::Delta;
+use informant::object::Identity;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
 use informant::queue::Receipt;

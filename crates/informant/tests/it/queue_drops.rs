@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use informant::Cached;
 use informant::Deleted;
-use informant::Delta;
-use informant::Deltas;
-use informant::Identity;
 use informant::Key;
-use informant::Relist;
+use informant::delta::Delta;
+use informant::delta::Deltas;
+use informant::delta::Relist;
+use informant::object::Identity;
 use informant::queue::Answer;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use informant::DecodeError;
-use informant::FieldPath;
 use informant::Key;
 use informant::Lazy;
-use informant::Scanner;
-use informant::SyntaxProblem;
+use informant::object::DecodeError;
+use informant::object::FieldPath;
+use informant::object::Scanner;
+use informant::object::SyntaxProblem;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
 use proptest::prelude::Just;

@@ -155,7 +155,7 @@ impl ListCutter {
     /// and says how many the item has if it took it. If it did not, because the item is not complete or not as it should
     /// be, the item is cut as usual.
     ///
-    /// So one pass both reads an item and finds its end, with [`Scanner::scan_first`](crate::Scanner::scan_first).
+    /// So one pass both reads an item and finds its end, with [`Scanner::scan_first`](crate::object::Scanner::scan_first).
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //! - **In:** chunks of a body, pushed one by one.
 //! - **Out:** the JSON of each item, or each line, as soon as it is complete: slices of the chunks where that is possible.
 //! - **Knows nothing of:** HTTP, kinds, decoding. What stands inside of an item is checked by
-//!   [`Scanner`](crate::Scanner), so that one bad item does not spoil the others.
+//!   [`Scanner`](crate::object::Scanner), so that one bad item does not spoil the others.
 //!
 //! A list of 600 MB needs the memory of its largest item and one chunk:
 //!

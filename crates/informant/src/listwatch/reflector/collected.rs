@@ -8,10 +8,10 @@ use super::super::intake::Taken;
 use super::super::quarantine::Entries;
 use super::super::rules::anchors::Anchors;
 use crate::Cached;
-use crate::DecodeError;
 use crate::Key;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Relist;
+use crate::object::DecodeError;
 use crate::object::Erased;
 
 /// The items of a list, in its order.

@@ -42,9 +42,9 @@ use super::rounds::Over;
 use super::rounds::Rounds;
 use super::status::Activity;
 use crate::Cached;
-use crate::Identity;
 use crate::ResourceVersion;
 use crate::object::Erased;
+use crate::object::Identity;
 
 /// How far one watch has come.
 struct Progress {

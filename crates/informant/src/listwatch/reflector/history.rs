@@ -25,9 +25,9 @@ use super::super::rules::meaning::Meaning;
 use super::super::rules::resume::Moved;
 use super::rounds::Rounds;
 use super::status::Activity;
-use crate::Identity;
 use crate::Key;
 use crate::ResourceVersion;
+use crate::object::Identity;
 
 /// Where to go on after an outage.
 enum HistoryCheck {

@@ -22,8 +22,8 @@ use super::rounds::Over;
 use super::rounds::Rounds;
 use super::rounds::known;
 use super::status::Activity;
-use crate::DecodeError;
 use crate::ResourceVersion;
+use crate::object::DecodeError;
 
 /// A list of more pages is none.
 const MOST_PAGES: usize = 100_000;

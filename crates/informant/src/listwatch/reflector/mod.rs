@@ -50,12 +50,12 @@ use super::intake::decode_nothing;
 use super::intake::transform_of;
 use super::quarantine::Quarantine;
 use crate::Cached;
-use crate::FieldPath;
 use crate::Key;
-use crate::KnownObjects;
 use crate::Object;
-use crate::Scanner;
+use crate::known::KnownObjects;
 use crate::object::Erased;
+use crate::object::FieldPath;
+use crate::object::Scanner;
 
 pub use self::status::Activity;
 pub use self::status::ReflectorHandle;

@@ -40,8 +40,8 @@ use super::status::Activity;
 use super::status::StatusBoard;
 use crate::Cached;
 use crate::Key;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Relist;
 use crate::object::Erased;
 use crate::panics;
 

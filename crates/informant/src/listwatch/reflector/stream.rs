@@ -27,8 +27,8 @@ use super::reader::Happening;
 use super::rounds::Rounds;
 use super::rounds::known;
 use super::status::Activity;
-use crate::Identity;
 use crate::ResourceVersion;
+use crate::object::Identity;
 
 /// A streamed list that did not reach its end.
 struct Unfinished {

@@ -6,8 +6,8 @@
 
 use std::cmp::Ordering;
 
-use crate::Identity;
 use crate::ResourceVersion;
+use crate::object::Identity;
 use crate::object::is_same_content;
 
 /// One event, by which the server's history can be recognised: this object got this version.

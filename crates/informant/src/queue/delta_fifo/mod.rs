@@ -21,12 +21,12 @@ use super::receipt::sealed::Books;
 use super::watched::Watched;
 use crate::Cached;
 use crate::Deleted;
-use crate::Delta;
-use crate::Deltas;
 use crate::Key;
 use crate::Origin;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Delta;
+use crate::delta::Deltas;
+use crate::delta::Relist;
 use crate::slots::Slot;
 
 /// Groups changes by object and hands out the longest-waiting object first: one item is all that happened to one object.
@@ -38,7 +38,7 @@ use crate::slots::Slot;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use informant::{Cached, Identity, Key};
+/// use informant::{Cached, Key, object::Identity};
 /// use informant::queue::DeltaFifo;
 ///
 /// let fifo = DeltaFifo::new();
@@ -256,7 +256,7 @@ impl<O> Receipt<DeltaFifo<O>> {
     /// Makes one receipt for each object, so that they can be answered at different times.
     ///
     /// ```
-    /// # use informant::{Cached, Identity, Key};
+    /// # use informant::{Cached, Key, object::Identity};
     /// # use informant::queue::DeltaFifo;
     /// # let fifo = DeltaFifo::new();
     /// # fifo.add(Cached::new(Identity::of_key(Key::cluster_scoped("a")), ()));

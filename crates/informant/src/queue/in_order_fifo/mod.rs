@@ -20,13 +20,13 @@ use super::receipt::sealed::Answers;
 use super::receipt::sealed::Books;
 use super::watched::Watched;
 use crate::Cached;
-use crate::Change;
 use crate::Deleted;
-use crate::Delta;
 use crate::Key;
 use crate::Origin;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Change;
+use crate::delta::Delta;
+use crate::delta::Relist;
 
 /// Keeps every change in server order; merges nothing and drops nothing.
 ///
@@ -39,7 +39,7 @@ use crate::ResourceVersion;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use informant::{Cached, Change, Delta, Identity, Key};
+/// use informant::{Cached, Key, delta::{Change, Delta}, object::Identity};
 /// use informant::queue::InOrderFifo;
 ///
 /// let fifo = InOrderFifo::new();

@@ -14,13 +14,13 @@ use super::super::watched::Rules;
 use super::Answer;
 use super::TakenChange;
 use crate::Cached;
-use crate::Change;
 use crate::Deleted;
-use crate::Delta;
 use crate::Key;
 use crate::Origin;
-use crate::Relist;
 use crate::ResourceVersion;
+use crate::delta::Change;
+use crate::delta::Delta;
+use crate::delta::Relist;
 
 pub(super) struct State<O> {
     /// INV-R1: numbers rise from the front to the back.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use informant::Cached;
 use informant::Deleted;
-use informant::Delta;
-use informant::Deltas;
-use informant::DeltasError;
 use informant::Key;
 use informant::Origin;
-use informant::Relist;
 use informant::Uid;
+use informant::delta::Delta;
+use informant::delta::Deltas;
+use informant::delta::DeltasError;
+use informant::delta::Relist;
 use informant::queue::DeltaFifo;
 use informant::queue::KnownObjects;
 

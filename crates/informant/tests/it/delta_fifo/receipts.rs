@@ -1,9 +1,9 @@
 //! What is taken is in flight until it is answered.
 
 use informant::Deleted;
-use informant::Delta;
-use informant::Deltas;
-use informant::Relist;
+use informant::delta::Delta;
+use informant::delta::Deltas;
+use informant::delta::Relist;
 use informant::queue::Answer;
 
 use super::Fifo;

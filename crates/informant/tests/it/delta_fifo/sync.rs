@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use informant::Delta;
 use informant::Origin;
+use informant::delta::Delta;
 use tokio::time::timeout;
 
 use super::Fifo;

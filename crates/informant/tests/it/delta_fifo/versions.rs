@@ -1,6 +1,6 @@
 //! Which version the consumer has reached.
 
-use informant::Delta;
+use informant::delta::Delta;
 use informant::queue::Answer;
 
 use super::Fifo;

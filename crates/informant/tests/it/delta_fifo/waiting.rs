@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant::Delta;
+use informant::delta::Delta;
 use informant::queue::Closed;
 use informant::queue::DeltaFifo;
 use tokio::time::timeout;

@@ -38,7 +38,7 @@ struct SizeSpec {
 }
 
 impl informant::Object for Size {
-    fn decode(raw: &informant::RawObject<'_>) -> Result<Self, informant::DecodeError> {
+    fn decode(raw: &informant::object::RawObject<'_>) -> Result<Self, informant::object::DecodeError> {
         raw.fields()
     }
 }

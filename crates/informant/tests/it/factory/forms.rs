@@ -1,8 +1,8 @@
 //! Forms that know their kind: whole, lazy, metadata, projected in either way.
 
 use informant::Lazy;
-use informant::OfKind;
 use informant::SharedInformerFactory;
+use informant::object::OfKind;
 use informant::projection;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

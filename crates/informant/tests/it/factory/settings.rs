@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use informant::FieldPath;
 use informant::Lazy;
 use informant::SharedInformerFactory;
+use informant::object::FieldPath;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;

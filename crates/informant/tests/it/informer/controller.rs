@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use informant::Delta;
+use informant::delta::Delta;
 use informant::informer::Controller;
 use informant::informer::Failed;
 use informant::listwatch::Backoff;

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use informant::Handler;
-use informant::Identity;
 use informant::Key;
 use informant::SharedInformer;
 use informant::informer::AddHandlerError;
@@ -18,6 +17,7 @@ use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
+use informant::object::Identity;
 use tokio::runtime::Runtime;
 
 use super::support::Bomb;

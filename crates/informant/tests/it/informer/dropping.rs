@@ -12,7 +12,6 @@ use futures_util::FutureExt;
 use futures_util::StreamExt;
 use informant::Cached;
 use informant::Handler;
-use informant::Identity;
 use informant::Key;
 use informant::Registration;
 use informant::SharedInformer;
@@ -22,6 +21,7 @@ use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::object::Identity;
 
 use super::support::Bomb;
 use super::support::LONG;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use informant::Cached;
 use informant::EventHandler;
-use informant::Identity;
 use informant::Key;
 use informant::Lazy;
 use informant::Origin;
@@ -16,6 +15,7 @@ use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::object::Identity;
 use informant::store::Lister;
 use k8s_openapi::api::core::v1::ConfigMap;
 

@@ -11,13 +11,13 @@ use informant::Cached;
 use informant::Event;
 use informant::EventHandler;
 use informant::Handler;
-use informant::Identity;
 use informant::Origin;
 use informant::SharedInformer;
 use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::object::Identity;
 use tokio::time::Instant;
 
 use super::support::Leaks;

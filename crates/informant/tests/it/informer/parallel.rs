@@ -134,7 +134,7 @@ fn futures_can_go_to_another_thread() {
     let informer = informer(&source("10", &[], open_watch()));
     let registration = informer.add_handler(Handler::new()).unwrap();
     let (version, key, limit) = ("1".into(), informant::Key::cluster_scoped("a"), Duration::ZERO);
-    let identity = informant::Identity::of_key(key.clone());
+    let identity = informant::object::Identity::of_key(key.clone());
     is_send(&informer.synced());
     is_send(&informer.synced_within(limit));
     is_send(&informer.stop());

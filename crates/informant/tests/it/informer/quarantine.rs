@@ -5,12 +5,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use informant::Cached;
-use informant::Identity;
 use informant::Key;
 use informant::informer::WaitError;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::object::Identity;
 
 use super::support::Builder;
 use super::support::Leaks;

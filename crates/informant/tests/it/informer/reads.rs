@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use informant::Identity;
 use informant::Key;
 use informant::SharedInformer;
 use informant::informer::WaitError;
@@ -11,6 +10,7 @@ use informant::listwatch::KubeSource;
 use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
+use informant::object::Identity;
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;

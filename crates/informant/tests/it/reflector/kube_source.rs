@@ -1,12 +1,12 @@
 //! The Kubernetes API as a source: what is asked of it, in which scope and form.
 
-use informant::DecodeError;
 use informant::Lazy;
 use informant::Object;
-use informant::RawObject;
 use informant::listwatch::KubeSource;
 use informant::listwatch::Reflector;
 use informant::listwatch::ScopeError;
+use informant::object::DecodeError;
+use informant::object::RawObject;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
 use informant_apiserver::Kind;

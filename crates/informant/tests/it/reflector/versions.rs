@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::Identity;
 use informant::Key;
 use informant::listwatch::Item;
 use informant::listwatch::Reflector;
@@ -11,6 +10,7 @@ use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
+use informant::object::Identity;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use informant::Identity;
 use informant::Key;
 use informant::SharedInformerFactory;
+use informant::object::Identity;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Listening;
 use k8s_openapi::api::core::v1::Namespace;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use informant::Lazy;
-use informant::OfKind;
+use informant::object::OfKind;
 use informant::projection;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
