@@ -207,7 +207,7 @@ fn decisions(text: &str) -> BTreeSet<u32> {
 fn every_decision_that_is_named_is_listed() {
     let list = page("docs/decisions/README.md");
     let listed: BTreeSet<u32> = definitions(&list).keys().map(|number| number.parse().unwrap()).collect();
-    assert_eq!(listed, (1..=30).collect(), "decisions have the numbers from 1 on");
+    assert!(listed.iter().copied().eq(1..=listed.len() as u32), "decisions have the numbers from 1 on");
 
     let mut named = BTreeSet::new();
     for (path, text) in sources_and_pages() {
