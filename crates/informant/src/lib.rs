@@ -1,14 +1,14 @@
-//! Shared informers for Rust: one indexed, always-current local copy of a Kubernetes kind, for any number of readers.
+//! Shared informers: a local, indexed, up-to-date copy of Kubernetes objects, with handlers that are called for every change.
 //!
-//! A program that reads pods should not ask the API server for them time and again. It lists them once, follows their changes,
-//! and reads a local copy. This crate keeps such copies, on top of [`kube`]'s client, and shares them: one list, one watch and
-//! one cache for each kind, whoever reads or follows it. It is what client-go's informers are to programs in Go.
+//! A program that needs pods should not ask the API server for them again and again. An *informer* lists them once, watches for changes, keeps
+//! them in a *cache* in memory, and calls your *handlers*. This crate provides informers on top of [`kube`]'s client, and shares
+//! them: all parts of a program that use the same kind use one list, one watch and one cache. Go programs use client-go's informers for this.
 //!
-//! This page is a tour. Every example on it runs against the embedded API server of `informant-apiserver`, without a cluster; with
-//! one, the client is `kube::Client::try_default().await?`. If you know the thing from elsewhere, begin with
-//! [coming from client-go](guide::coming_from_client_go) or [coming from kube-runtime](guide::coming_from_kube_runtime).
+//! Every example on this page runs against the embedded API server of the crate `informant-apiserver`. For a real cluster, create the client with
+//! `kube::Client::try_default().await?`. The [guides](guide) compare informant with client-go and kube-runtime, help to choose an object
+//! type, and show how to test a program.
 //!
-//! # The first informer
+//! # A first informer
 //!
 //! ```
 //! use informant::SharedInformerFactory;
@@ -23,7 +23,7 @@
 //! let client = server.client();
 //!
 //! let factory = SharedInformerFactory::new(client);
-//! let configs = factory.informer::<ConfigMap>(); // the same one for everyone who asks
+//! let configs = factory.informer::<ConfigMap>(); // every call with the same type returns the same informer
 //! let printer = configs
 //!     .subscribe()
 //!     .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
@@ -31,32 +31,32 @@
 //!     .on_delete(|config| println!("- {}", config.key()))
 //!     .register()?;
 //!
-//! factory.start(); // nothing was asked of the server before this
-//! factory.synced().await?; // the first list is in the cache
-//! printer.synced().await?; // and the handler was told of all of it
+//! factory.start(); // no request is sent before this
+//! factory.synced().await?; // the cache holds the initial list
+//! printer.synced().await?; // the handler was called for each object of it
 //!
 //! let hours = configs.lister().require(&"shop/hours".parse()?)?;
 //! assert_eq!(hours.data.as_ref().unwrap()["open"], "9-17");
 //!
-//! factory.stop().await?; // waits for running callbacks; nothing is left
+//! factory.stop().await?; // waits until no callback runs and no task is left
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A [`SharedInformerFactory`] keeps one [`SharedInformer`] for each kind, scope and form. Informers can be asked for at any time;
-//! [`start`](SharedInformerFactory::start) starts those that do not run yet. One that is not of a factory is made with
-//! [`SharedInformer::new`], of any [source](listwatch::ListWatch), also one that is not Kubernetes.
+//! A [`SharedInformerFactory`] owns the informers of a program: one [`SharedInformer`] for each kind, scope and object type. You can request informers at
+//! any time; [`start`](SharedInformerFactory::start) starts those that are not running yet. [`SharedInformer::new`] creates an informer without a
+//! factory, from any [source](ListWatch), including sources that are not Kubernetes.
 //!
 //! # Reading
 //!
-//! A [`Lister`](store::Lister) reads the cache: by key, by namespace, by labels, by [indexes](SharedInformer::add_index) of your own. Every
-//! answer is of one consistent state, never half of a new list; objects are shared, not copied.
+//! A [`Lister`] reads the cache by key, by namespace, by label selector or by an [`Index`]. Every call sees one consistent state, never half of a
+//! relist. Objects are returned as [`Cached<O>`](Cached), a shared handle that dereferences to the object; nothing is copied.
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
 //! # use informant_apiserver::ApiServer;
-//! # use kube::core::Expression;
 //! # use serde_json::json;
+//! use informant::index;
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -72,25 +72,31 @@
 //! factory.start();
 //! factory.synced().await?;
 //!
-//! let lister = pods.lister(); // cheap to clone, for anybody who wants to look
+//! let lister = pods.lister(); // cheap to clone
 //! assert!(lister.namespace("shop").get("db").is_some());
 //! assert_eq!(lister.require(&"shop/nothing".parse()?).unwrap_err().to_string(), "shop/nothing not found in the cache of pods");
-//! assert_eq!(lister.select(&Expression::Equal("app".into(), "web".into()).into()).len(), 2);
+//! assert_eq!(lister.select("app=web".parse()?).len(), 2);
 //! assert_eq!(by_node.get("n1").len(), 2);
 //!
-//! // Indexes can be added while it runs, and asked together.
-//! let by_app = pods.add_index("app", |pod| pod.metadata.labels.as_ref()?.get("app").cloned())?;
+//! // Indexes can be added to a running informer, and combined in one lookup.
+//! let by_app = pods.add_index("app", index::label("app"))?;
 //! assert_eq!(lister.by_indexes([by_node.is("n1"), by_app.is("web")])?.len(), 1);
 //! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Following
+//! # Handlers and streams
 //!
-//! [Handlers](EventHandler) and [streams](EventStream) hear of everything that the cache sees, once and in order: for each object an add,
-//! then updates with the old state beside the new one, then a delete. Whoever joins late hears first of what is there then. Each has a buffer
-//! and a task of its own, so one that is slow, or panics, keeps nobody waiting.
+//! A handler receives, for each object, an add, then updates with the old and the new state, then a delete, in the order of the server. A handler that joins
+//! late first receives an add for each object in the cache. Each handler has its own buffer and its own task, so a slow or panicking handler
+//! does not delay others. There are three ways to receive events:
+//!
+//! | way | use it for |
+//! | --- | --- |
+//! | [`subscribe().on_add(…).register()`](informer::Callbacks) | closures, synchronous or `async` |
+//! | [`EventHandler`] | a type of your own that implements the callbacks |
+//! | [`EventStream`] | a loop of your own: `while let Some(event) = events.next().await` |
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
@@ -110,9 +116,9 @@
 //! # factory.synced().await?;
 //! let mut events = configs
 //!     .subscribe()
-//!     .named("opening hours") // in logs and figures
-//!     .filter(|config| config.key().name() == "hours") // what leaves the filter is a delete
-//!     .coalesce_above(1000) // however slow it is, it costs no more than there are objects
+//!     .named("opening hours") // the name in logs and metrics
+//!     .filter(|config| config.key().name() == "hours") // an object that leaves the filter is delivered as deleted
+//!     .coalesce_above(1000) // combine pending events of one object when more than 1,000 wait
 //!     .stream()?;
 //!
 //! assert!(matches!(events.next().await, Some(Event::Added { .. })));
@@ -120,7 +126,7 @@
 //! server.delete("configmaps", "shop/hours")?;
 //! match events.next().await {
 //!     Some(Event::Deleted(Deleted::Observed(config))) => println!("- {}", config.key()),
-//!     // The watch was down; a new list did not have it any more.
+//!     // The watch was down when the object was deleted; a relist found that it is gone.
 //!     Some(Event::Deleted(Deleted::Missed { last_known })) => println!("- {}, some time ago", last_known.key()),
 //!     other => panic!("{other:?}"),
 //! }
@@ -129,16 +135,18 @@
 //! # }
 //! ```
 //!
-//! # Objects that nobody reads are not decoded
+//! # Object types
 //!
-//! Decoding and holding objects is nearly all that an informer costs. So their form is up to you, and part of what you ask for:
+//! Decoding and holding objects is nearly all that an informer costs, so you choose the Rust type that objects are held in:
 //!
-//! | ask for | the cache has | decoded on the way in |
+//! | request | the cache holds | decoded when the object arrives |
 //! | --- | --- | --- |
-//! | `informer::<Pod>()` | pods | everything |
-//! | `informer::<Lazy<Pod>>()` | their compact JSON, a sixth of that | nothing, until somebody [asks](Lazy::get) |
-//! | `informer::<PodNode>()`, a [projection] of your own | the fields that it names | those fields |
-//! | `informer::<PartialObjectMeta<Pod>>()` | the metadata; the server sends nothing else | all of that |
+//! | `informer::<Pod>()` | `Pod` | everything |
+//! | `informer::<Lazy<Pod>>()` | compact JSON, a sixth of the memory of a `Pod` | nothing; [`get`](Lazy::get) decodes on demand |
+//! | `informer::<PodNode>()`, a [projection] of your own | the fields of your struct | those fields |
+//! | `informer::<PartialObjectMeta<Pod>>()` | metadata; the server sends nothing else | the metadata |
+//!
+//! The guide [object types](guide::object_types) helps to choose, with figures.
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
@@ -148,7 +156,7 @@
 //! use informant::{Lazy, projection};
 //! use serde::Deserialize;
 //!
-//! /// Just what is wanted. Who it is stands beside it.
+//! /// The one field that this program reads.
 //! #[derive(Deserialize)]
 //! struct PodNode { spec: Spec }
 //!
@@ -165,28 +173,26 @@
 //! # server.put("pods", json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"nodeName": "n1", "containers": containers}}))?;
 //! # let client = server.client();
 //! let factory = SharedInformerFactory::builder(client)
-//!     // Cut from every object before anything is decoded, as `metadata.managedFields` always is:
+//!     // Removes these fields from every object before it is decoded. `metadata.managedFields` is always removed.
 //!     .cut(["status".parse()?, "spec.containers.env".parse()?])
 //!     .build();
 //! let pods = factory.informer::<Lazy<Pod>>();
-//! // An index can peek at a field, and leave the rest as it is.
-//! let by_node = pods.add_index("node", |pod| pod.peek::<PodNode>().ok()?.spec.node_name)?;
+//! let by_node = pods.add_index("node", |pod| pod.peek::<PodNode>().ok()?.spec.node_name)?; // decodes one field
 //! factory.start();
 //! factory.synced().await?;
 //!
 //! let pod = &by_node.get("n1")[0];
-//! assert_eq!(pod.key().as_str(), "shop/web"); // nothing is decoded for this
-//! assert_eq!(pod.get()?.spec.as_ref().unwrap().containers.len(), 1); // but for this
-//! // If nothing else were ever read of pods, `factory.informer::<PodNode>()` would be smaller still.
+//! assert_eq!(pod.key().as_str(), "shop/web"); // decodes nothing
+//! assert_eq!(pod.get()?.spec.as_ref().unwrap().containers.len(), 1); // decodes the pod
 //! # factory.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Some of the objects
+//! # Scopes, views and dynamic kinds
 //!
-//! A [request](SharedInformerFactory::request) says which: of a namespace, with labels, with fields. Several namespaces, or several clusters,
-//! are several informers behind one [`View`], which is read, followed and waited for much as an informer is.
+//! A [request](SharedInformerFactory::request) restricts an informer to a namespace, to labels or to fields. A [`View`] reads and follows several
+//! namespaces or several clusters as one; each member has its own informer.
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
@@ -212,12 +218,11 @@
 //! # }
 //! ```
 //!
-//! Kinds that the program does not know are asked for [by resource](SharedInformerFactory::dynamic) or found
-//! [by discovery](SharedInformerFactory::discover).
+//! Kinds that are known only at run time are requested [by resource](SharedInformerFactory::dynamic) or found [by discovery](SharedInformerFactory::discover).
 //!
 //! # Reading your own writes
 //!
-//! A cache lags a little. After a write, a program can [wait](SharedInformer::wait_for_write) until the cache shows the written object:
+//! A cache lags behind the server by a few milliseconds. After a write, a program can [wait](SharedInformer::wait_for_write) until the cache shows it:
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
@@ -243,15 +248,16 @@
 //! # }
 //! ```
 //!
-//! # When something is wrong
+//! # Failures
 //!
-//! Informers go on trying, with growing delays, and resume where they were. After an outage they check that the server still has
-//! the history that they followed: one that was restored from a backup may not, and then they list everything. (Operators can make
-//! that certain for every client with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted`.) A watch that is silent
-//! for longer than a minute is examined. What is wrong meanwhile is not a secret:
-//! [`problems`](SharedInformerFactory::problems) says which informer lags, why, and what to do about it, and so does the error of
-//! [`synced_within`](SharedInformerFactory::synced_within). A factory that [fails fast](factory::FactoryBuilder::fail_fast) has
-//! [`synced`](SharedInformerFactory::synced) err as soon as waiting will not help.
+//! An informer retries failed requests, with growing delays, and resumes its watch where it ended. After an outage it checks that the server still
+//! has the history that the informer followed. A server that was restored from a backup may not; the informer then lists everything. (Operators
+//! can make every client list after a restore with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted`.) If a watch
+//! delivers nothing for 65 seconds, the informer asks the server for its version.
+//!
+//! [`problems`](SharedInformerFactory::problems) names each informer whose cache may be out of date, the cause, and the next step; the
+//! errors of [`synced_within`](SharedInformerFactory::synced_within) do the same. With [`fail_fast`](factory::FactoryBuilder::fail_fast),
+//! [`synced`](SharedInformerFactory::synced) fails at once on errors that retrying cannot fix:
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
@@ -275,33 +281,34 @@
 //! # }
 //! ```
 //!
-//! One object that cannot be read is [set aside](SharedInformer::quarantined), and nothing else stops. [`status`](SharedInformer::status) has
-//! everything at one glance, [`metrics`] are recorded for whichever recorder you install, and `tracing` has the story.
+//! An object that cannot be decoded is [quarantined](SharedInformer::quarantined) and does not affect others. [`status`](SharedInformer::status) shows the
+//! state of an informer and of its handlers, [`metrics`] are recorded for the recorder that you install, and `tracing` events are logged. All errors of the
+//! crate convert into [`Error`].
 //!
 //! # Testing
 //!
-//! The embedded server of these examples is a crate of its own, `informant-apiserver`: real HTTP or none, any kind, injected faults, a
-//! clock that can be paused. A [`ScriptedSource`](listwatch::ScriptedSource) says word for word what an informer is told.
+//! The crate `informant-apiserver` is an API server inside your test: with any kind, injected faults and a clock that can be paused. A
+//! [`ScriptedSource`](listwatch::ScriptedSource) replaces the server where a test decides on each event. See the guide [testing](guide::testing).
 //!
-//! # The parts
+//! # Modules
 //!
-//! An informer is made of stages, and each can be used by itself:
+//! The names at the root are those that most programs use; [`prelude`] imports the most frequent ones. Each stage of an informer is a
+//! module whose parts can be used alone:
 //!
-//! | stage | what | where |
-//! | --- | --- | --- |
-//! | objects | bytes become objects: read who it is, decode as much as wanted, or nothing at all | [`Scanner`], [`Lazy`], [`Object`] |
-//! | listwatch | lists and watches a source, such as the Kubernetes API, and keeps a queue in step with it | [`listwatch::Reflector`], [`listwatch::KubeSource`] |
-//! | queue | changes wait until they are processed; what is in flight still counts | [`queue::DeltaFifo`], [`queue::InOrderFifo`] |
-//! | store | the cache, with indexes that can be added at any time | [`store::Indexer`], [`store::Lister`], [`store::Index`] |
-//! | subscribers | everybody who follows the cache hears of every change, each at their own pace | [`EventHandler`], [`EventStream`], [`Registration`] |
-//! | informer | joins all of it | [`SharedInformer`], [`informer::Controller`] |
-//! | view | several informers as one | [`View`] |
-//! | factory | one informer for each kind, scope and form | [`SharedInformerFactory`] |
+//! | module | contents |
+//! | --- | --- |
+//! | [`factory`], [`informer`], [`view`] | informers: creating, requesting, subscribing, waiting, status |
+//! | [`object`] | objects and how they are decoded |
+//! | [`listwatch`] | the reflector, which lists and watches a source; the sources |
+//! | [`queue`], [`delta`] | the queues between reflector and cache, and the changes that they hold |
+//! | [`store`], [`index`] | the cache and its indexes |
+//! | [`subscribers`] | handlers, streams and registrations |
+//! | [`metrics`] | names and descriptions of the metrics |
 //!
 //! # Kubernetes versions
 //!
-//! The crate works with every Kubernetes version that `k8s-openapi` knows, and chooses none: enable one of that crate's
-//! version features (such as `latest`) in your own `Cargo.toml`.
+//! The crate works with every Kubernetes version that `k8s-openapi` supports and selects none: enable one of that crate's version
+//! features, such as `latest`, in your own `Cargo.toml`.
 
 pub mod delta;
 mod event;
