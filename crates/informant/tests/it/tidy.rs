@@ -269,12 +269,19 @@ fn anchors(page: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn relative_links_of_all_pages_lead_to_existing_files_and_headings() {
+fn links_of_all_pages_into_the_repository_lead_to_existing_files_and_headings() {
+    let repository = env!("CARGO_PKG_REPOSITORY");
     for (path, text) in files(&root(), &["md"]) {
-        // Links to other servers, and to items of the crate, which rustdoc checks.
-        for link in links(&text).into_iter().filter(|link| !link.contains(":")) {
+        for link in links(&text) {
             let (file, anchor) = link.split_once('#').map_or((&*link, None), |(file, anchor)| (file, Some(anchor)));
-            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let target = match file.strip_prefix(repository) {
+                // A page that crates.io shows needs whole addresses, such as `REPOSITORY/blob/main/ARCHITECTURE.md`.
+                Some(address) => root().join(address.splitn(4, '/').nth(3).unwrap_or_default()),
+                // Links to other servers, and to items of the crate, which rustdoc checks.
+                None if file.contains(':') => continue,
+                None if file.is_empty() => path.clone(),
+                None => path.parent().unwrap().join(file),
+            };
             assert!(target.exists(), "{} links to {link}, which does not exist", path.display());
             if let Some(anchor) = anchor {
                 let headings = anchors(&fs::read_to_string(&target).unwrap());
