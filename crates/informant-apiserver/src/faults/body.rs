@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use tokio::task::yield_now;
 
-use crate::faults::Ending;
+use crate::faults::CutEnding;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Wire;
 
@@ -86,9 +86,9 @@ impl Stream for FaultyBody {
                 Some(Piece::Data(data)) if data.is_empty() => {}
                 Some(Piece::Data(data)) => return Poll::Ready(Some(Ok(data))),
                 Some(Piece::Flush) => this.flush(if is_ending { Then::End } else { Then::GoOn }),
-                Some(Piece::Stop(Ending::Close)) => this.state = State::Over,
-                Some(Piece::Stop(Ending::Silence)) => this.state = State::Silent,
-                Some(Piece::Stop(Ending::Reset)) => this.flush(Then::Break),
+                Some(Piece::Stop(CutEnding::Close)) => this.state = State::Over,
+                Some(Piece::Stop(CutEnding::Silence)) => this.state = State::Silent,
+                Some(Piece::Stop(CutEnding::Reset)) => this.flush(Then::Break),
                 None if is_ending => this.state = State::Over,
                 None => match this.source.as_mut().poll_next(context) {
                     Poll::Ready(Some(Ok(data))) => this.ready.extend(this.wire.feed(data)),

@@ -21,7 +21,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::error::ApiError;
-use crate::faults::Canned;
+use crate::faults::CannedResponse;
 use crate::faults::wire::Shape;
 use crate::list::Page;
 use crate::objects::encoded::Encoded;
@@ -139,8 +139,8 @@ impl From<ApiError> for Answer {
     }
 }
 
-impl From<Canned> for Answer {
-    fn from(canned: Canned) -> Self {
+impl From<CannedResponse> for Answer {
+    fn from(canned: CannedResponse) -> Self {
         let mut answer = Self::document(canned.code, canned.body.into());
         answer.headers.extend(canned.headers);
         answer

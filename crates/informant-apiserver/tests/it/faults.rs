@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use http::Method;
-use informant_apiserver::After;
+use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Canned;
-use informant_apiserver::Ending;
+use informant_apiserver::CannedResponse;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
-use informant_apiserver::Gzip;
+use informant_apiserver::GzipMode;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
 use serde_json::Value;
@@ -118,7 +118,7 @@ async fn a_dropped_request_gets_no_answer(web: Web, server: ApiServer) {
 }
 
 async fn a_write_whose_answer_is_lost_has_happened(web: Web, server: ApiServer) {
-    let rule = server.inject(On::writes().of("configmaps").times(3), Fault::LoseAnswer);
+    let rule = server.inject(On::writes().of("configmaps").times(3), Fault::LoseResponse);
     let place = format!("{PATH}/a");
     let object = |colour: &str| json!({"metadata": {"name": "a"}, "data": {"colour": colour}}).to_string();
 
@@ -128,7 +128,7 @@ async fn a_write_whose_answer_is_lost_has_happened(web: Web, server: ApiServer) 
     assert_eq!(server.get("configmaps", "shop/a").unwrap()["data"]["colour"], "blue");
     assert!(web.respond(Method::DELETE, &place, String::new(), &[]).await.is_err());
     assert_eq!(server.count("configmaps").unwrap(), 0);
-    assert_eq!(server.struck(rule), Some(3));
+    assert_eq!(server.fault_hits(rule), Some(3));
     assert_eq!(web.get(PATH).await.code, 200);
 }
 
@@ -194,9 +194,9 @@ async fn an_error_event_ends_a_watch(web: Web, server: ApiServer) {
 
 async fn an_answer_is_whatever_a_test_wants(web: Web, server: ApiServer) {
     let body = json!({"kind": "Status", "message": "Too large resource version: 7", "code": 504}).to_string();
-    server.inject(On::list().once(), Fault::Answer(Canned::new(504, body)));
-    let elsewhere = Canned::new(302, "").header("location", "/elsewhere").header("content-type", "text/plain");
-    server.inject(On::watch().once(), Fault::Answer(elsewhere));
+    server.inject(On::list().once(), Fault::Response(CannedResponse::new(504, body)));
+    let elsewhere = CannedResponse::new(302, "").header("location", "/elsewhere").header("content-type", "text/plain");
+    server.inject(On::watch().once(), Fault::Response(elsewhere));
 
     let timeout = web.get(PATH).await;
     assert_eq!((timeout.code, timeout.text("/message")), (504, "Too large resource version: 7"));
@@ -207,8 +207,8 @@ async fn an_answer_is_whatever_a_test_wants(web: Web, server: ApiServer) {
 
 async fn a_line_is_whatever_a_test_wants(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::watch(), Fault::Line { after: 1, text: "{\"type\":\"STRANGE\",\"object\":{}}\n".into() });
-    server.inject(On::watch(), Fault::Line { after: 4, text: "half".into() });
+    server.inject(On::watch(), Fault::ExtraLine { after: 1, text: "{\"type\":\"STRANGE\",\"object\":{}}\n".into() });
+    server.inject(On::watch(), Fault::ExtraLine { after: 4, text: "half".into() });
 
     let mut watch = web.watch(PATH, "resourceVersion=0&timeoutSeconds=1").await;
 
@@ -245,14 +245,14 @@ async fn requests_that_are_not_understood_count_too(web: Web, server: ApiServer)
 
 async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
     let start = seed(&server);
-    for (events, ending) in [(0, Ending::Close), (2, Ending::Close), (0, Ending::Reset), (2, Ending::Reset)] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::Events(events), ending });
+    for (events, ending) in [(0, CutEnding::Close), (2, CutEnding::Close), (0, CutEnding::Reset), (2, CutEnding::Reset)] {
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Events(events), ending });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
         let (seen, is_complete) = drain(&mut watch).await;
 
         assert_eq!(seen, ["ADDED a", "ADDED b"][..events]);
-        assert_eq!(is_complete, ending == Ending::Close);
+        assert_eq!(is_complete, ending == CutEnding::Close);
     }
     // The watch goes when its stream is cut.
     assert_eq!(server.open_watches("configmaps"), 0);
@@ -261,7 +261,7 @@ async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
 async fn a_stream_is_cut_after_bytes(web: Web, server: ApiServer) {
     let start = seed(&server);
     for bytes in [0, 1, 40, 500] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::Bytes(bytes), ending: Ending::Close });
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Bytes(bytes), ending: CutEnding::Close });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
         let mut read = 0;
@@ -274,20 +274,20 @@ async fn a_stream_is_cut_after_bytes(web: Web, server: ApiServer) {
 
 async fn a_watch_is_cut_in_the_middle_of_a_line(web: Web, server: ApiServer) {
     let start = seed(&server);
-    for ending in [Ending::Close, Ending::Reset] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::HalfLine(1), ending });
+    for ending in [CutEnding::Close, CutEnding::Reset] {
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::HalfLine(1), ending });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
         let (seen, is_complete) = drain(&mut watch).await;
 
-        assert_eq!((seen, is_complete), (vec!["ADDED a".to_owned()], ending == Ending::Close));
+        assert_eq!((seen, is_complete), (vec!["ADDED a".to_owned()], ending == CutEnding::Close));
         assert!(watch.unfinished().starts_with(br#"{"type":"ADDED","object":{"kind":"ConfigMap""#));
     }
 }
 
 async fn a_list_is_cut(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::list().once(), Fault::Cut { after: After::Bytes(100), ending: Ending::Reset });
+    server.inject(On::list().once(), Fault::Cut { after: CutAfter::Bytes(100), ending: CutEnding::Reset });
 
     assert!(web.try_get(PATH).await.is_err());
     assert_eq!(web.get(PATH).await.names(), ["a", "b", "c"]);
@@ -304,7 +304,7 @@ async fn a_frozen_watch_says_nothing_more_and_does_not_end(web: Web, server: Api
     assert_silent(&mut watch).await;
     assert_eq!(server.open_watches("configmaps"), 1, "until the client lets go");
     drop(watch);
-    server.watched("configmaps", 0).await;
+    server.wait_for_watches("configmaps", 0).await;
 }
 
 async fn every_byte_travels_alone(web: Web, server: ApiServer) {
@@ -353,8 +353,8 @@ async fn lines_travel_together(web: Web, server: ApiServer) {
 
 async fn a_watch_is_compressed_event_by_event(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::watch(), Fault::Gzip(Gzip::Always));
-    server.inject(On::watch(), Fault::Cut { after: After::Events(3), ending: Ending::Close });
+    server.inject(On::watch(), Fault::Gzip(GzipMode::Always));
+    server.inject(On::watch(), Fault::Cut { after: CutAfter::Events(3), ending: CutEnding::Close });
 
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(watch.headers["content-encoding"], "gzip");
@@ -373,7 +373,7 @@ async fn a_watch_is_compressed_event_by_event(web: Web, server: ApiServer) {
 
 async fn a_compressed_watch_is_for_those_who_accept_it(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::watch(), Fault::Gzip(Gzip::IfAccepted));
+    server.inject(On::watch(), Fault::Gzip(GzipMode::IfAccepted));
 
     let plain = web.watch_with(PATH, "resourceVersion=0", &[("accept-encoding", "identity")]).await;
     let zipped = web.watch_with(PATH, "resourceVersion=0", &[("accept-encoding", "gzip, br")]).await;
@@ -525,7 +525,7 @@ async fn faults_add_up(web: Web, server: ApiServer) {
     let start = seed(&server);
     server.inject(On::watch(), Fault::Delay(Duration::from_millis(10)));
     server.inject(On::watch(), Fault::Split { pieces: 3 });
-    server.inject(On::watch(), Fault::Cut { after: After::Events(2), ending: Ending::Close });
+    server.inject(On::watch(), Fault::Cut { after: CutAfter::Events(2), ending: CutEnding::Close });
     server.inject(On::watch(), Fault::BadItem { field: "data".into() });
 
     let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
@@ -591,14 +591,14 @@ async fn a_long_list_travels_in_pieces_and_is_cut_truncated_and_rewritten_as_a_w
     let (last, others) = whole.split_last().unwrap();
     assert_eq!(truncated, [others, &[last / 2]].concat(), "half of the last piece is missing");
 
-    server.inject(On::list().once(), Fault::Cut { after: After::Bytes(200_000), ending: Ending::Close });
+    server.inject(On::list().once(), Fault::Cut { after: CutAfter::Bytes(200_000), ending: CutEnding::Close });
     assert_eq!(pieces().await.iter().sum::<usize>(), 200_000);
 
     server.inject(On::list().once(), Fault::BadItem { field: "data".into() });
     let list = web.get(PATH).await;
     assert_eq!((&list.body["items"][0]["data"], list.names().len()), (&json!(false), 50));
 
-    server.inject(On::list().once(), Fault::Gzip(Gzip::Always));
+    server.inject(On::list().once(), Fault::Gzip(GzipMode::Always));
     let zipped = web.respond(Method::GET, PATH, String::new(), &[]).await.unwrap();
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let mut text = String::new();
@@ -644,11 +644,11 @@ async fn faults_are_counted_removed_and_healed() {
     let second = server.inject(On::list().of("configmaps"), Fault::status(503));
 
     assert_eq!(web.get(PATH).await.code, 500, "the first rule counts");
-    assert_eq!((server.struck(first), server.struck(second)), (Some(1), Some(1)));
+    assert_eq!((server.fault_hits(first), server.fault_hits(second)), (Some(1), Some(1)));
     server.remove_fault(first);
     assert_eq!(web.get(PATH).await.code, 503);
-    assert_eq!((server.struck(first), server.struck(second)), (None, Some(2)));
-    server.heal();
+    assert_eq!((server.fault_hits(first), server.fault_hits(second)), (None, Some(2)));
+    server.clear_faults();
     assert_eq!(web.get(PATH).await.code, 200);
     assert_eq!(server.requests()[1].faults, [Fault::status(503)]);
 }

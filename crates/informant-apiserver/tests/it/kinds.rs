@@ -99,7 +99,7 @@ async fn a_removed_kind_without_objects_ends_its_watches_too() {
 
     assert_eq!((end, removed), (None, true));
     assert_eq!(watch.next().await, None, "also if one asks again");
-    server.watched("widgets", 0).await;
+    server.wait_for_watches("widgets", 0).await;
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use informant_apiserver::After;
+use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Ending;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::ListenError;
 use informant_apiserver::On;
@@ -135,7 +135,7 @@ async fn bytes_that_travel_alone_arrive_in_many_reads() {
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let mut reads = Vec::new();
     for fault in [None, Some(Fault::ByteByByte)] {
-        server.heal();
+        server.clear_faults();
         if let Some(fault) = fault {
             server.inject(On::any(), fault);
         }
@@ -157,8 +157,8 @@ async fn a_broken_stream_lacks_its_last_chunk_and_a_closed_one_has_it() {
     let server = ApiServer::new();
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-    for (ending, has_last_chunk) in [(Ending::Close, true), (Ending::Reset, false)] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::Events(1), ending });
+    for (ending, has_last_chunk) in [(CutEnding::Close, true), (CutEnding::Reset, false)] {
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Events(1), ending });
 
         let answer = raw(listening.address(), &get(&format!("{PATH}?watch=true"))).await;
 

@@ -180,7 +180,7 @@ async fn a_watch_that_never_reads_its_socket_is_cut_off() {
     let start = server.version();
     let overrun = web.watch(PATH, &format!("resourceVersion={start}")).await;
     let late = web.watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=1")).await;
-    server.watched("configmaps", 2).await;
+    server.wait_for_watches("configmaps", 2).await;
 
     let large = "x".repeat(100_000);
     for number in 0..500 {
@@ -188,7 +188,7 @@ async fn a_watch_that_never_reads_its_socket_is_cut_off() {
         tokio::task::yield_now().await;
     }
 
-    server.watched("configmaps", 0).await;
+    server.wait_for_watches("configmaps", 0).await;
     drop((overrun, late));
     listening.stop().await;
 }

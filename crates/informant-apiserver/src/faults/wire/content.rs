@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::faults::Ending;
+use crate::faults::CutEnding;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Shape;
 use crate::faults::wire::Stage;
@@ -14,7 +14,7 @@ pub(super) struct Insert {
     pub(super) after: usize,
     pub(super) line: Bytes,
     /// Whether it is the last.
-    pub(super) then: Option<Ending>,
+    pub(super) then: Option<CutEnding>,
 }
 
 impl Insert {

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 
-use crate::faults::Ending;
+use crate::faults::CutEnding;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Stage;
 
 /// After so many lines, or pieces of a document.
 pub(super) struct CutEvents {
     pub(super) left: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: CutEnding,
 }
 
 impl Stage for CutEvents {
@@ -29,7 +29,7 @@ impl Stage for CutEvents {
 /// After so many bytes.
 pub(super) struct CutBytes {
     pub(super) left: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: CutEnding,
 }
 
 impl Stage for CutBytes {
@@ -50,7 +50,7 @@ impl Stage for CutBytes {
 /// In the middle of the line that follows so many.
 pub(super) struct CutHalfLine {
     pub(super) left: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: CutEnding,
 }
 
 impl Stage for CutHalfLine {

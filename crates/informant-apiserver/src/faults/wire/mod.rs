@@ -9,8 +9,8 @@ mod packing;
 use bytes::Bytes;
 
 use crate::error::ApiError;
-use crate::faults::After;
-use crate::faults::Ending;
+use crate::faults::CutAfter;
+use crate::faults::CutEnding;
 use crate::faults::Fault;
 use crate::faults::wire::content::Garbage;
 use crate::faults::wire::content::Insert;
@@ -32,7 +32,7 @@ pub(crate) enum Piece {
     /// What was sent so far travels before what follows.
     Flush,
     /// Nothing more comes.
-    Stop(Ending),
+    Stop(CutEnding),
 }
 
 /// What a body consists of.
@@ -144,27 +144,27 @@ fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
     let rewrite = |rewriter| Box::new(Rewrite::new(rewriter, shape));
     Some(match fault {
         // A watch that was refused has no lines.
-        Fault::ErrorEvent { .. } | Fault::Line { .. } if shape == Shape::Document => return None,
+        Fault::ErrorEvent { .. } | Fault::ExtraLine { .. } if shape == Shape::Document => return None,
         Fault::WrongKind => (Order::Content, rewrite(Rewriter::WrongKind)),
         Fault::BadItem { field } => (Order::Content, rewrite(Rewriter::BadItem { field: field.clone(), done: false })),
         Fault::Garbage => (Order::Insertion, Box::new(Garbage { shape })),
         Fault::ErrorEvent { code, after } => {
             let line = error_line(&ApiError::injected(*code, None));
-            (Order::Insertion, Box::new(Insert { after: *after, line, then: Some(Ending::Close) }))
+            (Order::Insertion, Box::new(Insert { after: *after, line, then: Some(CutEnding::Close) }))
         }
-        Fault::Line { after, text } => {
+        Fault::ExtraLine { after, text } => {
             (Order::Insertion, Box::new(Insert { after: *after, line: text.clone().into(), then: None }))
         }
         Fault::Truncate => match shape {
-            Shape::Lines => (Order::CutOfLines, Box::new(CutHalfLine { left: 0, ending: Ending::Close })),
+            Shape::Lines => (Order::CutOfLines, Box::new(CutHalfLine { left: 0, ending: CutEnding::Close })),
             Shape::Document => (Order::CutOfLines, Box::new(Truncate::default())),
         },
         Fault::Cut { after, ending } => {
             let ending = *ending;
             match *after {
-                After::Events(left) => (Order::CutOfLines, Box::new(CutEvents { left, ending })),
-                After::HalfLine(left) => (Order::CutOfLines, Box::new(CutHalfLine { left, ending })),
-                After::Bytes(left) => (Order::CutOfBytes, Box::new(CutBytes { left, ending })),
+                CutAfter::Events(left) => (Order::CutOfLines, Box::new(CutEvents { left, ending })),
+                CutAfter::HalfLine(left) => (Order::CutOfLines, Box::new(CutHalfLine { left, ending })),
+                CutAfter::Bytes(left) => (Order::CutOfBytes, Box::new(CutBytes { left, ending })),
             }
         }
         Fault::Gzip(_) => (Order::Compression, Box::new(Zip)),
@@ -173,11 +173,11 @@ fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
         Fault::ByteByByte => (Order::Splitting, Box::new(Split::InBytes)),
         Fault::Refuse
         | Fault::Drop
-        | Fault::LoseAnswer
+        | Fault::LoseResponse
         | Fault::Hang
         | Fault::Delay(_)
         | Fault::Status { .. }
-        | Fault::Answer(_)
+        | Fault::Response(_)
         | Fault::NoBookmarks
         | Fault::WatchListRefused
         | Fault::WatchListFails
