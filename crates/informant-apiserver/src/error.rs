@@ -27,7 +27,9 @@ pub enum ApiError {
     UnknownPath,
 
     /// A call on the [`ApiServer`](crate::ApiServer) names a kind that is not served.
-    #[error("the server has no kind named {0:?}; use a plural name such as pods or deployments.apps, or register the kind first")]
+    #[error(
+        "the server has no kind named {0:?}; use a plural name such as pods or deployments.apps, or register the kind first"
+    )]
     UnknownKind(String),
 
     /// The object does not exist.

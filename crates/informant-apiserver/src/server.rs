@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Fault;
-use crate::On;
-use crate::LoggedRequest;
 use crate::FaultId;
+use crate::LoggedRequest;
+use crate::On;
 use crate::builder::ApiServerBuilder;
 use crate::error::ApiError;
 use crate::http::listener;
@@ -131,8 +131,9 @@ impl ApiServer {
     ///
     /// If the kind is not served, or the object is not a valid object of that kind.
     pub fn put(&self, kind: &str, object: impl Serialize) -> Result<Value, ApiError> {
-        let value = serde_json::to_value(object)
-            .map_err(|error| ApiError::BadRequest(format!("the object to put into {kind} cannot be serialized as JSON: {error}")))?;
+        let value = serde_json::to_value(object).map_err(|error| {
+            ApiError::BadRequest(format!("the object to put into {kind} cannot be serialized as JSON: {error}"))
+        })?;
         self.store(kind, value).map(|stored| read(&stored.object()))
     }
 

@@ -1,11 +1,11 @@
-//! How long ago something was, in the words of `kubectl`.
+//! Ages in the format of `kubectl`: `45s`, `3m20s`, `5d`.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::UNKNOWN;
 
-/// How long ago a time was, if it is one.
+/// The time since `time`; `<unknown>` if it is not a time.
 pub(super) fn age_of(time: &str, now: Timestamp) -> Value {
     time.parse().map_or_else(|_| UNKNOWN.into(), |then| time_since(then, now).into())
 }
@@ -14,9 +14,9 @@ pub(super) fn time_since(then: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(then).as_secs())
 }
 
-/// A time as `kubectl` says it: the longer it is, the coarser.
+/// A duration in the format of `kubectl`: the longer, the coarser.
 fn duration(seconds: i64) -> String {
-    // Clocks differ, but not by so much.
+    // Allows for a small difference between clocks.
     if seconds < -1 {
         return "<invalid>".to_owned();
     }

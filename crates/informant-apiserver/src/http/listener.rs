@@ -28,11 +28,13 @@ use crate::http::service::Connection;
 #[non_exhaustive]
 pub enum ListenError {
     /// The address is not a loopback address. The server has no access control, so other machines must not reach it.
-    #[error("cannot listen on {0}, which is not a loopback address: this server has no access control; use 127.0.0.1 or ::1")]
+    #[error(
+        "cannot listen on {0}, which is not a loopback address: this server has no access control; use 127.0.0.1 or ::1"
+    )]
     NotLoopback(SocketAddr),
 
     /// The operating system cannot bind the address.
-    #[error("cannot bind {address}; stop the program that uses this port, or use port 0 for a free one")]
+    #[error("cannot listen on {address}; stop the program that uses the port, or choose port 0 for a free one")]
     Bind {
         /// The requested address.
         address: SocketAddr,

@@ -90,7 +90,10 @@ const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
 /// Describes the server's metrics to the installed recorder of the `metrics` facade. Call it after installing the recorder.
 pub fn describe_metrics() {
-    metrics::describe_counter!("informant_apiserver_requests_total", "Requests that the API server received, by verb and resource.");
+    metrics::describe_counter!(
+        "informant_apiserver_requests_total",
+        "Requests that the API server received, by verb and resource."
+    );
 }
 
 impl ApiService {

@@ -135,7 +135,11 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_stays_near_what_was_wanted() {
-        let mixes = [ChangeMix::default(), ChangeMix { create: 10, ..ChangeMix::default() }, ChangeMix { delete: 10, ..ChangeMix::default() }];
+        let mixes = [
+            ChangeMix::default(),
+            ChangeMix { create: 10, ..ChangeMix::default() },
+            ChangeMix { delete: 10, ..ChangeMix::default() },
+        ];
         for mix in mixes {
             let mut changes = changes(1, mix);
             let mut creates_and_deletes = 0;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use http::Method;
-use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
 use informant_apiserver::CannedResponse;
+use informant_apiserver::CutAfter;
 use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::GzipMode;
@@ -245,7 +245,8 @@ async fn requests_that_are_not_understood_count_too(web: Web, server: ApiServer)
 
 async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
     let start = seed(&server);
-    for (events, ending) in [(0, CutEnding::Close), (2, CutEnding::Close), (0, CutEnding::Reset), (2, CutEnding::Reset)] {
+    for (events, ending) in [(0, CutEnding::Close), (2, CutEnding::Close), (0, CutEnding::Reset), (2, CutEnding::Reset)]
+    {
         server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Events(events), ending });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 

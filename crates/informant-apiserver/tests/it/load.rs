@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
 use informant_apiserver::ChangeMix;
+use informant_apiserver::Load;
 use tokio::time::Instant;
 
 use crate::support::Web;

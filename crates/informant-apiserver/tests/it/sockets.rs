@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
+use informant_apiserver::CutAfter;
 use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::ListenError;

@@ -417,7 +417,7 @@ async fn put_takes_objects_in_their_place_alone() {
     let metadata = json!({"namespace": "shop", "name": "deep"});
     assert_eq!(server.put("configmaps", json!({"metadata": metadata, "data": deep})).unwrap_err().code(), 400);
     let unknown = server.put("widgets", json!({})).unwrap_err();
-    assert_eq!((unknown.code(), unknown.to_string()), (404, "no kind with the name \"widgets\" is served".into()));
+    assert_eq!((unknown.code(), unknown.to_string()), (404, "the server has no kind named \"widgets\"; use a plural name such as pods or deployments.apps, or register the kind first".into()));
 }
 
 #[tokio::test]

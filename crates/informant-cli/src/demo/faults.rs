@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
+use informant_apiserver::CutAfter;
 use informant_apiserver::Fault;
-use informant_apiserver::On;
 use informant_apiserver::LoggedRequest;
+use informant_apiserver::On;
 use informant_apiserver::Verb;
 
 use super::world::SHARE_OF_NODES;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use informant::Lazy;
 use informant::listwatch::Reflector;
-use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
 use informant_apiserver::CannedResponse;
+use informant_apiserver::CutAfter;
 use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::GzipMode;
@@ -41,7 +41,8 @@ fn canned(code: u16, body: &str) -> Fault {
 /// The first list is answered so: the error says it, and after a delay everything is there. RE-22
 #[tokio::test(start_paused = true)]
 async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
-    let html = CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
+    let html =
+        CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
     let moved = CannedResponse::new(302, "").header("location", "https://elsewhere/");
     let huge = format!(r#"{{"kind":"ConfigMapList","items":[{{"a":"{}"}}]}}"#, "x".repeat(20_000));
     let cases = [
@@ -68,7 +69,10 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
         ),
         (Fault::WrongKind, "the answer is a list of"),
         (canned(200, &huge), "an item of the list is larger than 10000 bytes"),
-        (Fault::Response(html), "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\""),
+        (
+            Fault::Response(html),
+            "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\"",
+        ),
         (Fault::Response(moved), "redirects to \"https://elsewhere/\" (HTTP 302)"),
         (canned(502, "<h1>Bad Gateway</h1>"), "the server says: <h1>Bad Gateway</h1> (no reason given, 502)"),
         (Fault::Gzip(GzipMode::Always), "the answer is compressed (gzip), which was not asked for"),

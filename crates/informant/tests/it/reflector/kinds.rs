@@ -33,7 +33,8 @@ async fn discovery_that_says_nothing_empties_nothing() {
         let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
         running.until("Replaced@11 [shop/a@11]").await;
         server.inject(On::any().of("configmaps"), Fault::status(404));
-        server.inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
+        server
+            .inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
         seconds(3000.0).await;
 
         assert_eq!(running.recorder.state(), ["shop/a@11"], "{body}");

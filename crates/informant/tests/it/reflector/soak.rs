@@ -24,8 +24,8 @@ use informant::queue::KnownObjects;
 use informant::store::Indexer;
 use informant::store::Lister;
 use informant::store::WriteBatch;
-use informant_apiserver::CutAfter;
 use informant_apiserver::ApiServer;
+use informant_apiserver::CutAfter;
 use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::GzipMode;
@@ -237,7 +237,10 @@ fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
         Fault::Delay(Duration::from_secs(random.u64(1..10))),
         Fault::Cut { after: CutAfter::Events(random.usize(0..4)), ending },
         Fault::Cut { after: CutAfter::Bytes(random.usize(0..2000)), ending },
-        Fault::Cut { after: CutAfter::HalfLine(random.usize(0..4)), ending: [CutEnding::Close, ending][random.usize(0..2)] },
+        Fault::Cut {
+            after: CutAfter::HalfLine(random.usize(0..4)),
+            ending: [CutEnding::Close, ending][random.usize(0..2)],
+        },
         Fault::ErrorEvent { code: 429, after: random.usize(0..4) },
         Fault::ExtraLine { after: random.usize(0..4), text: "not an event\n".into() },
         Fault::Truncate,
