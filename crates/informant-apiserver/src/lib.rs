@@ -233,3 +233,7 @@ pub use crate::registry::kind::Scope;
 pub use crate::registry::subresource::Subresource;
 pub use crate::server::ApiServer;
 pub use crate::storage::Backup;
+
+#[cfg(all(doctest, feature = "kube"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn an_age_is_said_as_kubectl_does() {
         let (minute, hour, day) = (60, 3600, 86400);
-        let said = [0, 119, 120, 125, 599, 10 * minute, 3 * hour - 1, 3 * hour, 11_000, 8 * hour];
-        assert_eq!(said.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
-        let said = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
-        assert_eq!(said.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
+        let times = [0, 119, 120, 125, 599, 10 * minute, 3 * hour - 1, 3 * hour, 11_000, 8 * hour];
+        assert_eq!(times.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
+        let times = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
+        assert_eq!(times.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
         assert_eq!([-1, -2].map(duration), ["0s", "<invalid>"]);
     }
 }

@@ -117,8 +117,9 @@ fn status(pod: &Value) -> String {
         };
     }
     let is_gated = list(pod, "/status/conditions").iter().any(|condition| condition["reason"] == "SchedulingGated");
-    let said = [if is_gated { "SchedulingGated" } else { "" }, reason, phase].into_iter().find(|said| !said.is_empty());
-    said.unwrap_or_default().to_owned()
+    let shown =
+        [if is_gated { "SchedulingGated" } else { "" }, reason, phase].into_iter().find(|shown| !shown.is_empty());
+    shown.unwrap_or_default().to_owned()
 }
 
 /// The reason why a container does not run, if its state has one.
@@ -177,7 +178,7 @@ mod tests {
         let of = |containers: &[Value]| json!({"phase": "Running", "containerStatuses": containers});
         let and_ready =
             |containers: &[Value]| json!({"phase": "Running", "containerStatuses": containers, "conditions": ready});
-        for (status_of_pod, said) in [
+        for (status_of_pod, shown) in [
             (json!({"phase": "Pending"}), "Pending"),
             (json!({"phase": "Failed", "reason": "Evicted"}), "Evicted"),
             (of(&[waiting("CrashLoopBackOff"), running()]), "CrashLoopBackOff"),
@@ -195,7 +196,7 @@ mod tests {
             (json!({"phase": "Pending", "initContainerStatuses": [ended("", 2)]}), "Init:ExitCode:2"),
             (json!({"phase": "Pending", "initContainerStatuses": [ended("Completed", 0), running()]}), "Init:1/2"),
         ] {
-            assert_eq!(status(&pod(&status_of_pod)), said, "{status_of_pod}");
+            assert_eq!(status(&pod(&status_of_pod)), shown, "{status_of_pod}");
         }
         let going = |phase: &str| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": phase}});
         assert_eq!((status(&going("Running")), status(&going("Failed"))), ("Terminating".into(), "Failed".into()));

@@ -90,17 +90,17 @@ pub(crate) fn selector(selector: &Value) -> String {
         let mut values = expression["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
         values.sort();
         let values = values.join(",");
-        let told = match expression["operator"].as_str() {
+        let text = match expression["operator"].as_str() {
             Some("In") => format!("{key} in ({values})"),
             Some("NotIn") => format!("{key} notin ({values})"),
             Some("DoesNotExist") => format!("!{key}"),
             Some(_) | None => key.clone(),
         };
-        (key, told)
+        (key, text)
     });
     let mut all = labels.chain(expressions).collect::<Vec<_>>();
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
-    all.into_iter().map(|(_, told)| told).collect::<Vec<_>>().join(",")
+    all.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -151,11 +151,11 @@ impl Spec {
         let version = stored(self.versions.unwrap_or_default())?;
         let subresources = version.subresources.unwrap_or_default();
         let kind = Kind::new(self.group, version.name, self.names.kind, self.names.plural);
-        let said = |name: String| (!name.is_empty()).then(|| name.into());
+        let given = |name: String| (!name.is_empty()).then(|| name.into());
         Ok(Kind {
             scope,
-            singular: said(self.names.singular).unwrap_or_else(|| kind.singular.clone()),
-            list_kind: said(self.names.list_kind).unwrap_or_else(|| kind.list_kind.clone()),
+            singular: given(self.names.singular).unwrap_or_else(|| kind.singular.clone()),
+            list_kind: given(self.names.list_kind).unwrap_or_else(|| kind.list_kind.clone()),
             short_names: self.names.short_names.into_iter().flatten().map(Into::into).collect(),
             categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
             subresources: subresources.served(),

@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(
             patched("PodDisruptionBudget", budget, replaced.clone()),
             Ok(replaced),
-            "Kubernetes says so of this one"
+            "kube-apiserver has the same rule"
         );
     }
 

@@ -200,9 +200,9 @@ async fn a_strategic_patch_of_the_status_merges_conditions(api: Api) {
 
     assert_eq!(patched.code, 200, "{patched:?}");
     let conditions = patched.body["status"]["conditions"].as_array().unwrap();
-    let told = conditions.iter().map(|condition| (condition["type"].as_str(), condition["status"].as_str()));
+    let shown = conditions.iter().map(|condition| (condition["type"].as_str(), condition["status"].as_str()));
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        shown.collect::<Vec<_>>(),
         [(Some("Available"), Some("True")), (Some("Progressing"), Some("True"))],
         "{patched:?}"
     );

@@ -129,7 +129,7 @@ impl World {
     }
 
     fn full_lists(&self) -> usize {
-        let lists = |request: &informant_apiserver::Requested| {
+        let lists = |request: &informant_apiserver::LoggedRequest| {
             request.verb == Verb::WatchList || (request.verb == Verb::List && !is_lookup(request))
         };
         self.server.requests().iter().filter(|request| lists(request)).count()
