@@ -1,4 +1,4 @@
-//! Every fault, as a client sees it: in-process, and through a socket.
+//! Every fault from the view of a client, in-process and through a socket.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn put(server: &ApiServer, name: &str, colour: &str) {
     server.put("configmaps", object).unwrap();
 }
 
-/// All whole lines of a stream, and whether it ended as if it were complete.
+/// All complete lines of a stream, and true if it ended cleanly.
 async fn drain(lines: &mut Lines) -> (Vec<String>, bool) {
     let mut seen = Vec::new();
     loop {
@@ -95,7 +95,7 @@ async fn drain(lines: &mut Lines) -> (Vec<String>, bool) {
     }
 }
 
-/// Shows that nothing comes. That it could come later is what no test can rule out.
+/// Checks that nothing arrives before the timeout.
 async fn assert_silent(lines: &mut Lines) {
     let next = tokio::time::timeout(Duration::from_millis(50), lines.try_next()).await;
     assert!(next.is_err(), "{next:?}");
@@ -114,7 +114,7 @@ async fn a_dropped_request_gets_no_answer(web: Web, server: ApiServer) {
     let sent = web.respond(Method::POST, PATH, r#"{"metadata":{"name":"a"}}"#.into(), &[]).await;
 
     assert!(sent.is_err());
-    assert_eq!(server.list("configmaps").unwrap().len(), 0, "and nothing is done");
+    assert_eq!(server.list("configmaps").unwrap().len(), 0, "the request is not carried out");
 }
 
 async fn a_write_whose_answer_is_lost_has_happened(web: Web, server: ApiServer) {
@@ -255,7 +255,7 @@ async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
         assert_eq!(seen, ["ADDED a", "ADDED b"][..events]);
         assert_eq!(is_complete, ending == CutEnding::Close);
     }
-    // The watch goes when its stream is cut.
+    // The watch closes when its stream is cut.
     assert_eq!(server.open_watches("configmaps"), 0);
 }
 
@@ -303,7 +303,7 @@ async fn a_frozen_watch_says_nothing_more_and_does_not_end(web: Web, server: Api
     put(&server, "d", "red");
 
     assert_silent(&mut watch).await;
-    assert_eq!(server.open_watches("configmaps"), 1, "until the client lets go");
+    assert_eq!(server.open_watches("configmaps"), 1, "the watch counts as open until the client disconnects");
     drop(watch);
     server.wait_for_watches("configmaps", 0).await;
 }
@@ -346,7 +346,7 @@ async fn lines_travel_together(web: Web, server: ApiServer) {
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     let count = |piece: &[u8]| piece.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 2);
-    assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 1, "the last does not wait for company");
+    assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 1, "the last line is sent alone");
 
     put(&server, "d", "red");
     assert_eq!(watch.next_short().await, "ADDED d");
@@ -362,7 +362,7 @@ async fn a_watch_is_compressed_event_by_event(web: Web, server: ApiServer) {
     let mut zipped = Vec::new();
     while let Some(piece) = watch.piece().await {
         let piece = piece.unwrap();
-        assert!(piece.starts_with(&[0x1f, 0x8b]), "each event is a member of its own");
+        assert!(piece.starts_with(&[0x1f, 0x8b]), "each event is a separate gzip member");
         zipped.extend_from_slice(&piece);
     }
 
@@ -401,7 +401,7 @@ async fn a_truncated_answer_ends_cleanly(web: Web, server: ApiServer) {
     server.inject(On::any(), Fault::Truncate);
 
     let list = web.get(PATH).await;
-    assert!(list.body.as_str().unwrap().starts_with(r#"{"kind":"ConfigMapList""#), "what is left is no JSON");
+    assert!(list.body.as_str().unwrap().starts_with(r#"{"kind":"ConfigMapList""#), "the truncated body is not JSON");
 
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(drain(&mut watch).await, (vec![], true));
@@ -432,7 +432,7 @@ async fn one_item_does_not_decode(web: Web, server: ApiServer) {
     let bad = |item: &Value| (item["metadata"]["labels"] == false, item["spec"]["containers"] == false);
     let items = list.body["items"].as_array().unwrap().iter().map(bad).collect::<Vec<_>>();
     assert_eq!(items, [(true, true), (false, false), (false, false)]);
-    assert_eq!(list.names(), ["a", "b", "c"], "it can still be identified");
+    assert_eq!(list.names(), ["a", "b", "c"], "the damaged object still has its name");
 
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(bad(&watch.next().await.unwrap()["object"]), (true, true));
@@ -487,7 +487,7 @@ async fn a_continue_token_expires(web: Web, server: ApiServer) {
 
     assert_eq!(expired.failure(), (410, "Expired"));
     let rest = web.get(&format!("{PATH}?limit=5&continue={}", expired.text("/metadata/continue"))).await;
-    assert_eq!(rest.names(), ["b", "c"], "the token of the error goes on with what is there");
+    assert_eq!(rest.names(), ["b", "c"], "the token in the error continues at the newest version");
 }
 
 async fn a_replica_lags_behind(web: Web, server: ApiServer) {
@@ -496,7 +496,7 @@ async fn a_replica_lags_behind(web: Web, server: ApiServer) {
     server.put("replicasets", set(2)).unwrap();
     let rule = server.inject(On::any(), Fault::Stale { versions: 1 });
     let scale = web.get("/apis/apps/v1/namespaces/shop/replicasets/web/scale?resourceVersion=0").await;
-    assert_eq!(scale.body["spec"]["replicas"], 1, "so does a scale: {scale:?}");
+    assert_eq!(scale.body["spec"]["replicas"], 1, "a scale is stale too: {scale:?}");
     server.remove_fault(rule);
     seed(&server);
     let now = server.version();
@@ -516,7 +516,7 @@ async fn a_replica_lags_behind(web: Web, server: ApiServer) {
 
     let mut watch = web.watch(PATH, &format!("resourceVersion={}", now - 2)).await;
     put(&server, "d", "red");
-    assert_eq!(watch.next_short().await, "ADDED b", "what is told lags as well");
+    assert_eq!(watch.next_short().await, "ADDED b", "later events lag as well");
     assert_silent(&mut watch).await;
     server.remove_fault(rule);
     assert_eq!(web.get(&format!("{PATH}?resourceVersion=0")).await.names().len(), 4);
@@ -547,7 +547,11 @@ async fn bookmarks_stop_on_command() {
 
     let (seen, _) = drain(&mut watch).await;
 
-    assert_eq!(seen, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK -"], "the end of the state is still marked");
+    assert_eq!(
+        seen,
+        ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK -"],
+        "the bookmark after the initial objects is still sent"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -563,7 +567,7 @@ async fn a_frozen_watch_outlasts_its_own_time() {
     assert!(next.is_err(), "{next:?}");
 }
 
-/// A list of several pieces, since one piece is 64 kB.
+/// A list of several chunks; one chunk has 64 KiB.
 fn large(server: &ApiServer) {
     for number in 0..50 {
         put(server, &format!("map-{number:02}"), &"x".repeat(10_000));
@@ -590,7 +594,7 @@ async fn a_long_list_travels_in_pieces_and_is_cut_truncated_and_rewritten_as_a_w
     server.inject(On::list().once(), Fault::Truncate);
     let truncated = pieces().await;
     let (last, others) = whole.split_last().unwrap();
-    assert_eq!(truncated, [others, &[last / 2]].concat(), "half of the last piece is missing");
+    assert_eq!(truncated, [others, &[last / 2]].concat(), "half of the last chunk is missing");
 
     server.inject(On::list().once(), Fault::Cut { after: CutAfter::Bytes(200_000), ending: CutEnding::Close });
     assert_eq!(pieces().await.iter().sum::<usize>(), 200_000);
@@ -644,7 +648,7 @@ async fn faults_are_counted_removed_and_healed() {
     let first = server.inject(On::list().of("configmaps"), Fault::status(500));
     let second = server.inject(On::list().of("configmaps"), Fault::status(503));
 
-    assert_eq!(web.get(PATH).await.code, 500, "the first rule counts");
+    assert_eq!(web.get(PATH).await.code, 500, "the first rule wins");
     assert_eq!((server.fault_hits(first), server.fault_hits(second)), (Some(1), Some(1)));
     server.remove_fault(first);
     assert_eq!(web.get(PATH).await.code, 503);

@@ -1,4 +1,4 @@
-//! The load maker.
+//! Load generation.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn a_load_is_made_and_changed_at_its_rate() {
 
     load.churn(200.0, 1000).await.unwrap();
 
-    // Re-creating an object is two changes of the server.
+    // Recreating an object takes two versions.
     assert!((1000..1200).contains(&(server.version() - version)), "{}", server.version() - version);
     let took = start.elapsed();
     assert!((Duration::from_millis(4900)..Duration::from_millis(5100)).contains(&took), "{took:?}");
