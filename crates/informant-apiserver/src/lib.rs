@@ -1,9 +1,8 @@
 //! A Kubernetes API server inside your test process: objects with versions, lists, watches, and injected faults.
 //!
-//! Use it to test operators, controllers and any other program that talks to Kubernetes with [`kube`](https://docs.rs/kube). It
-//! needs no cluster, no etcd and no container, keeps everything in memory, and starts at once. It behaves like
-//! kube-apiserver, because the same conformance tests run against both. No controllers run in it: objects stay as they were
-//! written.
+//! Use it to test operators, controllers and any other program that talks to Kubernetes with [`kube`](https://docs.rs/kube). The
+//! server needs no cluster, no etcd and no container, and keeps everything in memory. It imitates kube-apiserver, including error
+//! messages; the same conformance tests run against both. No controllers run in it: objects stay as they were written.
 //!
 //! # Quick start
 //!

@@ -664,6 +664,6 @@ async fn discovery_names_the_kinds(api: Api) {
         assert!(pods["verbs"].as_array().unwrap().contains(&json!(verb)), "{verb}");
     }
     assert_eq!(api.get("/apis/apps/v1").await.text("/groupVersion"), "apps/v1");
-    assert_eq!(api.get("/apis/nobody.example.com/v1").await.code, 404);
+    assert_eq!(api.get("/apis/missing.example.com/v1").await.code, 404);
     assert_eq!(api.get("/version").await.text("/major"), "1");
 }

@@ -55,7 +55,7 @@ async fn a_scale_says_what_is_wanted_what_is_there_and_whose(api: Api) {
     let partial = api.send_text(Method::GET, &format!("{path}/scale"), String::new(), &metadata_only).await;
     assert_eq!((partial.text("/kind"), &partial.body["spec"]), ("PartialObjectMetadata", &Value::Null));
     assert_eq!(partial.body["metadata"], scale.body["metadata"]);
-    assert_eq!(api.get(&format!("{}/nobody/scale", api.path("apps/replicasets"))).await.failure(), (404, "NotFound"));
+    assert_eq!(api.get(&format!("{}/missing/scale", api.path("apps/replicasets"))).await.failure(), (404, "NotFound"));
 }
 
 async fn a_scale_is_read_at_a_version_as_its_object_is(api: Api) {
