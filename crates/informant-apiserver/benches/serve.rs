@@ -1,7 +1,7 @@
-//! What the server costs: memory for each object, CPU for each object listed and each event sent.
+//! Measures the costs of the server: memory per object, CPU time per listed object and per sent event.
 //!
-//! The server runs in a thread of its own, and only that thread's CPU time counts: clients and noise do not. `cargo bench
-//! -p informant-apiserver`.
+//! The server runs in its own thread, and the benchmark counts only the CPU time of that thread, not that of clients. Run it with
+//! `cargo bench -p informant-apiserver`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may panic")]
 
@@ -30,7 +30,7 @@ const EVENTS: usize = 20_000;
 const ROUNDS: usize = 3;
 
 fn main() {
-    // `cargo test --benches` only wants to know that it runs.
+    // Without `--bench`, as in `cargo test --benches`, a small run shows that the benchmark works.
     let (pods, events, rounds) =
         if std::env::args().any(|argument| argument == "--bench") { (PODS, EVENTS, ROUNDS) } else { (200, 200, 1) };
     memory(pods);
@@ -38,7 +38,7 @@ fn main() {
     watches(events, rounds);
 }
 
-/// Bytes held for each object, beside its JSON.
+/// Memory per object, in addition to its JSON.
 fn memory(pods: usize) {
     let runtime = Builder::new_current_thread().enable_time().build().unwrap();
     let mut made = None;
@@ -86,7 +86,7 @@ fn lists(pods: usize, rounds: usize) {
 }
 
 fn watches(events: usize, rounds: usize) {
-    println!("{events} updates of pods by PUT, told to watchers through sockets");
+    println!("{events} updates of pods by PUT, sent to watches through sockets");
     let mut base = Duration::MAX;
     for watchers in [0, 1, 10] {
         let mut best = Cost::MAX;
@@ -101,12 +101,13 @@ fn watches(events: usize, rounds: usize) {
             base = best.cpu;
         }
         let compared = if watchers == 10 { best.cpu.as_secs_f64() / base.as_secs_f64() } else { f64::NAN };
-        let compared = if compared.is_nan() { String::new() } else { format!("   {compared:.2} of that with one") };
-        println!("  {watchers:>2} watchers: {}{compared}", best.of(events, "events"));
+        let compared =
+            if compared.is_nan() { String::new() } else { format!("   {compared:.2} times the CPU of one watch") };
+        println!("  {watchers:>2} watches: {}{compared}", best.of(events, "events"));
     }
 }
 
-/// Paths and bodies of updates, made beforehand by the same load on another server.
+/// The paths and bodies of updates, prepared before the measurement.
 fn updates(api: &ApiServer, events: usize) -> Vec<(String, Bytes)> {
     let mut pods = api.list("pods").unwrap();
     let count = pods.len();
@@ -163,7 +164,7 @@ async fn get(address: SocketAddr, path: &str) -> Incoming {
     client().request(request).await.unwrap().into_body()
 }
 
-/// Reads while there is something and it is wanted; says how much it was.
+/// Reads the body to its end, or until `wants_more` returns false. Returns the number of bytes.
 async fn drain(mut body: Incoming, mut wants_more: impl FnMut(&[u8]) -> bool) -> usize {
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
@@ -176,7 +177,7 @@ async fn drain(mut body: Incoming, mut wants_more: impl FnMut(&[u8]) -> bool) ->
     bytes
 }
 
-/// A server in a thread of its own.
+/// A server in its own thread.
 struct Server {
     address: SocketAddr,
     thread: thread::JoinHandle<()>,
@@ -203,7 +204,7 @@ impl Server {
         Self { address, thread, id, stop }
     }
 
-    /// What the server spends while a client does something.
+    /// The CPU time of the server while a client works.
     fn cost(&self, work: impl AsyncFnOnce(SocketAddr)) -> Cost {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let (cpu, wall) = (self.cpu(), Instant::now());
@@ -216,7 +217,7 @@ impl Server {
         self.thread.join().unwrap();
     }
 
-    /// The CPU time of the server's thread, as Linux counts it.
+    /// The CPU time of the server's thread, from Linux.
     fn cpu(&self) -> Duration {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.id)).unwrap();
         Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())

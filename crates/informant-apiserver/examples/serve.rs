@@ -1,8 +1,8 @@
-//! Serves pods and nodes that change, for `curl` and anything else that speaks to an API server.
+//! Serves nodes and changing pods on a loopback address, for `curl`, `kubectl` and other clients.
 //!
 //! `cargo run -p informant-apiserver --example serve -- [--port PORT] [--seconds SECONDS]`
 //!
-//! Without a port it takes a free one; without seconds it runs until Ctrl-C.
+//! Without `--port` the server uses a free port; without `--seconds` it runs until Ctrl-C.
 
 use std::error::Error;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listening = server.listen(([127, 0, 0, 1], options.port)).await?;
     let url = listening.url();
     print(&format!(
-        "serving 100 pods on 10 nodes, two changes a second; try\n  \
+        "serving 100 pods on 10 nodes, with two changes per second; try\n  \
          curl '{url}/api/v1/namespaces/team-0/pods?limit=2'\n  \
          curl -N '{url}/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3Dnode-1'\n  \
          curl -N '{url}/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true'"
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         () = tokio::time::sleep(options.time) => {}
     }
     listening.stop().await;
-    print(&format!("{} requests were made", server.requests().len()));
+    print(&format!("{} requests received", server.requests().len()));
     Ok(())
 }
 
@@ -50,14 +50,14 @@ impl Options {
             match name.as_str() {
                 "--port" => options.port = value.parse().map_err(bad)?,
                 "--seconds" => options.time = Duration::from_secs(value.parse().map_err(bad)?),
-                other => return Err(format!("{other} is unknown; there are --port and --seconds")),
+                other => return Err(format!("unknown option {other}; the options are --port and --seconds")),
             }
         }
         Ok(options)
     }
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the example is for")]
+#[expect(clippy::print_stdout, reason = "the example prints its address")]
 fn print(text: &str) {
     println!("{text}");
 }

@@ -1,6 +1,6 @@
-//! The options of a server, and how it is built from them.
+//! The options of a server.
 //!
-//! - **In:** what a user sets before the server exists.
+//! - **In:** options that a test sets before the server exists.
 //! - **Out:** an [`ApiServer`].
 
 use std::time::Duration;
@@ -18,7 +18,14 @@ use crate::storage::HistoryLimits;
 use crate::world::World;
 use crate::world::namespaces::NamespaceCheck;
 
-/// The options of an [`ApiServer`]. Made by [`ApiServer::builder`].
+/// Builds an [`ApiServer`] with options. Created by [`ApiServer::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use informant_apiserver::ApiServer;
+///
+/// let server = ApiServer::builder().seed(7).history(100).bookmarks_every(Duration::from_secs(5)).build();
+/// ```
 #[derive(Clone, Debug)]
 pub struct ApiServerBuilder {
     settings: Settings,
@@ -48,46 +55,48 @@ impl Default for ApiServerBuilder {
 }
 
 impl ApiServerBuilder {
-    /// The seed of all random values: uids, generated names and the probabilities of faults. Default: 0.
+    /// Sets the seed of all random values: uids, generated names, watch timeouts and the probabilities of faults. Default: 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// How many changes of each kind the server keeps, for watches and for lists of older versions. A watch that falls
-    /// further behind is cut off. The last change is always kept. Default: 10,000.
+    /// Sets how many changes of each kind the server keeps, for watches and for lists of older versions. Default: 10,000.
+    ///
+    /// A watch whose client falls further behind ends. The server always keeps the last change.
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
         self.history.changes = changes;
         self
     }
 
-    /// How many bytes the server keeps of the older states of each kind's objects, counted as JSON. Beyond that the oldest
-    /// changes are dropped, as beyond the number of [`history`](Self::history). Default: 64 MiB.
+    /// Limits the history of each kind by size: the JSON bytes of all object states that are not current. Default: 64 MiB.
+    ///
+    /// Beyond the limit the server drops the oldest changes, as with [`history`](Self::history).
     #[must_use]
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
         self
     }
 
-    /// How often a watch that wants bookmarks gets one. Default: every minute.
+    /// Sends a bookmark this often to watches that request them. Default: every minute.
     #[must_use]
     pub fn bookmarks_every(mut self, interval: Duration) -> Self {
         self.settings.bookmark_interval = interval;
         self
     }
 
-    /// Whether lists of "any" version (`resourceVersion=0`) ignore their limit, as those from Kubernetes' watch cache do.
-    /// Default: they do.
+    /// Makes lists with `resourceVersion=0` ignore their `limit`, as kube-apiserver does when it serves them from its watch
+    /// cache. Default: true.
     #[must_use]
     pub fn watch_cache(mut self, enabled: bool) -> Self {
         self.settings.watch_cache = enabled;
         self
     }
 
-    /// Serves only the kinds that are registered or defined; if a definition was added with `crd`, also the kind
-    /// CustomResourceDefinition.
+    /// Serves only kinds that are registered or defined. If a definition was added with `crd`, the kind
+    /// CustomResourceDefinition is served too.
     #[must_use]
     pub fn without_built_in_kinds(mut self) -> Self {
         self.has_built_in_kinds = false;
@@ -96,25 +105,25 @@ impl ApiServerBuilder {
 
     /// Starts with the objects that a new cluster has: the namespaces `default`, `kube-node-lease`, `kube-public` and `kube-system`, the
     /// Service `kubernetes`, the ClusterRole and ClusterRoleBinding `cluster-admin`, and the two system priority classes. Default: no
-    /// objects, so that tests can count theirs.
+    /// objects, so that tests can count their own.
     #[must_use]
     pub fn bootstrapped(mut self) -> Self {
         self.is_bootstrapped = true;
         self
     }
 
-    /// Lets clients create objects in namespaces that do not exist or are being deleted. Default: kube-apiserver's answers, 404 for a
-    /// missing namespace and 403 for one that is being deleted.
+    /// Allows clients to create objects in namespaces that do not exist or are being deleted. Default: as in kube-apiserver, such
+    /// requests fail with 404 and 403.
     ///
     /// `default`, `kube-node-lease`, `kube-public` and `kube-system` count as existing even if they are not stored.
-    /// [`put`](ApiServer::put) stores an object in any namespace, whatever this option is.
+    /// [`put`](ApiServer::put) never checks the namespace.
     #[must_use]
     pub fn allow_missing_namespaces(mut self) -> Self {
         self.namespace_check = NamespaceCheck::None;
         self
     }
 
-    /// How many requests are remembered. Default: 100,000.
+    /// Sets how many requests the log keeps; it drops the oldest ones beyond that. Default: 100,000.
     #[must_use]
     pub fn remember_requests(mut self, requests: usize) -> Self {
         self.remembered_requests = requests;
@@ -125,7 +134,7 @@ impl ApiServerBuilder {
     ///
     /// # Panics
     ///
-    /// If the server refuses a custom resource definition that was added with `crd`, for example because two have the same name.
+    /// If the server rejects a custom resource definition that was added with `crd`, for example because two have the same name.
     pub fn build(self) -> ApiServer {
         let mut world = World::new(self.history, self.seed, self.namespace_check);
         let is_served =
@@ -135,20 +144,20 @@ impl ApiServerBuilder {
         let server = ApiServer::from_shared(shared);
         if self.is_bootstrapped {
             for (kind, object) in bootstrap::objects() {
-                // A server without built-in kinds has none of these objects.
+                // Fails only without built-in kinds; then there are no such objects.
                 let _ = server.store(kind, object);
             }
         }
         for definition in self.definitions {
             let name = definition["metadata"]["name"].clone();
             if let Err(error) = server.create(definition::RESOURCE, definition) {
-                panic!("the server refuses the custom resource definition {name}: {error}");
+                panic!("ApiServerBuilder::build: the server rejects the custom resource definition {name}: {error}");
             }
         }
         server
     }
 
-    /// Creates a custom resource definition with the server.
+    /// Adds a custom resource definition that [`build`](Self::build) creates.
     #[cfg(feature = "kube")]
     pub(crate) fn definition(mut self, definition: Value) -> Self {
         self.definitions.push(definition);

@@ -1,7 +1,7 @@
-//! What the feature `kube` adds: a client of the server, and definitions of Rust types that derive `CustomResource`.
+//! The feature `kube`: an in-process client, and definitions of Rust types that derive `CustomResource`.
 //!
 //! - **In:** a server or its builder.
-//! - **Out:** a [`kube::Client`]; a definition, as JSON, that the builder creates with the server.
+//! - **Out:** a [`kube::Client`]; a definition as JSON, for the builder.
 //! - **Knows nothing of:** requests, storage.
 
 use kube::Client;
@@ -12,18 +12,18 @@ use crate::builder::ApiServerBuilder;
 use crate::server::ApiServer;
 
 impl ApiServer {
-    /// A client of this server, in-process, with the default namespace `default`.
+    /// Returns an in-process client of this server, with the default namespace `default`.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, since a [`Client`] starts a task.
+    /// If called outside of a tokio runtime: a [`Client`] spawns a task.
     pub fn client(&self) -> Client {
         Client::new(self.service(), "default")
     }
 }
 
 impl ApiServerBuilder {
-    /// Creates the custom resource definition of a Rust type that derives `CustomResource`, so that its objects are served from the start.
+    /// Creates the custom resource definition of a Rust type that derives `CustomResource`, so that its kind is served from the start.
     ///
     /// ```
     /// use informant_apiserver::ApiServer;
@@ -48,11 +48,10 @@ impl ApiServerBuilder {
     ///
     /// # Panics
     ///
-    /// [`build`](Self::build) panics if the server refuses the definition, for example because the builder has another one
-    /// of the same name.
+    /// [`build`](Self::build) panics if the server rejects the definition, for example because another one has the same name.
     #[must_use]
     pub fn crd<K: CustomResourceExt>(self) -> Self {
-        // A definition is a tree of texts, numbers and lists, which JSON can always express.
+        // A definition has only JSON types, so serializing it does not fail.
         self.definition(serde_json::to_value(K::crd()).unwrap_or(Value::Null))
     }
 }

@@ -1,4 +1,7 @@
-//! Every refusal, and how Kubernetes words it: the code, the reason and the `Status` body.
+//! Errors of requests, with the status code, reason and `Status` body that kube-apiserver sends.
+//!
+//! - **In:** errors from all other modules.
+//! - **Out:** their `Status` objects. Most messages are those of kube-apiserver, word for word.
 
 use std::borrow::Cow;
 
@@ -7,164 +10,174 @@ use serde_json::json;
 
 use crate::registry::kind::Kind;
 
-/// Why a request was refused.
+/// An error of a request or of a call on the [`ApiServer`](crate::ApiServer).
+///
+/// ```
+/// use informant_apiserver::ApiServer;
+///
+/// let error = ApiServer::new().get("pods", "shop/web").unwrap_err();
+/// assert_eq!((error.code(), error.reason()), (404, "NotFound"));
+/// assert_eq!(error.to_string(), "pods \"web\" not found");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApiError {
-    /// Nothing is served there.
+    /// The server has nothing at the requested path.
     #[error("the server could not find the requested resource")]
     UnknownPath,
 
-    /// A test speaks of a kind that is not served.
-    #[error("no kind with the name {0:?} is served")]
+    /// A call on the [`ApiServer`](crate::ApiServer) names a kind that is not served.
+    #[error(
+        "the server has no kind named {0:?}; use a plural name such as pods or deployments.apps, or register the kind first"
+    )]
     UnknownKind(String),
 
-    /// There is no such object.
+    /// The object does not exist.
     #[error("{} \"{name}\" not found", kind.resource())]
     NotFound {
         /// The kind.
         kind: Box<Kind>,
-        /// Its name.
+        /// The name of the object.
         name: String,
     },
 
-    /// There is such an object already.
+    /// An object of that name already exists.
     #[error("{} \"{name}\" already exists", kind.resource())]
     AlreadyExists {
         /// The kind.
         kind: Box<Kind>,
-        /// The name that is taken.
+        /// The name of the existing object.
         name: String,
     },
 
-    /// What is wanted may not be done, now or ever.
+    /// The server does not allow the request for this object.
     #[error("{} \"{name}\" is forbidden: {why}", kind.resource())]
     Forbidden {
         /// The kind.
         kind: Box<Kind>,
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// Why not.
+        /// The reason, for the message.
         why: String,
         /// The entry of `details.causes`, if kube-apiserver sends one for this error.
         cause: Option<Cause>,
     },
 
-    /// A disruption budget does not allow one more disruption.
+    /// A disruption budget does not allow the eviction of the pod.
     #[error("Cannot evict pod as it would violate the pod's disruption budget.")]
     DisruptionRefused {
         /// The name of the budget.
         budget: String,
     },
 
-    /// The object is not in the state that the request relies on.
+    /// The object is not in the state that the request requires, such as a given `resourceVersion`.
     #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource())]
     Conflict {
         /// The kind.
         kind: Box<Kind>,
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// What differs.
+        /// The difference, for the message.
         why: String,
     },
 
-    /// The content is not acceptable.
+    /// The object or the options in the request have invalid fields.
     #[error("{} \"{name}\" is invalid: {}", qualified(kind), join(causes))]
     Invalid {
         /// The kind.
         kind: Box<Kind>,
-        /// The object, if it has a name.
+        /// The name of the object; empty if it has none.
         name: String,
-        /// One entry for each field that is wrong.
+        /// One entry for each invalid field.
         causes: Vec<Cause>,
     },
 
-    /// The request itself makes no sense.
+    /// The request is malformed.
     #[error("{0}")]
     BadRequest(String),
 
-    /// The path exists, the verb does not.
+    /// The path does not support the verb.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
 
-    /// No content type that the client accepts.
+    /// The server supports no media type in the `Accept` header.
     #[error("only the following media types are accepted: application/json")]
     NotAcceptable,
 
-    /// The body is of a type that the server does not read.
+    /// The server does not support the media type of the body.
     #[error(
         "the body of the request was in an unknown format - accepted media types include: {accepted}{}",
         advice.map(|advice| format!("; {advice}")).unwrap_or_default()
     )]
     UnsupportedMediaType {
-        /// What it reads.
+        /// The supported media types.
         accepted: &'static str,
-        /// What to do instead, if that is known.
+        /// What the client can do instead.
         advice: Option<&'static str>,
     },
 
-    /// A patch that does not fit the object, or means nothing.
+    /// The patch is malformed or cannot be applied to the object.
     #[error("the server rejected our request due to an error in our request")]
     BadPatch,
 
-    /// The body is larger than the server reads.
+    /// The body is too large.
     #[error("the request body is larger than {limit} bytes")]
     TooLarge {
-        /// How much it reads.
+        /// The largest supported size in bytes.
         limit: usize,
     },
 
-    /// A JSON patch of more operations than the server takes.
+    /// The JSON patch has too many operations.
     #[error("Request entity too large: The allowed maximum operations in a JSON patch is {most}, got {got}")]
     TooManyOperations {
-        /// How many it takes.
+        /// The largest supported number.
         most: usize,
-        /// How many there are.
+        /// The number in the patch.
         got: usize,
     },
 
-    /// The history that was asked for is gone.
+    /// The server no longer has the requested version or continue token.
     #[error("{why}")]
     Expired {
-        /// What is too old.
+        /// The expired version or token, for the message.
         why: String,
-        /// A token that goes on from the same place at the newest version.
+        /// A token that continues the list from the same key, but at the newest version.
         continue_anyway: Option<String>,
     },
 
-    /// The version that was asked for does not exist yet.
+    /// The requested version does not exist yet.
     #[error("Timeout: Too large resource version: {asked}, current: {current}")]
     VersionTooLarge {
-        /// What the client wants to see.
+        /// The requested version.
         asked: u64,
-        /// What the server has.
+        /// The current version.
         current: u64,
     },
 
-    /// The server's own failure, or a client's mistake that Kubernetes reports like one.
+    /// A failure of the server, or a client error that kube-apiserver reports as one.
     #[error("{0}")]
     Internal(String),
 
-    /// The error of an injected fault.
+    /// A test injected this error with a [`Fault`](crate::Fault).
     #[error("{message}")]
     Injected {
-        /// The HTTP code.
+        /// The HTTP status code.
         code: u16,
         /// The message.
         message: String,
-        /// The seconds of `Retry-After`.
+        /// The `Retry-After` header, in seconds.
         retry_after: Option<u32>,
     },
 }
 
-/// What is wrong with one field.
+/// An invalid field, as an entry of `details.causes` in a `Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Machine-readable: `FieldValueInvalid`, `FieldValueRequired` and so on.
+    /// The machine-readable reason: `FieldValueInvalid`, `FieldValueRequired` and so on.
     pub reason: &'static str,
     /// The path of the field, such as `metadata.name`.
     pub field: Cow<'static, str>,
-    /// For humans.
+    /// The message for people.
     pub message: String,
 }
 
@@ -213,28 +226,28 @@ impl ApiError {
         Self::Invalid { kind: kind.clone().into(), name: name.into(), causes: vec![cause] }
     }
 
-    /// The error of an injected fault.
+    /// Creates the error of an injected fault.
     pub(crate) fn injected(code: u16, retry_after: Option<u32>) -> Self {
         Self::Injected { code, message: format!("injected fault with code {code}"), retry_after }
     }
 
-    /// The parameters of a list or watch contradict each other.
+    /// Creates the error for invalid parameters of a list or watch.
     pub(crate) fn invalid_options(cause: Cause) -> Self {
         Self::invalid_meta("ListOptions", cause)
     }
 
-    /// What a client says of the request itself is wrong.
+    /// Creates the error for invalid options of a request, such as `CreateOptions`.
     pub(crate) fn invalid_meta(kind: &str, cause: Cause) -> Self {
         let kind = Kind::new("meta.k8s.io", "v1", kind.to_owned(), "");
         Self::Invalid { kind: kind.into(), name: String::new(), causes: vec![cause] }
     }
 
-    /// A watch starts before everything that the server remembers.
+    /// Creates the error for a watch from a version older than the history.
     pub(crate) fn version_too_old(asked: u64, oldest: u64) -> Self {
         Self::Expired { why: format!("too old resource version: {asked} ({oldest})"), continue_anyway: None }
     }
 
-    /// The HTTP code.
+    /// Returns the HTTP status code.
     pub fn code(&self) -> u16 {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => 404,
@@ -254,7 +267,7 @@ impl ApiError {
         }
     }
 
-    /// The machine-readable reason; empty where Kubernetes gives none.
+    /// Returns the machine-readable reason, such as `NotFound`; empty where kube-apiserver sends none.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => "NotFound",
@@ -275,7 +288,7 @@ impl ApiError {
         }
     }
 
-    /// The seconds that the client is asked to wait.
+    /// Returns the number of seconds that the client should wait before it tries again.
     pub fn retry_after(&self) -> Option<u32> {
         match self {
             Self::VersionTooLarge { .. } => Some(1),
@@ -300,7 +313,7 @@ impl ApiError {
         }
     }
 
-    /// The `Status` object of the answer.
+    /// Returns the `Status` object that the response has as its body.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -384,7 +397,7 @@ fn join(causes: &[Cause]) -> String {
     if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) }
 }
 
-/// The reason that Kubernetes gives with a code.
+/// The reason that kube-apiserver sends with a status code.
 pub(crate) fn usual_reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",

@@ -1,67 +1,73 @@
-//! A Kubernetes API server in your process, for tests and demos: objects with versions, lists, watches, and injected
-//! faults.
+//! A Kubernetes API server inside your test process: objects with versions, lists, watches, and injected faults.
 //!
-//! It speaks the API as kube-apiserver does (the same tests run against both), keeps everything in memory, starts in no
-//! time and needs no cluster, no etcd, no container. No controllers run in it: what you create stays as you created it.
+//! Use it to test operators, controllers and any other program that talks to Kubernetes with [`kube`](https://docs.rs/kube). The
+//! server needs no cluster, no etcd and no container, and keeps everything in memory. It imitates kube-apiserver, including error
+//! messages; the same conformance tests run against both. No controllers run in it: objects stay as they were written.
 //!
-//! # An operator under test
+//! # Quick start
 //!
-//! `ApiServer::client` returns a `kube::Client` that calls the server in-process: no socket, no thread, and it works while tokio's clock is paused.
-//! (It needs the feature `kube`, which is on by default. Without it, [`ApiServer::service`] is a `tower` service for any
-//! other client.)
+//! [`ApiServer::client`] returns a `kube::Client` that calls the server in-process, without a socket. Pass it to the code under
+//! test, put objects into the server, and check the result:
 //!
 //! ```
-//! # use std::{sync::Arc, time::Duration};
-//! # use futures_util::StreamExt;
-//! # use kube::runtime::{Controller, controller::Action, watcher};
-//! # use kube::{Resource, api::PostParams};
 //! use informant_apiserver::ApiServer;
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use kube::{Api, Client, ResourceExt, runtime::wait::await_condition};
+//! use kube::{Api, Client};
 //! use serde_json::json;
 //!
-//! # async fn operator(client: Client) {
-//! #     async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, kube::Error> {
-//! #         let mut map = (*map).clone();
-//! #         map.labels_mut().insert("seen".into(), "true".into());
-//! #         let maps: Api<ConfigMap> = Api::namespaced((*client).clone(), &map.namespace().unwrap());
-//! #         maps.replace(&map.name_any(), &PostParams::default(), &map).await?;
-//! #         Ok(Action::await_change())
-//! #     }
-//! #     let maps: Api<ConfigMap> = Api::all(client.clone());
-//! #     Controller::new(maps, watcher::Config::default())
-//! #         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), Arc::new(client))
-//! #         .for_each(|_| async {})
-//! #         .await;
-//! # }
-//! #
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The code under test.
+//! async fn read_price(client: Client) -> kube::Result<String> {
+//!     let prices: Api<ConfigMap> = Api::namespaced(client, "shop");
+//!     Ok(prices.get("prices").await?.data.unwrap_or_default()["apple"].clone())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // In a test: #[tokio::test]
 //! let server = ApiServer::new();
-//! let client = server.client();
-//! let operator = tokio::spawn(operator(client.clone())); // yours; this one labels every config map
+//! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "prices"}, "data": {"apple": "3"}}))?;
 //!
-//! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "prices"}}))?;
-//!
-//! let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
-//! let is_labelled = |map: Option<&ConfigMap>| map.is_some_and(|map| map.labels().contains_key("seen"));
-//! await_condition(maps, "prices", is_labelled).await?;
-//! operator.abort();
-//! # Ok(())
-//! # }
+//! assert_eq!(read_price(server.client()).await?, "3");
+//! # Ok(()) }
 //! ```
 //!
-//! # Trouble
+//! [`put`](ApiServer::put), [`get`](ApiServer::get), [`list`](ApiServer::list) and [`delete`](ApiServer::delete) give the test direct
+//! access to the objects. A client can do everything that it can do in a cluster, within the [limits](#limits) below.
 //!
-//! What does your operator do when the API server is overloaded, when a watch breaks, when history is gone?
-//! [`inject`](ApiServer::inject) a [`Fault`] and see; [`requests`](ApiServer::requests) tells what was asked.
+//! # Paused time
+//!
+//! The server uses tokio's clock and no threads. With `#[tokio::test(start_paused = true)]` (tokio's feature `test-util`), the clock
+//! jumps to the next timer whenever all tasks wait, so that retries, backoff and resyncs take no real time:
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use std::time::Duration;
 //! # use informant_apiserver::{ApiServer, Fault, On};
 //! # use k8s_openapi::api::core::v1::Pod;
 //! # use kube::{Api, api::ListParams};
+//! # // In a test: #[tokio::test(start_paused = true)]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), kube::Error> {
+//! let server = ApiServer::new();
+//! server.inject(On::list(), Fault::Delay(Duration::from_secs(3600)));
+//!
+//! let start = tokio::time::Instant::now();
+//! Api::<Pod>::all(server.client()).list(&ListParams::default()).await?; // returns at once
+//! assert_eq!(start.elapsed(), Duration::from_secs(3600));
+//! # Ok(()) }
+//! ```
+//!
+//! Call [`client`](ApiServer::client) rather than [`listen`](ApiServer::listen) in such tests: a paused clock does not wait for a
+//! socket. To wait for the code under test without sleeping, use [`wait_for_request`](ApiServer::wait_for_request),
+//! [`wait_for_watches`](ApiServer::wait_for_watches) or `kube::runtime::wait::await_condition`.
+//!
+//! # Faults
+//!
+//! [`inject`](ApiServer::inject) makes requests fail: [`On`] selects the requests, [`Fault`] is what happens to them.
+//! [`requests`](ApiServer::requests) returns the requests that the code under test sent.
+//!
+//! ```
+//! # use informant_apiserver::{ApiServer, Fault, On};
+//! # use k8s_openapi::api::core::v1::Pod;
+//! # use kube::{Api, api::ListParams};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! let server = ApiServer::new();
 //! server.inject(On::list().of("pods").once(), Fault::status(503));
 //! server.inject(On::watch().with_probability(0.1), Fault::cut_after_events(3));
@@ -69,62 +75,114 @@
 //! let pods: Api<Pod> = Api::all(server.client());
 //! assert!(pods.list(&ListParams::default()).await.is_err());
 //! assert!(pods.list(&ListParams::default().limit(500)).await.is_ok());
+//! // L(version, limit) is a list; LoggedRequest explains the notation.
 //! assert_eq!(server.requests_for("pods"), ["L(\"\", no limit)", "L(\"\", 500)"]);
-//! # Ok(())
 //! # }
 //! ```
 //!
-//! - [`compact`](ApiServer::compact) makes old versions and continue tokens expire;
-//! - [`backup`](ApiServer::backup) and [`restore`](ApiServer::restore) go back in time;
-//! - [`cut_watches`](ApiServer::cut_watches) and [`cut_all_watches`](ApiServer::cut_all_watches) break the connections of
-//!   open watches;
-//! - [`remove_kind`](ApiServer::remove_kind) takes a kind away while others watch it.
+//! [`cut_watches`](ApiServer::cut_watches) and [`cut_all_watches`](ApiServer::cut_all_watches) break the connections of open watches.
 //!
-//! # A socket
+//! # Versions and watch history
 //!
-//! Other programs reach the server over HTTP, on loopback addresses alone: it has no access control.
+//! One counter provides the `resourceVersion` of all objects. The server keeps a bounded history of changes per kind
+//! ([`history`](ApiServerBuilder::history)), from which watches resume and lists read older versions.
+//!
+//! - [`compact`](ApiServer::compact) expires this history: clients that resume from an older version receive 410.
+//! - [`backup`](ApiServer::backup) and [`restore`](ApiServer::restore) take the server back to an earlier state, as a restored etcd does.
+//! - [`skip_to_version`](ApiServer::skip_to_version) continues with higher versions.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use informant_apiserver::ApiServer;
+//! # use k8s_openapi::api::core::v1::Pod;
+//! # use kube::{Api, api::ListParams};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::new();
-//! let listening = server.listen(([127, 0, 0, 1], 0)).await?; // port 0: any that is free
-//! println!("try: curl {}/api/v1/pods?watch=true", listening.url());
-//! listening.stop().await;
-//! # Ok(())
-//! # }
+//! for name in ["a", "b", "c"] {
+//!     server.put("pods", serde_json::json!({"metadata": {"namespace": "shop", "name": name}}))?;
+//! }
+//! let pods: Api<Pod> = Api::all(server.client());
+//! let first = pods.list(&ListParams::default().limit(2)).await?;
+//! let token = first.metadata.continue_.unwrap();
+//! server.delete("pods", "shop/c")?;
+//!
+//! // The next page still has version 4, where pod c exists.
+//! assert_eq!(pods.list(&ListParams::default().continue_token(&token)).await?.items.len(), 1);
+//! server.compact();
+//! let expired = pods.list(&ListParams::default().continue_token(&token)).await.unwrap_err();
+//! assert!(matches!(expired, kube::Error::Api(status) if status.code == 410));
+//! # Ok(()) }
 //! ```
 //!
-//! Requests are counted in `informant_apiserver_requests_total` (by `verb` and `resource`), for whichever recorder of the `metrics`
-//! facade is installed; [`describe_metrics`] tells it what that is.
+//! # Custom kinds
 //!
-//! # Kinds
+//! The server has the built-in kinds of Kubernetes; [`compatibility`] lists them. [`ApiServerBuilder::crd`] adds the kind of a Rust
+//! type that derives `CustomResource`. Clients can also create a `CustomResourceDefinition`. [`register`](ApiServer::register) adds a
+//! kind without a Rust type:
 //!
-//! The usual built-in kinds are served. [`register`](ApiServer::register) adds a kind, and `ApiServerBuilder::crd::<Fleet>()` adds the
-//! kind of a Rust type that derives `CustomResource`. [`Load`] fills the server with realistic objects and changes them at a rate.
+//! ```
+//! # use informant_apiserver::{ApiServer, Kind};
+//! # use kube::{Api, api::{ApiResource, DynamicObject, GroupVersionKind, PostParams}};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), kube::Error> {
+//! let server = ApiServer::new();
+//! server.register(Kind::new("example.com", "v1", "Widget", "widgets"));
 //!
-//! Each kind supports the field selectors that kube-apiserver 1.37 supports for it: `metadata.name`, `metadata.namespace`, and a
-//! few more, such as `spec.nodeName` of pods. Other fields are answered with 400. A custom kind supports those that its
-//! definition or [`Kind::selectable_fields`] lists.
+//! let widget = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+//! let widgets: Api<DynamicObject> = Api::default_namespaced_with(server.client(), &widget);
+//! widgets.create(&PostParams::default(), &DynamicObject::new("gear", &widget)).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! [`Load`] creates many realistic objects of a kind and changes them at a given rate.
 //!
 //! # Namespaces
 //!
-//! A client can create an object only in a namespace that exists, as in a cluster; [`put`](ApiServer::put) stores an object in any
-//! namespace, and [`allow_missing_namespaces`](ApiServerBuilder::allow_missing_namespaces) switches the check off. Deleting a namespace
-//! deletes the objects in it. [`bootstrapped`](ApiServerBuilder::bootstrapped) starts a server with the objects that a new cluster has.
+//! As in a cluster, a client can create an object only in a namespace that exists, and deleting a namespace deletes its objects.
+//! `default` and the `kube-` namespaces always count as existing. [`put`](ApiServer::put) stores an object in any namespace, and
+//! [`allow_missing_namespaces`](ApiServerBuilder::allow_missing_namespaces) switches the check off.
+//! [`bootstrapped`](ApiServerBuilder::bootstrapped) starts a server with the objects of a new cluster.
 //!
-//! # What is missing
+//! # Sockets and kubeconfig
 //!
-//! - Controllers: nothing is scheduled, scaled or collected, and pods do not run. A pod is deleted at once, without a grace period.
-//! - Schemas and most defaults: fields are stored as they were sent. The types of well-known fields are checked.
-//! - Access control: every request is allowed.
-//! - Admission plugins and webhooks.
-//! - Server-side apply, and bodies in protobuf.
-//! - Subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
-//! - Several versions of a custom kind: the stored version is served.
+//! [`listen`](ApiServer::listen) serves plain HTTP on a loopback address, for other processes:
 //!
-//! [`compatibility`] lists what works and what does not, `kubectl` commands included.
+//! ```
+//! # use informant_apiserver::ApiServer;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::new();
+//! let listening = server.listen(([127, 0, 0, 1], 0)).await?; // port 0: a free port
+//! println!("kubectl --server {} get pods", listening.url());
+//!
+//! let client = kube::Client::try_from(kube::Config::new(listening.url().parse()?))?;
+//! assert_eq!(client.apiserver_version().await?.major, "1");
+//! listening.stop().await;
+//! # Ok(()) }
+//! ```
+//!
+//! A program that reads a kubeconfig needs a cluster entry with `server:` set to that URL, without certificates and user; the command
+//! `informant apiserver --kubeconfig-out FILE` starts a server and writes such a file.
+//!
+//! # Limits
+//!
+//! - No controllers: nothing is scheduled, scaled or garbage-collected, and pods do not run. Pods are deleted without a grace
+//!   period.
+//! - No schemas and few defaults: the server stores fields as they were sent. It checks the types of frequently used fields.
+//! - No access control: every request is allowed.
+//! - No admission plugins and webhooks.
+//! - No server-side apply, and no bodies in protobuf.
+//! - No subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
+//! - One version per custom kind: the storage version.
+//! - Field selectors only for the fields that kube-apiserver 1.37 supports, such as `spec.nodeName` of pods, and for
+//!   [`Kind::selectable_fields`] of custom kinds.
+//!
+//! [`compatibility`] has the details, including the `kubectl` commands that work.
+//!
+//! # Features and metrics
+//!
+//! The feature `kube` (default) adds [`ApiServer::client`] and [`ApiServerBuilder::crd`]. Without it the crate does not depend on `kube`;
+//! [`ApiServer::service`] is a `tower` service for other clients.
+//!
+//! The server counts requests in `informant_apiserver_requests_total`, by `verb` and `resource`, with the `metrics` facade; see
+//! [`describe_metrics`].
 
 mod access;
 mod bootstrap;
@@ -152,25 +210,29 @@ mod world;
 pub use crate::builder::ApiServerBuilder;
 pub use crate::error::ApiError;
 pub use crate::error::Cause;
-pub use crate::faults::After;
-pub use crate::faults::Canned;
-pub use crate::faults::Ending;
+pub use crate::faults::CannedResponse;
+pub use crate::faults::CutAfter;
+pub use crate::faults::CutEnding;
 pub use crate::faults::Fault;
-pub use crate::faults::Gzip;
+pub use crate::faults::GzipMode;
 pub use crate::faults::On;
-pub use crate::faults::plan::RuleId;
+pub use crate::faults::plan::FaultId;
 pub use crate::http::ResponseBody;
 pub use crate::http::listener::ListenError;
 pub use crate::http::listener::Listening;
 pub use crate::http::request::Verb;
 pub use crate::http::service::ApiService;
 pub use crate::http::service::describe_metrics;
+pub use crate::load::ChangeMix;
 pub use crate::load::Load;
-pub use crate::load::LoadMaker;
-pub use crate::load::Mix;
-pub use crate::log::Requested;
+pub use crate::load::LoadGenerator;
+pub use crate::log::LoggedRequest;
 pub use crate::registry::kind::Kind;
 pub use crate::registry::kind::Scope;
 pub use crate::registry::subresource::Subresource;
 pub use crate::server::ApiServer;
 pub use crate::storage::Backup;
+
+#[cfg(all(doctest, feature = "kube"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -1,7 +1,7 @@
-//! Lists: which objects stand on a page, at which version, and where the next page begins.
+//! Lists: selects the objects of one page at one version.
 //!
-//! - **In:** the moment that a client asks for, a selector, a limit.
-//! - **Out:** a page, or the error that Kubernetes would give.
+//! - **In:** the requested version, a selector, a limit.
+//! - **Out:** a page with the token of the next one, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** HTTP, encoding.
 
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use crate::storage::CollectionId;
 use crate::storage::Storage;
 use crate::storage::token::Token;
 
-/// Which state a list shows.
+/// The version that a list requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The newest.
+    /// The newest version.
     Newest,
-    /// Whatever is at hand.
+    /// Any version (`resourceVersion=0`).
     Any,
-    /// At least as new as this version.
+    /// This version or a newer one.
     NotOlderThan(u64),
     /// Exactly this version.
     Exactly(u64),
-    /// The rest of a list that was begun.
+    /// The version of an earlier page, with the next page of it.
     Continue(Token),
 }
 
-/// What a list asks for.
+/// The parameters of a list.
 pub(crate) struct ListQuery {
     pub(crate) moment: Moment,
     pub(crate) selector: Selector,
     /// 0 for no limit.
     pub(crate) limit: u64,
-    /// How many versions old a read may be, unless it asks for the newest state.
+    /// The number of versions that the list is behind, unless it requests the newest version.
     pub(crate) lag: u64,
 }
 
-/// A part of a list, or all of it.
+/// One page of a list.
 pub(crate) struct Page {
     pub(crate) version: u64,
     pub(crate) objects: Vec<Arc<Encoded>>,
     pub(crate) next: Option<Token>,
-    /// How many objects follow, if that is known.
+    /// The number of objects on later pages, if it is known.
     pub(crate) remaining: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ impl ListQuery {
         if version < oldest {
             return Err(self.expired(version, oldest));
         }
-        // A token of a time that was undone by a restore.
+        // The token is from before a restore of a backup.
         if version > newest {
             return Err(self.expired(version, newest));
         }
@@ -85,7 +85,7 @@ impl ListQuery {
                 page.objects.push(object.clone());
             }
         }
-        // Whether any of the rest would match is not looked at: the last page may be empty, as in Kubernetes.
+        // The rest may contain no matching object: as in kube-apiserver, the last page can be empty.
         if let (Some(last), Some(_)) = (last, in_scope.peek()) {
             page.next = Some(Token::new(Some(version), last, 0));
             page.remaining = (!self.selector.looks_inside()).then(|| in_scope.count());
@@ -104,7 +104,7 @@ impl ListQuery {
     }
 }
 
-/// The answer to a token whose version is forgotten, with one that goes on regardless.
+/// The error for an expired token, with a token that continues at the newest version.
 pub(crate) fn expired_token(token: &Token) -> ApiError {
     ApiError::Expired {
         why:

@@ -1,7 +1,9 @@
-//! What was asked of the server, for tests that assert it.
+//! The log of requests, for tests that assert which requests a client sent.
 //!
-//! The notation is that of informer specifications: `L(rv, limit, token)` for a list, `W(rv)` for a watch, `WL(rv)` for a
-//! streaming list.
+//! A request prints as `L(version, limit, token)` for a list, `W(version)` for a watch and `WL(version)` for a streaming list.
+//!
+//! - **In:** every request, with its parsed path and query.
+//! - **Out:** the most recent requests, oldest first.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,54 +20,80 @@ use crate::http::request::Verb;
 use crate::registry::subresource::Subresource;
 use crate::storage::token::Token;
 
-/// One request.
+/// A request that the server received.
 ///
-/// Its text is short: `L(0, 500)`, `L(10, no limit)`, `L("", 500, C1)` (C1 is the first continue token that the server
-/// gave out), `W(15)`, `WL("")`, and `get(web)`, `create(pods)`, `update(web)`, `update(web/status)`, `patch(web/scale)` and so on; what was not
-/// understood, as it came.
+/// `Display` prints a short form for assertions:
+///
+/// | request | text |
+/// | --- | --- |
+/// | list with `resourceVersion=0&limit=500` | `L(0, 500)` |
+/// | list without parameters | `L("", no limit)` |
+/// | next page, with the first continue token that the server issued | `L("", 500, C1)` |
+/// | watch from version 15 | `W(15)` |
+/// | streaming list | `WL("")` |
+/// | others | `get(web)`, `create(pods)`, `update(web/status)`, `patch(web/scale)`, `delete(web)`, `delete all(pods)` |
+/// | discovery, and requests that the server does not understand | the method and path |
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), kube::Error> {
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::{Api, api::ListParams};
+///
+/// let server = ApiServer::new();
+/// Api::<Pod>::all(server.client()).list(&ListParams::default().limit(500).labels("app=web")).await?;
+///
+/// let request = &server.requests()[0];
+/// assert_eq!(request.to_string(), "L(\"\", 500)");
+/// assert_eq!(request.label_selector, "app=web");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Requested {
-    /// When it came, counted from the server's start; on tokio's clock, so it stands still while that is paused.
+pub struct LoggedRequest {
+    /// The time since the server was built, on tokio's clock.
     pub at: Duration,
-    /// What it wanted.
+    /// The verb.
     pub verb: Verb,
     /// The kind: `pods`, `deployments.apps`; empty for discovery.
     pub resource: String,
-    /// The namespace; empty for all or none.
+    /// The namespace; empty for requests across namespaces and for cluster-scoped kinds.
     pub namespace: String,
-    /// The object, if it was about one.
+    /// The name of the object; empty for requests about a collection.
     pub name: String,
-    /// Which part of the object, if it was about one.
+    /// The subresource, if the path has one.
     pub subresource: Option<Subresource>,
-    /// The method and the path with its query, as they came.
+    /// The method, and the path with its query, as received.
     pub line: String,
-    /// `resourceVersion` as it was sent.
+    /// `resourceVersion` as received.
     pub resource_version: String,
-    /// `resourceVersionMatch` as it was sent.
+    /// `resourceVersionMatch` as received.
     pub resource_version_match: String,
-    /// `limit`; 0 for none.
+    /// `limit`; 0 if there is no limit.
     pub limit: u64,
-    /// The continue token, numbered in the order in which the server gave them out; `C?` if it never did.
+    /// The continue token as `C1`, `C2` and so on, numbered in the order in which the server issued them; `C?` for a token that
+    /// the server did not issue.
     pub token: Option<String>,
-    /// `labelSelector` as it was sent.
+    /// `labelSelector` as received.
     pub label_selector: String,
-    /// `fieldSelector` as it was sent.
+    /// `fieldSelector` as received.
     pub field_selector: String,
-    /// `timeoutSeconds`, if it was sent.
+    /// `timeoutSeconds`, if the request has it.
     pub timeout_seconds: Option<i64>,
-    /// Whether bookmarks were asked for.
+    /// True if the request has `allowWatchBookmarks=true`.
     pub bookmarks: bool,
     /// The `Accept` header.
     pub accept: String,
     /// The `Accept-Encoding` header.
     pub accept_encoding: String,
-    /// The injected faults that hit it.
+    /// The injected faults that hit the request.
     pub faults: Vec<Fault>,
 }
 
-impl Requested {
-    /// Without a request if it was not understood.
+impl LoggedRequest {
+    /// Creates the log entry; `request` is `None` if the server does not understand the path, query or method.
     pub(crate) fn new(at: Duration, parts: &Parts, request: Option<&ApiRequest>) -> Self {
         let place = request.and_then(ApiRequest::place).cloned().unwrap_or_default();
         let params = request.map(|request| request.params.clone()).unwrap_or_default();
@@ -94,15 +122,15 @@ impl Requested {
     }
 }
 
-impl Requested {
-    /// `web`, `web/status`.
+impl LoggedRequest {
+    /// The name with the subresource: `web`, `web/status`.
     fn part(&self) -> String {
         let part = self.subresource.map(|part| format!("/{}", part.name())).unwrap_or_default();
         format!("{}{part}", self.name)
     }
 }
 
-impl fmt::Display for Requested {
+impl fmt::Display for LoggedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = if self.resource_version.is_empty() { "\"\"" } else { &self.resource_version };
         match self.verb {
@@ -130,11 +158,11 @@ impl fmt::Display for Requested {
     }
 }
 
-/// The last requests, oldest first.
+/// The most recent requests, oldest first.
 pub(crate) struct Log {
-    kept: VecDeque<Requested>,
+    kept: VecDeque<LoggedRequest>,
     limit: usize,
-    /// How many there were before those that are kept.
+    /// The number of requests that were dropped from the front.
     before: usize,
 }
 
@@ -143,7 +171,7 @@ impl Log {
         Self { kept: VecDeque::new(), limit, before: 0 }
     }
 
-    pub(crate) fn push(&mut self, request: Requested) {
+    pub(crate) fn push(&mut self, request: LoggedRequest) {
         self.kept.push_back(request);
         while self.kept.len() > self.limit {
             self.kept.pop_front();
@@ -151,12 +179,12 @@ impl Log {
         }
     }
 
-    pub(crate) fn all(&self) -> Vec<Requested> {
+    pub(crate) fn all(&self) -> Vec<LoggedRequest> {
         self.kept.iter().cloned().collect()
     }
 
-    /// Those after so many, and how many that makes.
-    pub(crate) fn after(&self, seen: usize) -> (Vec<Requested>, usize) {
+    /// The requests after the first `seen` ones, and the number of all requests so far.
+    pub(crate) fn after(&self, seen: usize) -> (Vec<LoggedRequest>, usize) {
         let fresh = self.kept.iter().skip(seen.saturating_sub(self.before)).cloned().collect();
         (fresh, self.before + self.kept.len())
     }

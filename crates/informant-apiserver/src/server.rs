@@ -1,7 +1,7 @@
-//! The handle of a server, for the program that runs it.
+//! [`ApiServer`], the handle with which a test controls the server.
 //!
-//! - **In:** objects, faults and orders of that program.
-//! - **Out:** the objects and requests that the server has; its entries for clients.
+//! - **In:** objects, faults and other calls of the test.
+//! - **Out:** stored objects and logged requests; the service and the listener that clients connect to.
 //! - **Knows nothing of:** HTTP.
 
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Fault;
+use crate::FaultId;
+use crate::LoggedRequest;
 use crate::On;
-use crate::Requested;
-use crate::RuleId;
 use crate::builder::ApiServerBuilder;
 use crate::error::ApiError;
 use crate::http::listener;
@@ -34,21 +34,38 @@ use crate::storage::Collection;
 use crate::world::Deleted;
 use crate::world::Run;
 
-/// An API server in this process. Clones are handles to the same one.
+/// A Kubernetes API server in this process. Cheap to clone; all clones control the same server.
 ///
-/// It serves the usual built-in kinds; nothing runs on its own. See the [crate's page](crate) for a tour.
+/// The server runs no task of its own and needs no shutdown. The [crate page](crate) shows it in use.
+///
+/// Methods take a kind by its plural name (`pods`), with its group if the name is not unique (`events.events.k8s.io`), and
+/// an object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
+///
+/// ```
+/// # fn main() -> Result<(), informant_apiserver::ApiError> {
+/// use informant_apiserver::ApiServer;
+/// use serde_json::json;
+///
+/// let server = ApiServer::new();
+/// server.put("pods", json!({"metadata": {"namespace": "shop", "name": "web"}}))?;
+///
+/// assert_eq!(server.get("pods", "shop/web")?["metadata"]["resourceVersion"], "2");
+/// assert_eq!(server.count("pods")?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
 }
 
 impl ApiServer {
-    /// A server with the usual kinds and no objects.
+    /// Creates a server with the built-in kinds and no objects.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// The options of a server that differs from [`new`](Self::new).
+    /// Returns a builder for a server with other options.
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder::default()
     }
@@ -57,55 +74,70 @@ impl ApiServer {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The server as a `tower` service, for `kube::Client::new` and other clients.
+    /// Returns the server as a `tower` service, for `kube::Client::new` and other in-process clients.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.shared.clone())
     }
 
-    /// Listens on a loopback address; port 0 takes a free one.
+    /// Serves HTTP/1.1 on a loopback address until the returned handle is stopped or dropped. Port 0 selects a free port.
     ///
     /// # Errors
     ///
-    /// If the address is not loopback, or cannot be had.
+    /// If the address is not a loopback address, or the operating system cannot bind it.
     pub async fn listen(&self, address: impl Into<SocketAddr>) -> Result<Listening, ListenError> {
         listener::listen(self.service(), address.into()).await
     }
 
-    /// Serves one more kind, in place of the one with the same group and plural if there is one: that one ends as with
-    /// [`remove_kind`](Self::remove_kind). A kind has one version.
+    /// Serves a kind. If a kind of the same group and plural is served, it is first removed as with
+    /// [`remove_kind`](Self::remove_kind), in all its versions.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), informant_apiserver::ApiError> {
+    /// use informant_apiserver::{ApiServer, Kind};
+    /// use serde_json::json;
+    ///
+    /// let server = ApiServer::new();
+    /// server.register(Kind::new("example.com", "v1", "Widget", "widgets").with_status());
+    ///
+    /// let metadata = json!({"namespace": "shop", "name": "gear"});
+    /// server.put("widgets", json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn register(&self, kind: Kind) {
         self.shared.write(|world| world.add_kind(kind));
         self.shared.wake_all();
     }
 
-    /// Serves a kind no more: its objects are deleted, watches hear of that and end, later requests get 404. Says whether
-    /// there was such a kind (`pods`, `widgets.example.com`).
+    /// Stops serving a kind (`pods`, `widgets.example.com`). Its objects are deleted, its watches receive these deletes and end,
+    /// and later requests for it fail with 404. Returns false if no such kind is served.
     pub fn remove_kind(&self, name: &str) -> bool {
         let removed = self.shared.write(|world| world.remove_kind(name));
         self.shared.wake_all();
         removed
     }
 
-    /// All kinds that are served.
+    /// Returns all kinds that are served.
     pub fn kinds(&self) -> Vec<Kind> {
         self.shared.world.read().registry.kinds().cloned().collect()
     }
 
-    /// Creates an object, or puts it in the place of the one with its name: whole, with its status, whatever version it
-    /// names. Gives the object as it is stored now.
+    /// Creates or replaces an object and returns the stored object.
     ///
-    /// If the stored object has the same content, nothing changes: it keeps its version, and watches get no event.
+    /// The replacement includes `status`; `resourceVersion` is ignored, so there are no conflicts. The namespace need not
+    /// exist. If the content equals that of the stored object, the version stays and watches receive no event.
     ///
     /// # Errors
     ///
-    /// If the kind is not served or the object is not one of it.
+    /// If the kind is not served, or the object is not a valid object of that kind.
     pub fn put(&self, kind: &str, object: impl Serialize) -> Result<Value, ApiError> {
-        let value = serde_json::to_value(object)
-            .map_err(|error| ApiError::BadRequest(format!("the object cannot be written as JSON: {error}")))?;
+        let value = serde_json::to_value(object).map_err(|error| {
+            ApiError::BadRequest(format!("the object to put into {kind} cannot be serialized as JSON: {error}"))
+        })?;
         self.store(kind, value).map(|stored| read(&stored.object()))
     }
 
-    /// The same without reading back what was stored.
+    /// [`put`](Self::put) without decoding the stored object.
     pub(crate) fn store(&self, kind: &str, object: Value) -> Result<Arc<Encoded>, ApiError> {
         let served = self.served(kind)?;
         let mut object = Object::check(&served.kind, object)?;
@@ -113,29 +145,29 @@ impl ApiServer {
         self.shared.change(|world, now| world.put(&served, object, now))
     }
 
-    /// Creates an object of a cluster-scoped kind as a client would.
+    /// Creates an object of a cluster-scoped kind with the checks of a client's request.
     pub(crate) fn create(&self, kind: &str, object: Value) -> Result<(), ApiError> {
         let served = self.served(kind)?;
         let object = Object::check(&served.kind, object)?;
         self.shared.change(|world, now| world.create(&served, "", object, now, Run::Real)).map(drop)
     }
 
-    /// An object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
+    /// Returns an object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
     ///
     /// # Errors
     ///
-    /// If there is no such kind or object.
+    /// If the kind is not served or the object does not exist.
     pub fn get(&self, kind: &str, key: &str) -> Result<Value, ApiError> {
         let served = self.served(kind)?;
         let world = self.shared.world.read();
         Ok(read(&world.get(&served, &Key::from_text(key))?.object()))
     }
 
-    /// All objects of a kind, in the order of their keys.
+    /// Returns all objects of a kind, ordered by key.
     ///
     /// # Errors
     ///
-    /// If there is no such kind.
+    /// If the kind is not served.
     pub fn list(&self, kind: &str) -> Result<Vec<Value>, ApiError> {
         let served = self.served(kind)?;
         let world = self.shared.world.read();
@@ -143,22 +175,24 @@ impl ApiServer {
         Ok(objects.map(|(_, object)| read(&object.object())).collect())
     }
 
-    /// How many objects of a kind there are.
+    /// Returns the number of objects of a kind.
     ///
     /// # Errors
     ///
-    /// If there is no such kind.
+    /// If the kind is not served.
     pub fn count(&self, kind: &str) -> Result<usize, ApiError> {
         let served = self.served(kind)?;
         let world = self.shared.world.read();
         Ok(world.storage.collection(served.collection).map_or(0, |found| found.all().len()))
     }
 
-    /// Deletes an object as a client would: with finalizers, it only begins.
+    /// Deletes an object and returns its last state.
+    ///
+    /// As with a client's delete, an object with finalizers gets a `deletionTimestamp` and stays until they are removed.
     ///
     /// # Errors
     ///
-    /// If there is no such kind or object.
+    /// If the kind is not served, the object does not exist, or it is a namespace that cannot be deleted.
     pub fn delete(&self, kind: &str, key: &str) -> Result<Value, ApiError> {
         let served = self.served(kind)?;
         let key = Key::from_text(key);
@@ -169,33 +203,48 @@ impl ApiServer {
         }
     }
 
-    /// The version of the last change.
+    /// Returns the version (`resourceVersion`) of the last change. A new server has version 1.
     pub fn version(&self) -> u64 {
         self.shared.world.read().storage.version()
     }
 
-    /// Goes on from this version, so that tests can speak of the versions that they like. Earlier ones are ignored.
+    /// Raises the server's version, so that the next change gets `version + 1`. Does nothing if the server is already past it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), informant_apiserver::ApiError> {
+    /// # use informant_apiserver::ApiServer;
+    /// let server = ApiServer::new();
+    /// server.skip_to_version(100);
+    /// let pod = server.put("pods", serde_json::json!({"metadata": {"namespace": "shop", "name": "web"}}))?;
+    /// assert_eq!(pod["metadata"]["resourceVersion"], "101");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn skip_to_version(&self, version: u64) {
         self.shared.write(|world| world.storage.skip_to(version));
     }
 
-    /// Forgets all history for those who ask from now on: older versions and tokens are expired. Open watches go on.
+    /// Expires all history, as etcd does when it compacts: new watches and lists from an older version, and continue tokens,
+    /// fail with 410. Open watches continue.
     pub fn compact(&self) {
         self.shared.world.write().storage.compact();
     }
 
-    /// The state of all objects now; costs a pointer for each.
+    /// Returns a backup of all objects at the current version, for [`restore`](Self::restore). Shares the objects with the
+    /// server; costs one pointer and one key per object.
     pub fn backup(&self) -> Backup {
         self.shared.world.read().storage.backup()
     }
 
-    /// Goes back to a backup: objects, version and all, as when a cluster's storage is restored. Versions that were given
-    /// out since will be given out again, with other content. Open watches break.
+    /// Restores all objects and the server's version from a backup, as when an administrator restores etcd.
+    ///
+    /// The server then assigns versions again that clients have already seen with other content. The connections of all open
+    /// watches break.
     pub fn restore(&self, backup: &Backup) {
         self.shared.write(|world| world.restore(backup));
     }
 
-    /// Breaks the connections of all open watches of a kind, including streaming lists, and returns how many there were.
+    /// Breaks the connections of all open watches of a kind, including streaming lists, and returns their number.
     /// Objects, versions and history stay.
     pub fn cut_watches(&self, kind: &str) -> usize {
         self.shared.write(|world| {
@@ -204,63 +253,89 @@ impl ApiServer {
         })
     }
 
-    /// Breaks the connections of all open watches, including streaming lists. Objects, versions and history stay. With
-    /// [`Fault::Refuse`] for all requests, this is an outage.
+    /// Breaks the connections of all open watches, including streaming lists. Objects, versions and history stay.
+    ///
+    /// Together with [`Fault::Refuse`] for all requests, this simulates an outage.
     pub fn cut_all_watches(&self) {
         self.shared.write(|world| world.storage.cut_all_watches());
     }
 
-    /// How many watches of a kind are open.
+    /// Returns the number of open watches of a kind; 0 if the kind is not served.
     pub fn open_watches(&self, kind: &str) -> usize {
         let world = self.shared.world.read();
         let served = world.registry.find(kind);
         served.and_then(|served| world.storage.collection(served.collection)).map_or(0, |found| found.watchers)
     }
 
-    /// From now on, these happen to these requests, one after the other: the first fault to the first request that it can
-    /// concern, the second to the second, and so on; then no more.
-    pub fn inject_each(&self, on: &On, faults: impl IntoIterator<Item = Fault>) -> Vec<RuleId> {
+    /// Injects one fault per request: the first fault hits the first matching request, the second fault the second, and so on.
+    /// Later requests are not affected.
+    pub fn inject_each(&self, on: &On, faults: impl IntoIterator<Item = Fault>) -> Vec<FaultId> {
         let one = |(position, fault)| self.inject(on.clone().skip(on.skip + position).once(), fault);
         faults.into_iter().enumerate().map(one).collect()
     }
 
-    /// From now on, this happens to these requests.
-    pub fn inject(&self, on: On, fault: Fault) -> RuleId {
+    /// Injects a fault: from now on, it hits the requests that `on` selects.
+    ///
+    /// ```
+    /// use informant_apiserver::{ApiServer, Fault, On};
+    ///
+    /// let server = ApiServer::new();
+    /// let outage = server.inject(On::any(), Fault::Refuse);
+    /// server.remove_fault(outage);
+    /// ```
+    pub fn inject(&self, on: On, fault: Fault) -> FaultId {
         self.shared.desk.lock().plan.add(on, fault)
     }
 
-    /// Ends a fault.
-    pub fn remove_fault(&self, rule: RuleId) {
+    /// Removes a fault. Requests that it already hit, such as open watches, stay affected.
+    pub fn remove_fault(&self, rule: FaultId) {
         self.shared.desk.lock().plan.remove(rule);
     }
 
-    /// Ends all faults.
-    pub fn heal(&self) {
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
         self.shared.desk.lock().plan.clear();
     }
 
-    /// How often a fault has struck; none if it was removed.
-    pub fn struck(&self, rule: RuleId) -> Option<usize> {
+    /// Returns the number of requests that a fault has hit; `None` if the fault was removed.
+    pub fn fault_hits(&self, rule: FaultId) -> Option<usize> {
         self.shared.desk.lock().plan.struck(rule)
     }
 
-    /// The requests so far, oldest first.
-    pub fn requests(&self) -> Vec<Requested> {
+    /// Returns the requests so far, oldest first; at most as many as
+    /// [`remember_requests`](ApiServerBuilder::remember_requests) allows.
+    pub fn requests(&self) -> Vec<LoggedRequest> {
         self.shared.desk.lock().log.all()
     }
 
-    /// The requests for one kind (`pods`, `deployments.apps` or `deployments`) in the notation of [`Requested`]: `L(0, 500)`, `W(15)`.
+    /// Returns the requests for one kind (`pods`, `deployments` or `deployments.apps`) in the short form of [`LoggedRequest`], such
+    /// as `L(0, 500)` and `W(15)`.
     pub fn requests_for(&self, resource: &str) -> Vec<String> {
         self.requests().iter().filter(|one| means(resource, &one.resource)).map(ToString::to_string).collect()
     }
 
-    /// Forgets the requests so far.
+    /// Clears the request log.
     pub fn clear_requests(&self) {
         self.shared.desk.lock().log.clear();
     }
 
-    /// Waits for a request that a test wants, without polling: the first of those that are logged or still to come.
-    pub async fn requested(&self, mut is_wanted: impl FnMut(&Requested) -> bool) -> Requested {
+    /// Waits for a request and returns it: the first one that matches, among those in the log and those that follow.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use informant_apiserver::{ApiServer, Verb};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kube::{Api, api::ListParams};
+    /// let server = ApiServer::new();
+    /// let pods: Api<Pod> = Api::all(server.client());
+    /// tokio::spawn(async move { pods.list(&ListParams::default().limit(500)).await });
+    ///
+    /// let list = server.wait_for_request(|request| request.verb == Verb::List).await;
+    /// assert_eq!(list.limit, 500);
+    /// # }
+    /// ```
+    pub async fn wait_for_request(&self, mut is_wanted: impl FnMut(&LoggedRequest) -> bool) -> LoggedRequest {
         let mut requests = self.shared.requests.subscribe();
         let mut seen = 0;
         loop {
@@ -269,16 +344,18 @@ impl ApiServer {
                 return found;
             }
             seen = all;
-            // The sender lives in what this handle holds.
+            // Does not fail: `self` keeps the sender.
             let _ = requests.changed().await;
         }
     }
 
-    /// Waits until so many watches of a kind are open, without polling.
-    pub async fn watched(&self, kind: &str, watches: usize) {
+    /// Waits until exactly this many watches of a kind are open.
+    ///
+    /// Tests use it to change objects only after the program under test has opened its watches.
+    pub async fn wait_for_watches(&self, kind: &str, watches: usize) {
         let mut changed = self.shared.watches.subscribe();
         while self.open_watches(kind) != watches {
-            // The sender lives in what this handle holds.
+            // Does not fail: `self` keeps the sender.
             let _ = changed.changed().await;
         }
     }
@@ -305,7 +382,7 @@ impl std::fmt::Debug for ApiServer {
     }
 }
 
-/// What was written as JSON is read as JSON.
+/// Decodes a stored object; the server encoded it, so this does not fail.
 fn read(object: &[u8]) -> Value {
     serde_json::from_slice(object).unwrap_or(Value::Null)
 }

@@ -1,8 +1,8 @@
-//! What all parts of a server share: the world behind its lock, and the wake-ups of those who wait for it.
+//! The state that the handle, the HTTP service and the watch streams share, with its locks and wake-ups.
 //!
 //! - **In:** changes and requests, from the handle and from HTTP.
-//! - **Out:** their results; watches and waiting tests are woken when something happened.
-//! - **Knows nothing of:** what a change is about.
+//! - **Out:** their results; wake-ups of watch streams and waiting tests.
+//! - **Knows nothing of:** the meaning of a change.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::Fault;
-use crate::Requested;
+use crate::LoggedRequest;
 use crate::error::ApiError;
 use crate::faults::plan::Plan;
 use crate::http::request::ApiRequest;
@@ -29,40 +29,41 @@ use crate::watch::WatchQuery;
 use crate::watch::stream::WatchPlace;
 use crate::world::World;
 
+/// Options that requests depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) bookmark_interval: Duration,
     pub(crate) watch_cache: bool,
 }
 
-/// What all parts of a server share.
+/// The state of one server.
 pub(crate) struct Shared {
     pub(crate) world: RwLock<World>,
-    /// The version of the last change; every watch waits for the next.
+    /// The version of the last change. Watch streams wait for it to change.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) settings: Settings,
-    /// How many continue tokens were given out.
+    /// The number of continue tokens issued so far.
     pub(crate) tokens: AtomicU64,
     pub(crate) desk: Mutex<Desk>,
-    /// How many requests there were; those who wait for one wait for this.
+    /// The number of requests so far; `wait_for_request` waits for it to change.
     pub(crate) requests: watch::Sender<u64>,
-    /// Tells those who wait that a watch was opened or ended.
+    /// Changes whenever a watch opens or ends; `wait_for_watches` waits for it.
     pub(crate) watches: watch::Sender<u64>,
-    /// For the times that are random in Kubernetes.
+    /// The random generator of watch timeouts.
     chance: Mutex<fastrand::Rng>,
     started: Instant,
-    /// The time of day then. From there it is counted on tokio's clock, which tests may pause.
+    /// The time of day at `started`. Later times are computed from it with tokio's clock, which tests may pause.
     started_at: Timestamp,
 }
 
-/// Where requests are logged and faults strike, in the same order.
+/// The faults and the request log behind one lock, so that faults count requests in the order of the log.
 pub(crate) struct Desk {
     pub(crate) plan: Plan,
     pub(crate) log: Log,
 }
 
 impl Shared {
-    /// Whether the request is for a kind that there is.
+    /// Returns true if the request is for a kind that is served.
     pub(crate) fn serves(&self, request: &ApiRequest) -> bool {
         let registry = &self.world.read().registry;
         request.place().is_some_and(|place| registry.at(&place.group, &place.version, &place.plural).is_some())
@@ -83,7 +84,7 @@ impl Shared {
         }
     }
 
-    /// Changes something at this moment.
+    /// Runs a change of the world with the current time.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut World, &str) -> Result<T, ApiError>,
@@ -92,7 +93,7 @@ impl Shared {
         self.write(|world| change(world, &now))
     }
 
-    /// Changes something, and wakes the watches if it did.
+    /// Runs a change of the world, and wakes the watches if it changed the version or cut watches.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.world.write();
         let before = (world.storage.version(), world.storage.cuts());
@@ -105,13 +106,13 @@ impl Shared {
         result
     }
 
-    /// Wakes everybody: kinds come and go without a change of the version if they have no objects.
+    /// Wakes all watches and waiting tests. Adding or removing a kind without objects does not change the version.
     pub(crate) fn wake_all(&self) {
         self.changed.send_modify(|_| {});
         self.watches.send_modify(|count| *count += 1);
     }
 
-    /// Opens a watch and counts it, as long as its place exists.
+    /// Opens a watch. It counts as open until the returned place is dropped.
     pub(crate) fn open_watch(
         self: &Arc<Self>,
         collection: CollectionId,
@@ -133,8 +134,8 @@ impl Shared {
         self.watches.send_modify(|count| *count += 1);
     }
 
-    /// Logs a request and says what happens to it.
-    pub(crate) fn strike(&self, mut request: Requested) -> Vec<Fault> {
+    /// Logs a request and returns the faults that hit it.
+    pub(crate) fn strike(&self, mut request: LoggedRequest) -> Vec<Fault> {
         let mut desk = self.desk.lock();
         let faults = desk.plan.strike(request.verb, &request.resource, request.token.is_some());
         request.faults.clone_from(&faults);
@@ -144,7 +145,7 @@ impl Shared {
         faults
     }
 
-    /// How long the server has been there.
+    /// The time since the server was built.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
@@ -154,14 +155,14 @@ impl Shared {
         self.started_at.checked_add(self.age()).unwrap_or(self.started_at)
     }
 
-    /// The time as it stands in objects: whole seconds.
+    /// The current time as timestamps in objects have it, in whole seconds.
     fn now(&self) -> String {
         let now = self.timestamp();
         let whole = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Trunc);
         now.round(whole).unwrap_or(now).to_string()
     }
 
-    /// How long a watch lasts that names no time: between half an hour and an hour.
+    /// The duration of a watch without `timeoutSeconds`: between half an hour and an hour, as in kube-apiserver.
     fn random_timeout(&self) -> Duration {
         Duration::from_secs(self.chance.lock().u64(1800..3600))
     }

@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let consuming = tokio::spawn(consume(queue.clone(), cache));
 
     load.churn(5000.0, CHANGES).await?;
-    server.heal();
+    server.clear_faults();
     let newest = server.version().to_string();
     while queue.reached().is_none_or(|reached| reached.as_str() != newest) {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -242,7 +242,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
 
-    server.heal();
+    server.clear_faults();
     // One more change of each kind, so that nobody has to wait for a bookmark.
     let last_node = version_of(&server.put("nodes", node("last", 1000))?);
     let last_pod = version_of(&server.put("pods", pod("last", 10, Some("last")))?);

@@ -1,7 +1,7 @@
-//! The user who sends a request, tokens and reviews. There is no access control: every request is allowed.
+//! The users of requests, tokens and reviews. There is no access control: every request is allowed.
 //!
 //! - **In:** the `Authorization` header of a request; reviews, which ask whether an access would be allowed.
-//! - **Out:** the user who sent the request; tokens for service accounts; answered reviews.
+//! - **Out:** the user of the request; tokens for service accounts; reviews with their status.
 //! - **Knows nothing of:** the objects that are stored.
 
 pub(crate) mod review;
@@ -22,7 +22,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user who sent a request: the service account of a valid token, otherwise `system:unsecured`.
+    /// The user of a request: the service account of a valid token, otherwise `system:unsecured`.
     pub(crate) fn of_request(authorization: &str, now: Timestamp) -> Self {
         let token = authorization.strip_prefix("Bearer ").unwrap_or_default();
         Claims::read(token, now).map_or_else(Self::unsecured, |claims| Self::service_account(&claims))

@@ -1,6 +1,6 @@
 //! Reviews: requests that ask which user a token belongs to, or whether a user may do something.
 //!
-//! - **In:** a review as a client sent it, the user who sent it, and the time.
+//! - **In:** a review, the user of the request, and the time.
 //! - **Out:** the review with its status filled in; every access is allowed.
 //! - **Knows nothing of:** HTTP, stored objects.
 
@@ -15,7 +15,7 @@ use crate::error::Cause;
 use crate::objects::Object;
 use crate::registry::kind::Kind;
 
-/// The review with its answer in the status.
+/// Fills in the status of a review.
 pub(crate) fn answer(kind: &Kind, review: &Object, user: &User, now: Timestamp) -> Result<Value, ApiError> {
     let spec = review.field("spec");
     let status = match &*kind.kind {

@@ -1,11 +1,11 @@
-//! How long ago something was, in the words of `kubectl`.
+//! Ages in the format of `kubectl`: `45s`, `3m20s`, `5d`.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::UNKNOWN;
 
-/// How long ago a time was, if it is one.
+/// The time since `time`; `<unknown>` if it is not a time.
 pub(super) fn age_of(time: &str, now: Timestamp) -> Value {
     time.parse().map_or_else(|_| UNKNOWN.into(), |then| time_since(then, now).into())
 }
@@ -14,9 +14,9 @@ pub(super) fn time_since(then: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(then).as_secs())
 }
 
-/// A time as `kubectl` says it: the longer it is, the coarser.
+/// A duration in the format of `kubectl`: the longer, the coarser.
 fn duration(seconds: i64) -> String {
-    // Clocks differ, but not by so much.
+    // Allows for a small difference between clocks.
     if seconds < -1 {
         return "<invalid>".to_owned();
     }
@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn an_age_is_said_as_kubectl_does() {
         let (minute, hour, day) = (60, 3600, 86400);
-        let said = [0, 119, 120, 125, 599, 10 * minute, 3 * hour - 1, 3 * hour, 11_000, 8 * hour];
-        assert_eq!(said.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
-        let said = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
-        assert_eq!(said.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
+        let times = [0, 119, 120, 125, 599, 10 * minute, 3 * hour - 1, 3 * hour, 11_000, 8 * hour];
+        assert_eq!(times.map(duration), ["0s", "119s", "2m", "2m5s", "9m59s", "10m", "179m", "3h", "3h3m", "8h"]);
+        let times = [2 * day - 1, 2 * day, 180_000, 8 * day, 730 * day, 64_000_000, 2920 * day + 1];
+        assert_eq!(times.map(duration), ["47h", "2d", "2d2h", "8d", "2y", "2y10d", "8y"]);
         assert_eq!([-1, -2].map(duration), ["0s", "<invalid>"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The columns that a custom resource definition asks for (`additionalPrinterColumns`), as kube-apiserver shows them.
+//! The printer columns of custom resource definitions (`additionalPrinterColumns`).
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -20,20 +20,21 @@ pub struct PrinterColumn {
     pub name: String,
     /// `integer`, `number`, `string`, `boolean` or `date`.
     pub r#type: String,
-    /// A format of OpenAPI, such as `int32`; empty if there is none.
+    /// A format of OpenAPI, such as `int32`; may be empty.
     pub format: String,
     /// An explanation for users.
     pub description: String,
-    /// 0 for columns that are always shown; others are shown with `-o wide`.
+    /// 0 for columns that are always shown; `kubectl get -o wide` shows the others too.
     pub priority: i32,
-    /// Where objects have its value.
+    /// The JSONPath of the value in objects.
     pub json_path: String,
 }
 
-/// The columns of a custom resource: its name, and then those of its definition; its age, if the definition has none.
+/// Returns the columns of a custom resource: its name and the columns of its definition, or its name and age if the definition has
+/// none.
 ///
-/// A cell is null if the object has no value of the column's type at the column's path, or if the path is none that is understood here:
-/// `..` and `[0,1]` are not.
+/// A cell is null if the object has no value of the column's type at the column's path, or if the path is not supported: `..` and
+/// `[0,1]` are not.
 pub fn of_definition(columns: &[PrinterColumn]) -> Vec<Column> {
     let age = PrinterColumn {
         name: "Age".to_owned(),
@@ -58,7 +59,7 @@ fn column(column: &PrinterColumn) -> Column {
     }
 }
 
-/// What a column of this type shows of a value.
+/// The cell for a value in a column of this type.
 pub(super) fn shown(content: &str, value: &Value, now: Timestamp) -> Value {
     match (content, value) {
         ("string", value) => text(value).map_or(Value::Null, Value::String),
@@ -77,7 +78,7 @@ fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
-        // As Go prints it: without a fraction that is zero.
+        // Go prints no fraction if it is zero.
         Value::Number(number) if number.is_f64() => number.as_f64().map(|number| number.to_string()),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => Some(value.to_string()),
     }

@@ -1,4 +1,4 @@
-//! The columns of events, of the old and the new group.
+//! The columns of events, in both API groups.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::text;
 
 const FIRST_SEEN: [&str; 3] = ["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"];
 
-/// They begin with what is newest, and end with their names.
+/// As in kube-apiserver, the first column is the time of the last occurrence and the last one the name.
 pub(super) fn columns() -> Vec<Column> {
     vec![
         since("Last Seen", |event, now| {
@@ -46,7 +46,7 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// The first of these fields that says something; the groups have different names for them.
+/// The first of these fields with a value; the API groups have different names for them.
 fn any<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
     pointers.iter().map(|pointer| str(event, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
 }

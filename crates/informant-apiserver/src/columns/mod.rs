@@ -1,8 +1,8 @@
-//! The columns in which Kubernetes shows the objects of a kind, as `kubectl get` prints them.
+//! The columns that `kubectl get` prints for the objects of a kind.
 //!
 //! - **In:** a kind; objects as JSON, and the time.
-//! - **Out:** names and cells.
-//! - **Knows nothing of:** how tables are asked for and written.
+//! - **Out:** the names and cells of the columns.
+//! - **Knows nothing of:** HTTP and the JSON of tables.
 //!
 //! ```
 //! use informant_apiserver::columns;
@@ -15,8 +15,8 @@
 //! assert_eq!(pods[2].cell(&pod, jiff::Timestamp::now()), "Running");
 //! ```
 //!
-//! The kinds that people look at most have the columns of Kubernetes 1.37; the others their name and age. Custom resources have
-//! those of their definition ([`of_definition`]).
+//! Frequently used kinds have the columns of Kubernetes 1.37, the others name and age. Custom resources have the columns of their
+//! definition ([`of_definition`]).
 
 mod ages;
 mod definition;
@@ -40,7 +40,7 @@ use self::path::Path;
 #[derive(Clone, Debug)]
 pub struct Column {
     name: Cow<'static, str>,
-    /// The type of its cells, in the words of OpenAPI.
+    /// The OpenAPI type of the cells.
     content: Cow<'static, str>,
     format: Cow<'static, str>,
     description: Cow<'static, str>,
@@ -52,23 +52,23 @@ pub struct Column {
 enum Cell {
     Of(fn(&Value) -> Value),
     At(fn(&Value, Timestamp) -> Value),
-    /// What an object has at this path; `None` if the path is not understood.
+    /// The value at this path; `None` if the path is not supported.
     Found(Option<Path>),
 }
 
 impl Column {
-    /// What it is called: `Last Schedule`.
+    /// Returns the name, such as `Last Schedule`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is shown only to those who want to see more: `kubectl get -o wide`.
+    /// Returns true if only `kubectl get -o wide` shows the column.
     pub fn is_wide(&self) -> bool {
         self.priority != 0
     }
 
-    /// What stands there for an object: a text, a number or a truth value; null or an empty text where the object has nothing to show and
-    /// Kubernetes shows no word for that, such as `<none>`.
+    /// Returns the cell of an object: a string, a number or a boolean. For a missing value, the cell is what kube-apiserver sends: a
+    /// placeholder such as `<none>`, an empty string or null.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
         match &self.cell {
             Cell::Of(cell) => cell(object),
@@ -80,7 +80,7 @@ impl Column {
         }
     }
 
-    /// The type of its cells, in the words of OpenAPI.
+    /// The OpenAPI type of the cells.
     pub(crate) fn content(&self) -> &str {
         &self.content
     }
@@ -108,12 +108,12 @@ impl Column {
     }
 }
 
-/// The columns of an object of which nothing but its metadata is known.
+/// Returns the columns for objects with only metadata: name and age.
 pub fn of_metadata() -> Vec<Column> {
     vec![NAME, AGE]
 }
 
-/// The columns of a kind. The core group is `""`.
+/// Returns the columns of a built-in kind; name and age if the kind is not known. The core group is `""`.
 pub fn of(group: &str, kind: &str) -> Vec<Column> {
     let own = match (group, kind) {
         ("", "Pod") => pods::columns(),
@@ -179,7 +179,7 @@ pub fn of(group: &str, kind: &str) -> Vec<Column> {
     [NAME].into_iter().chain(own).collect()
 }
 
-/// What is in a cell where there is nothing.
+/// The cell for a missing value.
 const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
 
@@ -210,12 +210,12 @@ fn or(text: &str, otherwise: &str) -> Value {
     if text.is_empty() { otherwise.into() } else { text.into() }
 }
 
-/// The text of a field, or that there is none.
+/// The string at this path, or `<none>`.
 fn field(object: &Value, pointer: &str) -> Value {
     or(str(object, pointer), NONE)
 }
 
-/// Whether something is there; null is nothing.
+/// Returns true if the value at this path exists and is not null.
 fn has(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).is_some_and(|value| !value.is_null())
 }
@@ -228,7 +228,7 @@ fn is_true(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// `3` and `30%` are both good.
+/// A number such as `3` or a string such as `30%`; otherwise `N/A`.
 fn number_or_text(object: &Value, pointer: &str) -> Value {
     match object.pointer(pointer) {
         Some(Value::String(text)) => text.as_str().into(),
@@ -241,7 +241,7 @@ fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// How many fields a map has.
+/// The number of fields of a map.
 fn len(object: &Value, pointer: &str) -> usize {
     object.pointer(pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
@@ -250,18 +250,18 @@ fn joined(texts: impl Iterator<Item = impl Into<String>>) -> String {
     texts.map(Into::into).collect::<Vec<_>>().join(",")
 }
 
-/// `a=1,b=2`.
+/// The entries of a map: `a=1,b=2`.
 fn pairs(map: Option<&Value>) -> Value {
     let pairs = map.and_then(Value::as_object).into_iter().flatten();
     or(&joined(pairs.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))), NONE)
 }
 
-/// The phase, as long as it is not about to go.
+/// The phase; `Terminating` for an object that is being deleted.
 fn phase(object: &Value) -> &str {
     if has(object, "/metadata/deletionTimestamp") { "Terminating" } else { str(object, "/status/phase") }
 }
 
-/// What is said of a claim only if it has a volume.
+/// The cell of a claim with a volume; empty without a volume.
 fn bound(claim: &Value, cell: Value) -> Value {
     if str(claim, "/spec/volumeName").is_empty() { "".into() } else { cell }
 }
@@ -286,7 +286,7 @@ fn external_ip(service: &Value) -> Value {
     }
 }
 
-/// Where a load balancer is.
+/// The addresses of a load balancer.
 fn addresses(object: &Value) -> String {
     let address = |ingress: &Value| match str(ingress, "/ip") {
         "" => str(ingress, "/hostname").to_owned(),
@@ -295,7 +295,7 @@ fn addresses(object: &Value) -> String {
     joined(list(object, "/status/loadBalancer/ingress").iter().map(address))
 }
 
-/// `80/TCP,443:30443/TCP`.
+/// The ports of a service: `80/TCP,443:30443/TCP`.
 fn ports(service: &Value) -> Value {
     let port = |port: &Value| {
         let on_nodes = Some(number(port, "/nodePort")).filter(|port| *port != 0);

@@ -39,7 +39,7 @@ fn status(node: &Value) -> String {
     format!("{ready}{}", if is_true(node, "/spec/unschedulable") { ",SchedulingDisabled" } else { "" })
 }
 
-/// They are labels: `node-role.kubernetes.io/control-plane`.
+/// The roles of a node, from labels such as `node-role.kubernetes.io/control-plane`.
 fn roles(node: &Value) -> Value {
     let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
     let roles = labels.into_iter().flatten().filter_map(|(name, value)| match name.as_str() {

@@ -1,12 +1,12 @@
-//! Paths into objects, in the part of JSONPath that printer columns use.
+//! Paths into objects: the subset of JSONPath that printer columns use.
 //!
 //! - **In:** a path such as `.status.conditions[?(@.type=="Ready")].status`; an object.
-//! - **Out:** the first value that the object has there.
+//! - **Out:** the first value of the object at the path.
 //! - **Knows nothing of:** columns.
 //!
-//! Understood are names (`.spec.x`), quoted names (`['x']`), indexes and slices (`[0]`, `[-1]`, `[1:3]`), wildcards (`.*`, `[*]`) and
-//! filters that compare two sides or ask whether a field exists. As in `kubectl`, a dot within a name is written `\.`, also in
-//! quotes. Recursive descent (`..`) and unions (`[0,1]`) are not understood.
+//! Supported are names (`.spec.x`), quoted names (`['x']`), indexes and slices (`[0]`, `[-1]`, `[1:3]`), wildcards (`.*`, `[*]`) and
+//! filters that compare two sides or test whether a field exists. As in `kubectl`, a dot within a name is written `\.`, also in
+//! quotes. Recursive descent (`..`) and unions (`[0,1]`) are not supported.
 
 use std::cmp::Ordering;
 
@@ -29,7 +29,7 @@ enum Step {
     Filter(Filter),
 }
 
-/// Which items of an array go on.
+/// Selects items of an array.
 #[derive(Clone, Debug, PartialEq)]
 enum Filter {
     Exists(Path),
@@ -39,7 +39,7 @@ enum Filter {
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 enum Side {
-    /// Within the item.
+    /// The value at a path in the item.
     At(Path),
     Literal(Value),
 }
@@ -54,7 +54,7 @@ enum Operator {
     GreaterOrEqual,
 }
 
-/// The longer ones first: `<=` begins with `<`.
+/// Longer operators first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 6] = [
     ("==", Operator::Equal),
     ("!=", Operator::NotEqual),
@@ -64,7 +64,7 @@ const OPERATORS: [(&str, Operator); 6] = [
     (">", Operator::Greater),
 ];
 
-/// How many brackets may be open at once: parsing and evaluation recurse into filters.
+/// The largest number of nested brackets. Parsing and evaluation recurse into filters.
 const DEEPEST: usize = 16;
 
 /// The largest number of brackets that are open at once; brackets in quotes count, too.
@@ -82,7 +82,7 @@ fn nesting(text: &str) -> usize {
 }
 
 impl Path {
-    /// Returns `None` if the path is not understood.
+    /// Parses a path; `None` if it is not supported.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if nesting(text) > DEEPEST {
             return None;
@@ -98,7 +98,7 @@ impl Path {
                 }
                 None => {
                     let named = rest.strip_prefix('.')?;
-                    // A dot alone is the object itself.
+                    // A single dot is the object itself.
                     if named.is_empty() || named.starts_with('[') {
                         rest = named;
                         continue;
@@ -112,12 +112,12 @@ impl Path {
         Some(Self { steps })
     }
 
-    /// The first value that the object has there; none if the path does not fit the object, as an index into a map.
+    /// The first value at the path; `None` if the path does not fit the object, such as an index into a map.
     pub(super) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.values(object)?.first().copied()
     }
 
-    /// All values that the object has there; `None` if the path does not fit the object.
+    /// All values at the path; `None` if the path does not fit the object.
     fn values<'a>(&self, object: &'a Value) -> Option<Vec<&'a Value>> {
         self.steps.iter().try_fold(vec![object], |values, step| {
             let next: Option<Vec<_>> = values.into_iter().map(|value| step.values(value)).collect();
@@ -159,7 +159,7 @@ impl Step {
 }
 
 impl Filter {
-    /// Returns `None` if the two sides cannot be compared.
+    /// Returns true if the item passes; `None` if the two sides cannot be compared.
     fn passes(&self, item: &Value) -> Option<bool> {
         match self {
             Self::Exists(path) => Some(path.find(item).is_some()),
@@ -207,13 +207,13 @@ impl Operator {
     }
 }
 
-/// An index from the beginning; negative ones count from the end.
+/// The position for an index; negative indexes count from the end.
 fn place(index: i64, len: usize) -> Option<usize> {
     let from_end = if index < 0 { i64::try_from(len).ok()? } else { 0 };
     usize::try_from(index + from_end).ok()
 }
 
-/// What stands between brackets.
+/// Parses the text between brackets.
 fn parse_brackets(content: &str) -> Option<Vec<Step>> {
     let content = content.trim();
     if content == "*" {
@@ -255,7 +255,7 @@ fn parse_filter(text: &str) -> Option<Filter> {
     }
 }
 
-/// A name up to the next dot or bracket, and what follows it. A backslash takes the next character as it is.
+/// The name up to the next dot or bracket, and the text after it. A backslash escapes the next character.
 fn name(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();

@@ -30,7 +30,7 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// The initial containers that run as long as the pod.
+/// The sidecars: init containers that run as long as the pod.
 fn sidecars(pod: &Value) -> impl Iterator<Item = &Value> {
     list(pod, "/spec/initContainers").iter().filter(|container| str(container, "/restartPolicy") == "Always")
 }
@@ -39,16 +39,16 @@ fn is_of_sidecar(pod: &Value, state: &Value) -> bool {
     sidecars(pod).any(|container| container["name"] == state["name"])
 }
 
-/// The containers that are to run as long as the pod.
+/// The number of containers that should run as long as the pod.
 fn wanted(pod: &Value) -> usize {
     list(pod, "/spec/containers").len() + sidecars(pod).count()
 }
 
-/// The states of a pod's containers that count.
+/// The container states that the cells of a pod depend on.
 struct States<'a> {
-    /// Up to the first that keeps the others waiting.
+    /// The init containers, up to the first one that the others wait for.
     initial: &'a [Value],
-    /// None, as long as those before are not done.
+    /// The ordinary containers; empty until the init containers are done.
     ordinary: &'a [Value],
     is_initializing: bool,
 }
@@ -75,13 +75,13 @@ fn ready(pod: &Value) -> usize {
     initial.iter().filter(is_ready_sidecar).count() + ordinary.iter().filter(|state| is_running(state)).count()
 }
 
-/// How often containers were restarted, and when that was last.
+/// The number of restarts, and the time since the last one.
 fn restarts(pod: &Value, now: Timestamp) -> Value {
     let States { initial, ordinary, is_initializing } = states(pod);
-    // Of initial containers that are done, only those count that go on running.
+    // After initialization, only sidecars count among the init containers.
     let initial = initial.iter().filter(|state| is_initializing || is_of_sidecar(pod, state));
     let counted: Vec<_> = initial.chain(ordinary).collect();
-    // Whoever wrote the status may have written anything.
+    // The status may contain any numbers, so the sum saturates.
     let count = counted.iter().map(|state| number(state, "/restartCount")).fold(0, i64::saturating_add);
     let ends = counted.iter().map(|state| str(state, "/lastState/terminated/finishedAt"));
     match ends.filter_map(|end| end.parse().ok()).max() {
@@ -90,7 +90,7 @@ fn restarts(pod: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// The phase, or what keeps the pod from running.
+/// The phase, or the reason why the pod does not run.
 fn status(pod: &Value) -> String {
     let (phase, reason) = (str(pod, "/status/phase"), str(pod, "/status/reason"));
     if has(pod, "/metadata/deletionTimestamp") {
@@ -117,11 +117,12 @@ fn status(pod: &Value) -> String {
         };
     }
     let is_gated = list(pod, "/status/conditions").iter().any(|condition| condition["reason"] == "SchedulingGated");
-    let said = [if is_gated { "SchedulingGated" } else { "" }, reason, phase].into_iter().find(|said| !said.is_empty());
-    said.unwrap_or_default().to_owned()
+    let shown =
+        [if is_gated { "SchedulingGated" } else { "" }, reason, phase].into_iter().find(|shown| !shown.is_empty());
+    shown.unwrap_or_default().to_owned()
 }
 
-/// Why a container does not run, if it says so.
+/// The reason why a container does not run, if its state has one.
 fn stopped(state: &Value) -> Option<String> {
     let waits = str(state, "/state/waiting/reason");
     if !waits.is_empty() {
@@ -177,7 +178,7 @@ mod tests {
         let of = |containers: &[Value]| json!({"phase": "Running", "containerStatuses": containers});
         let and_ready =
             |containers: &[Value]| json!({"phase": "Running", "containerStatuses": containers, "conditions": ready});
-        for (status_of_pod, said) in [
+        for (status_of_pod, shown) in [
             (json!({"phase": "Pending"}), "Pending"),
             (json!({"phase": "Failed", "reason": "Evicted"}), "Evicted"),
             (of(&[waiting("CrashLoopBackOff"), running()]), "CrashLoopBackOff"),
@@ -195,7 +196,7 @@ mod tests {
             (json!({"phase": "Pending", "initContainerStatuses": [ended("", 2)]}), "Init:ExitCode:2"),
             (json!({"phase": "Pending", "initContainerStatuses": [ended("Completed", 0), running()]}), "Init:1/2"),
         ] {
-            assert_eq!(status(&pod(&status_of_pod)), said, "{status_of_pod}");
+            assert_eq!(status(&pod(&status_of_pod)), shown, "{status_of_pod}");
         }
         let going = |phase: &str| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": phase}});
         assert_eq!((status(&going("Running")), status(&going("Failed"))), ("Terminating".into(), "Failed".into()));

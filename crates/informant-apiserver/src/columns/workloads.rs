@@ -1,4 +1,4 @@
-//! The columns of what makes pods.
+//! The columns of kinds that create pods.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -87,7 +87,7 @@ pub(super) fn cron_job() -> Vec<Column> {
     vec![
         text("Schedule", |job| str(job, "/spec/schedule").into()),
         text("Timezone", |job| field(job, "/spec/timeZone")),
-        // In the words of Kubernetes.
+        // kube-apiserver sends strings here.
         truth("Suspend", |job| if is_true(job, "/spec/suspend") { "True".into() } else { "False".into() }),
         numeric("Active", |job| list(job, "/status/active").len().into()),
         since("Last Schedule", |job, now| match str(job, "/status/lastScheduleTime") {
@@ -106,7 +106,7 @@ const CONTAINERS: Column =
 const IMAGES: Column = text("Images", |set| of_containers(set, "/spec/template/spec/containers", "/image")).wide();
 const SELECTOR: Column = text("Selector", |set| selector(set.pointer("/spec/selector"))).wide();
 
-/// How many there are to be; one, where nobody says otherwise.
+/// The wanted number of replicas; 1 if the field is absent.
 fn wanted(set: &Value) -> i64 {
     set.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
 }

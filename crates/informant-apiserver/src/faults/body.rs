@@ -1,4 +1,7 @@
-//! A body whose bytes go through the faults.
+//! A response body that applies wire faults to its bytes.
+//!
+//! - **In:** the stream of a response, and the [`Wire`] with its faults.
+//! - **Out:** the changed stream.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,13 +17,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use tokio::task::yield_now;
 
-use crate::faults::Ending;
+use crate::faults::CutEnding;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Wire;
 
-/// A stream that is cut, split, packed and so on.
+/// A stream that a [`Wire`] cuts, splits, packs and so on.
 pub(crate) struct FaultyBody {
-    /// Kept while it is silent, for those who count what is open.
+    /// Kept while the stream is silent, so that its watch counts as open.
     source: BoxStream<'static, io::Result<Bytes>>,
     wire: Wire,
     ready: VecDeque<Piece>,
@@ -30,9 +33,9 @@ pub(crate) struct FaultyBody {
 enum State {
     /// The source may have more.
     Open,
-    /// What was sent travels first; then it goes on like this.
+    /// Yields so that the client receives the sent data, then continues with the second value.
     Flushing(BoxFuture<'static, ()>, Then),
-    /// What is ready is the last.
+    /// The source has ended; only `ready` is left.
     Ending,
     Over,
     Silent,
@@ -51,7 +54,7 @@ impl FaultyBody {
         Self { source, wire, ready, state: State::Open }
     }
 
-    /// Lets whoever polls send what it has, and lets it travel, before the stream goes on.
+    /// Yields to other tasks once, so that the connection sends its data before the stream continues.
     fn flush(&mut self, then: Then) {
         self.state = State::Flushing(yield_now().boxed(), then);
     }
@@ -86,9 +89,9 @@ impl Stream for FaultyBody {
                 Some(Piece::Data(data)) if data.is_empty() => {}
                 Some(Piece::Data(data)) => return Poll::Ready(Some(Ok(data))),
                 Some(Piece::Flush) => this.flush(if is_ending { Then::End } else { Then::GoOn }),
-                Some(Piece::Stop(Ending::Close)) => this.state = State::Over,
-                Some(Piece::Stop(Ending::Silence)) => this.state = State::Silent,
-                Some(Piece::Stop(Ending::Reset)) => this.flush(Then::Break),
+                Some(Piece::Stop(CutEnding::Close)) => this.state = State::Over,
+                Some(Piece::Stop(CutEnding::Silence)) => this.state = State::Silent,
+                Some(Piece::Stop(CutEnding::Reset)) => this.flush(Then::Break),
                 None if is_ending => this.state = State::Over,
                 None => match this.source.as_mut().poll_next(context) {
                     Poll::Ready(Some(Ok(data))) => this.ready.extend(this.wire.feed(data)),

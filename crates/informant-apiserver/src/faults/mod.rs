@@ -1,8 +1,8 @@
-//! Injected faults: what goes wrong with requests because a test asks for it.
+//! Injected faults: failures that a test orders for selected requests.
 //!
-//! - **In:** rules, from tests: [`On`] says when, [`Fault`] what.
-//! - **Out:** for each request which faults strike it ([`plan`]), what they do to it ([`orders`]) and to the bytes of its
-//!   answer ([`wire`]).
+//! - **In:** rules from tests: [`On`] selects requests, [`Fault`] is what happens to them.
+//! - **Out:** for each request, the faults that hit it ([`plan`]), their effect on the request ([`orders`]) and on the bytes
+//!   of its response ([`wire`]).
 //! - **Knows nothing of:** objects, storage.
 
 pub(crate) mod body;
@@ -18,197 +18,227 @@ use http::HeaderValue;
 
 use crate::http::request::Verb;
 
-/// Something that goes wrong.
+/// What happens to a request that a rule selects.
 ///
-/// Several may hit one request. They are applied in the order in which a real trouble would: first what prevents an
-/// answer, then what the server says, then what happens to its bytes.
+/// Several faults can hit one request. The server applies them in the order in which real failures occur: first those
+/// that prevent a response, then those that change the response, then those that change its bytes on the wire.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use informant_apiserver::{ApiServer, Fault, On};
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::{Api, api::ListParams};
+///
+/// let server = ApiServer::new();
+/// server.inject(On::list().of("pods").once(), Fault::status(503));
+///
+/// let pods: Api<Pod> = Api::all(server.client());
+/// assert!(pods.list(&ListParams::default()).await.is_err());
+/// assert!(pods.list(&ListParams::default()).await.is_ok());
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nobody is there: in-process, the call fails as refused. A socket that accepted can no longer refuse, so there the
-    /// connection is closed before a byte of an answer; for a true refusal, stop the [`Listening`](crate::Listening).
+    /// The connection is refused: in-process, the call fails with `ConnectionRefused`.
+    ///
+    /// On a socket the connection is already accepted, so the server closes it before the first byte of a response. To have
+    /// connections refused there, stop the [`Listening`](crate::Listening).
     Refuse,
-    /// The connection is closed before a byte of an answer, and nothing is done.
+    /// The server closes the connection before the first byte of a response and does not carry out the request.
     Drop,
-    /// The request is carried out, then the connection is closed before a byte of the answer: a write happens, and its
-    /// client cannot know.
-    LoseAnswer,
-    /// Nothing is ever answered, and the connection stays open.
+    /// The server carries out the request, then closes the connection before the first byte of the response: a write takes
+    /// effect, and the client does not know.
+    LoseResponse,
+    /// The server never responds and keeps the connection open.
     Hang,
-    /// The answer comes later.
+    /// The server waits this long before it carries out the request.
     Delay(Duration),
-    /// The answer is an error with this HTTP code, and nothing is done.
+    /// The response is an error with this HTTP status code; the request is not carried out.
     Status {
-        /// The code: 401, 403, 404, 410, 429, 500, 503 or any other.
+        /// The status code: 401, 403, 404, 410, 429, 500, 503 or any other.
         code: u16,
         /// The `Retry-After` header, in seconds.
         retry_after: Option<u32>,
     },
 
-    /// The answer is this one, and nothing is done.
-    Answer(Canned),
+    /// The server sends this response and does not carry out the request.
+    Response(CannedResponse),
 
-    /// A watch gets no bookmarks while it runs. A streaming list still gets its end marker.
+    /// A watch receives no periodic bookmarks. A streaming list still receives the bookmark that ends its initial objects.
     NoBookmarks,
-    /// A streaming list is refused as invalid (422), as servers do that do not know it.
+    /// A streaming list is rejected as invalid (422), as by servers that do not support it.
     WatchListRefused,
-    /// A streaming list is answered with an error event of code 500, as servers do whose etcd is too old.
+    /// A streaming list receives an `ERROR` event with code 500, as from servers whose etcd is too old.
     WatchListFails,
-    /// A streaming list sends its objects, but never the bookmark that ends them.
+    /// A streaming list sends its initial objects, but never the bookmark that ends them.
     WatchListNeverEnds,
     /// The continue token of a list has expired (410).
     ExpireToken,
-    /// The answer is what the server knew so many versions ago, as from a replica that lags behind. Requests for the
-    /// newest state (without a version) are not affected.
+    /// The response has the state of some versions ago, as from a replica that lags behind. Requests for the newest state
+    /// (without `resourceVersion`) are not affected.
     Stale {
-        /// How far it lags.
+        /// The number of versions that the state is behind.
         versions: u64,
     },
 
-    /// An ERROR event after so many events; it ends the watch.
+    /// A watch sends an `ERROR` event after some events, then ends.
     ErrorEvent {
-        /// The code of its status.
+        /// The status code in the event.
         code: u16,
-        /// How many events come before it.
+        /// The number of events before it.
         after: usize,
     },
-    /// One more line in a watch after so many events (lines of earlier rules among them), byte for byte as it is given: end
-    /// it with a line feed, or not.
-    Line {
-        /// How many events come before it.
+    /// A watch sends an additional line after some events, byte for byte as given: include a line feed at the end, or leave
+    /// it out to join the line with the next event.
+    ExtraLine {
+        /// The number of events before it, including lines that earlier rules add.
         after: usize,
         /// The line.
         text: String,
     },
-    /// List, object or events are of a kind that nobody asked for.
+    /// The list, object or events are of another kind than the requested one.
     WrongKind,
-    /// The first object that is sent has nonsense (`false`) in this field, such as `spec` or `metadata.labels`; if it has
-    /// none, it gets one.
+    /// The first object that is sent has the value `false` in this field, such as `spec` or `metadata.labels`. A missing field
+    /// is added.
     BadItem {
-        /// The names of the fields on the way, joined by dots.
+        /// The path of the field, with dots between the names.
         field: String,
     },
-    /// A page of HTML in place of the answer; in a watch, as its first line.
+    /// The response is an HTML page. In a watch, the page is the first line.
     Garbage,
-    /// The answer ends too early, but cleanly: JSON that is not whole. In a watch, in the middle of the first event.
+    /// The response ends early but cleanly, so that its JSON is incomplete. A watch ends in the middle of its first event.
     Truncate,
 
-    /// The stream ends early.
+    /// The response stops early.
     Cut {
-        /// Where.
-        after: After,
-        /// And how.
-        ending: Ending,
+        /// Where the response stops.
+        after: CutAfter,
+        /// How the connection behaves from there.
+        ending: CutEnding,
     },
-    /// Each byte travels alone.
+    /// Each byte is sent separately.
     ByteByByte,
-    /// Each line, or part of a list, travels in so many pieces.
+    /// Each line of a watch, and each chunk of a list, is sent in several pieces.
     Split {
-        /// How many.
+        /// The number of pieces.
         pieces: usize,
     },
-    /// Lines that wait travel together.
+    /// Lines of a watch that are ready at the same time are sent together.
     Pack {
-        /// At most so many.
+        /// The largest number of lines that are sent together.
         lines: usize,
     },
-    /// The answer is compressed; that to a watch, each event by itself.
-    Gzip(Gzip),
+    /// The response is compressed; in a watch, each event separately.
+    Gzip(GzipMode),
 }
 
-/// Where a stream is cut.
+/// Where [`Fault::Cut`] stops a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
-    /// After so many events of a watch, bookmarks included; of a list, after so many pieces of 64 kB.
+#[non_exhaustive]
+pub enum CutAfter {
+    /// After this many events of a watch, including bookmarks; for a list, after this many chunks of about 64 KiB.
     Events(usize),
-    /// After so many bytes.
+    /// After this many bytes.
     Bytes(usize),
-    /// In the middle of the line that follows so many events.
+    /// In the middle of the line that follows this many events.
     HalfLine(usize),
 }
 
-/// How a stream is cut.
+/// How the connection behaves where [`Fault::Cut`] stops a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// As if the answer were complete.
+#[non_exhaustive]
+pub enum CutEnding {
+    /// The response ends cleanly, as if it were complete.
     Close,
-    /// As if the connection broke.
+    /// The connection breaks.
     Reset,
-    /// Not at all: nothing more comes, and nobody knows that the other side is gone.
+    /// The connection stays open, and the server sends nothing more.
     Silence,
 }
 
-/// An answer of a test's own making.
+/// A response that a test defines, for [`Fault::Response`].
+///
+/// ```
+/// use informant_apiserver::{ApiServer, CannedResponse, Fault, On};
+///
+/// let server = ApiServer::new();
+/// let moved = CannedResponse::new(301, "{}").header("location", "http://127.0.0.1:8080/");
+/// server.inject(On::list().of("pods"), Fault::Response(moved));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Canned {
+pub struct CannedResponse {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-impl Canned {
-    /// An answer with this HTTP code and body, of type `application/json`.
+impl CannedResponse {
+    /// Creates a response with this HTTP status code, this body and the content type `application/json`.
     pub fn new(code: u16, body: impl Into<String>) -> Self {
         Self { code, headers: HeaderMap::new(), body: body.into() }
     }
 
-    /// With a header, in place of the one that would be there.
+    /// Sets a header, in place of the server's own header of that name.
     ///
     /// # Panics
     ///
-    /// If HTTP knows no such name or value.
+    /// If `name` is not a lower-case HTTP header name or `value` is not a valid header value.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
-        let value = HeaderValue::from_str(value).unwrap_or_else(|error| panic!("{name}: {value:?}: {error}"));
+        let value = HeaderValue::from_str(value)
+            .unwrap_or_else(|error| panic!("{value:?} is not a valid value for the header {name}: {error}"));
         self.headers.insert(HeaderName::from_static(name), value);
         self
     }
 }
 
-/// When a watch is compressed.
+/// When [`Fault::Gzip`] compresses a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gzip {
-    /// If the client says that it accepts it, as Kubernetes 1.37 does.
+#[non_exhaustive]
+pub enum GzipMode {
+    /// If the client accepts it (`Accept-Encoding: gzip`), as in Kubernetes 1.37.
     IfAccepted,
-    /// Always.
+    /// Always, whatever the client accepts.
     Always,
 }
 
 impl Fault {
-    /// An error answer with this HTTP code.
+    /// An error response with this HTTP status code.
     pub fn status(code: u16) -> Self {
         Self::Status { code, retry_after: None }
     }
 
-    /// Too many requests (429), with the time to wait.
+    /// A response with status 429 (too many requests) and a `Retry-After` header, rounded down to seconds.
     pub fn too_many_requests(retry_after: Duration) -> Self {
         Self::Status { code: 429, retry_after: Some(u32::try_from(retry_after.as_secs()).unwrap_or(u32::MAX)) }
     }
 
-    /// A watch that breaks after so many events.
+    /// A watch whose connection breaks after this many events.
     pub fn cut_after_events(events: usize) -> Self {
-        Self::Cut { after: After::Events(events), ending: Ending::Reset }
+        Self::Cut { after: CutAfter::Events(events), ending: CutEnding::Reset }
     }
 
-    /// A watch that says nothing more after so many events, and does not end.
+    /// A watch that stays open but sends nothing more after this many events.
     pub fn freeze_after_events(events: usize) -> Self {
-        Self::Cut { after: After::Events(events), ending: Ending::Silence }
+        Self::Cut { after: CutAfter::Events(events), ending: CutEnding::Silence }
     }
 
-    /// Whether it can happen to such a request; if not, the request does not count.
+    /// Returns true if the fault can affect such a request. Rules do not count other requests.
     pub(crate) fn concerns(&self, verb: Verb, has_token: bool) -> bool {
         let is_watch = matches!(verb, Verb::Watch | Verb::WatchList);
         match self {
             Self::WatchListRefused | Self::WatchListFails | Self::WatchListNeverEnds => verb == Verb::WatchList,
             Self::ExpireToken => has_token,
-            Self::NoBookmarks | Self::ErrorEvent { .. } | Self::Line { .. } | Self::Pack { .. } => is_watch,
+            Self::NoBookmarks | Self::ErrorEvent { .. } | Self::ExtraLine { .. } | Self::Pack { .. } => is_watch,
             Self::Refuse
             | Self::Drop
-            | Self::LoseAnswer
+            | Self::LoseResponse
             | Self::Hang
             | Self::Delay(_)
             | Self::Status { .. }
-            | Self::Answer(_)
+            | Self::Response(_)
             | Self::Stale { .. }
             | Self::WrongKind
             | Self::BadItem { .. }
@@ -222,13 +252,13 @@ impl Fault {
     }
 }
 
-/// When a fault happens: for which requests, from which on, how often, by chance or always.
+/// Selects the requests that a fault hits: by verb, kind, position, number and probability.
 ///
-/// Only requests that a fault can concern count: a continue token expires in a list that has one, a streaming list is refused
-/// to one who asks for it.
+/// A rule counts only requests that its fault can affect: [`Fault::ExpireToken`] counts lists with a continue token,
+/// [`Fault::WatchListRefused`] counts streaming lists.
 ///
 /// ```
-/// use informant_apiserver::{ApiServer, Fault, On, Verb};
+/// use informant_apiserver::{ApiServer, Fault, On};
 ///
 /// let server = ApiServer::new();
 /// server.inject(On::watch().of("pods").times(2), Fault::status(503));
@@ -245,64 +275,65 @@ pub struct On {
 }
 
 impl On {
-    /// Every request.
+    /// Selects every request.
     pub fn any() -> Self {
         Self { verbs: None, resource: None, skip: 0, times: None, probability: 1.0 }
     }
 
-    /// Requests with one of these verbs.
+    /// Selects requests with one of these verbs.
     pub fn verbs(verbs: impl IntoIterator<Item = Verb>) -> Self {
         Self { verbs: Some(verbs.into_iter().collect()), ..Self::any() }
     }
 
-    /// Lists.
+    /// Selects lists. Streaming lists are not among them; see [`watch_list`](Self::watch_list).
     pub fn list() -> Self {
         Self::verbs([Verb::List])
     }
 
-    /// Watches, streaming lists among them.
+    /// Selects watches, including streaming lists.
     pub fn watch() -> Self {
         Self::verbs([Verb::Watch, Verb::WatchList])
     }
 
-    /// Streaming lists.
+    /// Selects streaming lists: watches with `sendInitialEvents=true`.
     pub fn watch_list() -> Self {
         Self::verbs([Verb::WatchList])
     }
 
-    /// Everything that changes something.
+    /// Selects writes: create, update, patch, delete and delete-collection.
     pub fn writes() -> Self {
         Self::verbs([Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection])
     }
 
-    /// Only requests for this kind: `pods`, `deployments.apps`. Default: any.
+    /// Selects only requests for this kind: `pods`, `deployments.apps`. Default: every kind.
     #[must_use]
     pub fn of(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// Leaves the first requests that fit alone. Default: none.
+    /// Leaves out the first matching requests. Default: 0.
     #[must_use]
     pub fn skip(mut self, requests: usize) -> Self {
         self.skip = requests;
         self
     }
 
-    /// Strikes so often. Default: until it is removed.
+    /// Hits this many requests. Default: every matching request until the fault is removed.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Strikes once.
+    /// Hits one request.
     #[must_use]
     pub fn once(self) -> Self {
         self.times(1)
     }
 
-    /// Strikes by chance. The server's seed repeats a run. Default: 1, always.
+    /// Hits each matching request with this probability, drawn from the server's [seed](crate::ApiServerBuilder::seed).
+    /// Default: 1.
     #[must_use]
     pub fn with_probability(mut self, probability: f64) -> Self {
         self.probability = probability;

@@ -1,41 +1,44 @@
-//! What the faults of one request come to before it has an answer: each is looked at once, here or in
+//! The effects of a request's faults other than those on the bytes of its response, which are in
 //! [`wire`](crate::faults::wire).
+//!
+//! - **In:** the faults that hit one request.
+//! - **Out:** one [`Orders`], which the HTTP service follows.
 
 use std::io;
 use std::time::Duration;
 
 use crate::error::ApiError;
-use crate::faults::Canned;
-use crate::faults::Ending;
+use crate::faults::CannedResponse;
+use crate::faults::CutEnding;
 use crate::faults::Fault;
 
-/// What is to be done to a request, beside what happens to the bytes of its answer.
+/// What the HTTP service does with one request because of its faults.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) delay: Duration,
     pub(crate) hang: bool,
-    /// The connection ends without an answer, and so the call fails in-process.
+    /// The connection ends without a response; an in-process call fails with this error.
     pub(crate) end: Option<io::ErrorKind>,
-    /// The request is carried out, then the connection ends without an answer.
+    /// The request is carried out, then the connection ends without a response.
     pub(crate) lose_answer: bool,
-    /// The answer in place of the true one.
+    /// The response that is sent without carrying out the request.
     pub(crate) instead: Option<Instead>,
     pub(crate) no_bookmarks: bool,
     pub(crate) watch_list: WatchList,
     pub(crate) expire_token: bool,
-    /// How many versions behind the answer is.
+    /// The number of versions that the response is behind.
     pub(crate) lag: u64,
-    /// The stream will stop without an end, so it is not to be ended for being stuck.
+    /// The response goes silent without an end, so the listener must not close the connection of a client that stops reading.
     pub(crate) goes_silent: bool,
 }
 
-/// An answer that is not the true one.
+/// The response of a request that is not carried out.
 pub(crate) enum Instead {
     Error(ApiError),
-    Canned(Canned),
+    Canned(CannedResponse),
 }
 
-/// How a streaming list is treated.
+/// How the server treats a streaming list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WatchList {
     #[default]
@@ -60,12 +63,12 @@ impl Orders {
             Fault::Hang => self.hang = true,
             Fault::Refuse => self.end = self.end.or(Some(io::ErrorKind::ConnectionRefused)),
             Fault::Drop => self.end = self.end.or(Some(io::ErrorKind::UnexpectedEof)),
-            Fault::LoseAnswer => self.lose_answer = true,
-            // The first counts, as with every other rule.
+            Fault::LoseResponse => self.lose_answer = true,
+            // The first rule wins if several replace the response.
             Fault::Status { code, retry_after } => {
                 self.instead.get_or_insert(Instead::Error(ApiError::injected(*code, *retry_after)));
             }
-            Fault::Answer(canned) => {
+            Fault::Response(canned) => {
                 self.instead.get_or_insert(Instead::Canned(canned.clone()));
             }
             Fault::NoBookmarks => self.no_bookmarks = true,
@@ -74,8 +77,8 @@ impl Orders {
             Fault::WatchListNeverEnds => self.watch_list = WatchList::NeverEnds,
             Fault::ExpireToken => self.expire_token = true,
             Fault::Stale { versions } => self.lag = self.lag.max(*versions),
-            Fault::Cut { ending, .. } => self.goes_silent |= *ending == Ending::Silence,
-            Fault::Line { .. }
+            Fault::Cut { ending, .. } => self.goes_silent |= *ending == CutEnding::Silence,
+            Fault::ExtraLine { .. }
             | Fault::ErrorEvent { .. }
             | Fault::WrongKind
             | Fault::BadItem { .. }

@@ -1,15 +1,20 @@
-//! Which faults hit a request: the rules, how often each has struck, and chance.
+//! The rules of injected faults: each request is matched against all of them, in the order in which they were injected.
+//!
+//! - **In:** rules; the verb and kind of each request.
+//! - **Out:** the faults that hit a request; how many requests each rule has hit.
+//! - **Knows nothing of:** what a fault does.
 
 use crate::faults::Fault;
 use crate::faults::On;
 use crate::http::request::Verb;
 use crate::registry::kind::means;
 
-/// The number of a rule, to remove it or to ask how often it struck.
+/// Identifies an injected fault, for [`ApiServer::remove_fault`](crate::ApiServer::remove_fault) and
+/// [`ApiServer::fault_hits`](crate::ApiServer::fault_hits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RuleId(u64);
+pub struct FaultId(u64);
 
-/// All rules, in the order in which they were made.
+/// All rules, in the order in which they were injected.
 pub(crate) struct Plan {
     rules: Vec<Rule>,
     seed: u64,
@@ -17,12 +22,14 @@ pub(crate) struct Plan {
 }
 
 struct Rule {
-    id: RuleId,
+    id: FaultId,
     on: On,
     fault: Fault,
+    /// The number of matching requests.
     met: usize,
+    /// The number of requests that the fault hit.
     struck: usize,
-    /// Each rule has a chance of its own, so that one more rule changes nothing for the others.
+    /// Each rule has its own random generator, so that another rule does not change which requests this one hits.
     chance: fastrand::Rng,
 }
 
@@ -31,15 +38,15 @@ impl Plan {
         Self { rules: Vec::new(), seed, made: 0 }
     }
 
-    pub(crate) fn add(&mut self, on: On, fault: Fault) -> RuleId {
-        let id = RuleId(self.made);
+    pub(crate) fn add(&mut self, on: On, fault: Fault) -> FaultId {
+        let id = FaultId(self.made);
         self.made += 1;
         let chance = fastrand::Rng::with_seed(self.seed ^ id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         self.rules.push(Rule { id, on, fault, met: 0, struck: 0, chance });
         id
     }
 
-    pub(crate) fn remove(&mut self, id: RuleId) {
+    pub(crate) fn remove(&mut self, id: FaultId) {
         self.rules.retain(|rule| rule.id != id);
     }
 
@@ -47,12 +54,12 @@ impl Plan {
         self.rules.clear();
     }
 
-    /// How often a rule struck; none if it was removed.
-    pub(crate) fn struck(&self, id: RuleId) -> Option<usize> {
+    /// The number of requests that a rule has hit; `None` if the rule was removed.
+    pub(crate) fn struck(&self, id: FaultId) -> Option<usize> {
         self.rules.iter().find(|rule| rule.id == id).map(|rule| rule.struck)
     }
 
-    /// What happens to a request.
+    /// Counts a request in every rule that matches it, and returns the faults that hit it.
     pub(crate) fn strike(&mut self, verb: Verb, resource: &str, has_token: bool) -> Vec<Fault> {
         let struck = self.rules.iter_mut().filter_map(|rule| {
             let strikes = rule.fault.concerns(verb, has_token) && rule.strike(verb, resource);

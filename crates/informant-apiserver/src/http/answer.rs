@@ -1,4 +1,7 @@
-//! Answers: a document, or a stream of pieces.
+//! Responses: a document, or a stream of chunks.
+//!
+//! - **In:** objects, pages and lines of watches.
+//! - **Out:** HTTP responses.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +24,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::error::ApiError;
-use crate::faults::Canned;
+use crate::faults::CannedResponse;
 use crate::faults::wire::Shape;
 use crate::list::Page;
 use crate::objects::encoded::Encoded;
@@ -30,7 +33,7 @@ use crate::objects::encoded::METADATA_HEAD;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 
-/// The body of an answer.
+/// The body of a response of the [`ApiService`](crate::ApiService).
 pub struct ResponseBody(Content);
 
 enum Content {
@@ -38,7 +41,7 @@ enum Content {
     Stream(BoxStream<'static, io::Result<Bytes>>),
 }
 
-/// An answer before it is HTTP.
+/// A response before it is converted to HTTP.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
@@ -47,12 +50,12 @@ pub(crate) struct Answer {
 
 pub(crate) enum AnswerBody {
     Document(Bytes),
-    /// A document that is too large to be held.
+    /// A document in chunks, because it may be too large to be held in memory.
     List(BoxStream<'static, io::Result<Bytes>>),
     Watch(BoxStream<'static, io::Result<Bytes>>),
 }
 
-/// About how large the pieces of a list are.
+/// The approximate size of the chunks of a list.
 const PIECE: usize = 64 * 1024;
 
 impl Answer {
@@ -102,7 +105,7 @@ impl Answer {
         }
     }
 
-    /// Changes the bytes; they become a stream, whatever they were.
+    /// Passes the body through a function, as a stream.
     pub(crate) fn map_stream(
         self,
         change: impl FnOnce(BoxStream<'static, io::Result<Bytes>>) -> BoxStream<'static, io::Result<Bytes>>,
@@ -121,7 +124,7 @@ impl Answer {
             AnswerBody::List(stream) | AnswerBody::Watch(stream) => ResponseBody(Content::Stream(stream)),
         };
         let mut response = Response::new(body);
-        // A code that is none can only come from a fault that a test made up.
+        // Only an injected fault can have an invalid status code.
         *response.status_mut() =
             http::StatusCode::from_u16(self.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         *response.headers_mut() = self.headers;
@@ -139,8 +142,8 @@ impl From<ApiError> for Answer {
     }
 }
 
-impl From<Canned> for Answer {
-    fn from(canned: Canned) -> Self {
+impl From<CannedResponse> for Answer {
+    fn from(canned: CannedResponse) -> Self {
         let mut answer = Self::document(canned.code, canned.body.into());
         answer.headers.extend(canned.headers);
         answer
@@ -159,7 +162,7 @@ pub(super) fn list_metadata(page: &Page) -> Value {
     metadata
 }
 
-/// The JSON of a list, piece by piece.
+/// The JSON of a list, in chunks.
 struct ListPieces {
     head: Option<String>,
     objects: std::vec::IntoIter<Arc<Encoded>>,

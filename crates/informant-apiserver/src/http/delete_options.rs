@@ -1,7 +1,7 @@
 //! The options of a delete.
 //!
 //! - **In:** the body and the query of a request.
-//! - **Out:** the options, or what Kubernetes says of bad ones.
+//! - **Out:** the options, or the error that kube-apiserver sends for invalid ones.
 //! - **Knows nothing of:** the objects.
 
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::http::params::Params;
 use crate::objects::rules::Preconditions;
 use crate::objects::rules::Run;
 
-/// How something is to be deleted.
+/// The options of a delete.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
@@ -45,15 +45,17 @@ impl DeleteOptions {
     /// Reads options from JSON.
     pub(crate) fn read(json: &[u8]) -> Result<Self, ApiError> {
         let unreadable = |error| ApiError::BadRequest(format!("the DeleteOptions provided cannot be read: {error}"));
-        // A struct could also be read from a list.
+        // Read as a map first, because serde also accepts a list for a struct.
         let fields: Map<String, Value> = serde_json::from_slice(json).map_err(unreadable)?;
         serde_json::from_value::<Self>(fields.into()).map_err(unreadable)?.checked()
     }
 
-    /// Refuses options that are unknown or contradict each other.
+    /// Rejects options that are unknown or contradict each other.
     fn checked(self) -> Result<Self, ApiError> {
         if let Some(kind) = self.kind.as_ref().filter(|kind| !["", "DeleteOptions"].contains(&kind.as_str())) {
-            return Err(ApiError::BadRequest(format!("a {kind} is no DeleteOptions")));
+            return Err(ApiError::BadRequest(format!(
+                "the body of a delete must be DeleteOptions, but its kind is {kind}"
+            )));
         }
         let policies = ["", "Orphan", "Background", "Foreground"];
         if let Some(policy) = self.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str())) {
@@ -75,7 +77,7 @@ impl DeleteOptions {
         }
     }
 
-    /// Whether the request is carried out: if neither it nor its body say otherwise.
+    /// Returns whether the delete is a dry run, by the query (`asked`) or by these options.
     pub(crate) fn run(&self, asked: Run) -> Run {
         if self.dry_run.as_ref().is_some_and(|stages| !stages.is_empty()) { Run::Dry } else { asked }
     }

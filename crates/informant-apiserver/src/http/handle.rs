@@ -1,7 +1,7 @@
-//! What each request does.
+//! Handles requests for documents and objects.
 //!
-//! - **In:** a request that was understood, and what was ordered to go wrong with it.
-//! - **Out:** the answer, or the error that Kubernetes would give.
+//! - **In:** a parsed request, and the effects of its faults.
+//! - **Out:** the response, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** sockets, and the rules of objects.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ use crate::world::Run;
 use crate::world::Stored;
 use crate::world::check_name;
 
-/// A request with everything that its answer depends on.
+/// A request with everything that its response depends on.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) connection: Option<&'a Connection>,
@@ -67,7 +67,7 @@ pub(crate) struct Call<'a> {
     pub(crate) accept: &'a str,
     /// The `Authorization` header.
     pub(crate) authorization: &'a str,
-    /// Of the body, without parameters.
+    /// The content type of the body, without parameters.
     pub(crate) content_type: &'a str,
     pub(crate) body: Bytes,
     pub(crate) orders: &'a Orders,
@@ -139,14 +139,14 @@ impl Call<'_> {
         }
     }
 
-    /// The kind at this place, if the path suits its scope.
+    /// The kind of a path, if the path fits the scope of the kind.
     fn served(&self, place: &Place) -> Result<Served, ApiError> {
         let world = self.shared.world.read();
         let served = world.registry.at(&place.group, &place.version, &place.plural).ok_or(ApiError::UnknownPath)?;
         let in_namespace = !place.namespace.is_empty();
-        // Objects of a namespaced kind can be listed and watched across namespaces; every other request names a namespace.
+        // Lists and watches of a namespaced kind can span namespaces; all other requests need a namespace.
         let across = matches!(self.request.verb, Verb::List | Verb::Watch | Verb::WatchList);
-        // Keys are written with a slash, so names have none.
+        // Names cannot contain a slash, because it separates the parts of a key.
         if place.namespace.contains('/') || place.name.contains('/') {
             return Err(ApiError::UnknownPath);
         }
@@ -171,7 +171,7 @@ impl Call<'_> {
         })
     }
 
-    /// The object at this place; an older state of it, if that was ordered and will do.
+    /// The object of a path; an older state of it, if a fault demands that and the request allows it.
     pub(super) fn find(&self, place: &Place, served: &Served) -> Result<Arc<Encoded>, ApiError> {
         let asked = self.request.params.version()?;
         let world = self.shared.world.read();
@@ -202,7 +202,7 @@ impl Call<'_> {
         if let (Moment::Continue(token), true) = (&moment, self.orders.expire_token) {
             return Err(expired_token(token));
         }
-        // The cache that serves "any" version knows no pages.
+        // The watch cache of kube-apiserver, which serves "any" version, ignores the limit.
         let limit = if moment == Moment::Any && self.shared.settings.watch_cache { 0 } else { params.limit };
         let query = ListQuery { moment, selector: self.selector(place, served)?, limit, lag: self.orders.lag };
         let mut page = query.run(&self.shared.world.read().storage, served.collection)?;
@@ -250,7 +250,7 @@ impl Call<'_> {
                     None => Answer::watch(lines),
                 })
             }
-            // What is wrong with the version is said inside of the stream.
+            // kube-apiserver reports errors of the version as an event in the stream.
             Err(error @ (ApiError::Expired { .. } | ApiError::VersionTooLarge { .. })) => {
                 Ok(Answer::watch(stream::iter([Ok(error_line(&error))])))
             }
@@ -258,14 +258,14 @@ impl Call<'_> {
         }
     }
 
-    /// The body, of a request whose body is JSON.
+    /// The JSON body of the request; an error for other content types.
     pub(super) fn json(&self) -> Result<&[u8], ApiError> {
         if ["", "application/json"].contains(&self.content_type) || self.body.is_empty() {
             return Ok(&self.body);
         }
-        // Which is what kubectl sends for `create configmap` and the like.
+        // kubectl sends protobuf for `create configmap` and similar commands.
         let is_protobuf = self.content_type.contains("protobuf");
-        let advice = "with kubectl, say --dry-run=client -o yaml and pipe that to kubectl create -f -";
+        let advice = "with kubectl, use --dry-run=client -o yaml and pipe the output to kubectl create -f -";
         Err(ApiError::UnsupportedMediaType { accepted: "application/json", advice: is_protobuf.then_some(advice) })
     }
 
@@ -339,7 +339,7 @@ impl Call<'_> {
         Selector::new(&served.kind, &place.namespace, &params.label_selector, &params.field_selector)
     }
 
-    /// Whether the request is carried out; the options are called after what it does.
+    /// Returns whether the request is a dry run. `options` is the type of the options, for the error.
     fn run(&self, options: &str) -> Result<Run, ApiError> {
         match self.request.params.dry_run.as_deref() {
             None => Ok(Run::Real),
@@ -351,7 +351,7 @@ impl Call<'_> {
         }
     }
 
-    /// The same of a request that has an object in it, which could be checked; there are no schemas to check it by.
+    /// Like [`run`](Self::run), and checks the parameter `fieldValidation`, which has no effect because there are no schemas.
     pub(super) fn run_write(&self, options: &str) -> Result<Run, ApiError> {
         let wanted = &self.request.params.field_validation;
         if !["", "Ignore", "Strict", "Warn"].contains(&wanted.as_str()) {
@@ -363,7 +363,7 @@ impl Call<'_> {
     }
 }
 
-/// The part of an object that a request to this place writes.
+/// The part of an object that a request to this path writes.
 fn written_part(place: &Place) -> Part {
     match place.subresource {
         Some(Subresource::Status) => Part::Status,
@@ -376,7 +376,7 @@ fn written_part(place: &Place) -> Part {
     }
 }
 
-/// What a delete that is done is answered with.
+/// The body of the response to a completed delete.
 fn success(kind: &Kind, object: &Object) -> Value {
     let mut details = json!({"name": object.text("name"), "kind": kind.plural, "uid": object.text("uid")});
     if !kind.group.is_empty() {

@@ -1,4 +1,8 @@
-//! The socket: HTTP/1.1 on a loopback address.
+//! The listener: HTTP/1.1 on a loopback address.
+//!
+//! - **In:** a loopback address; TCP connections.
+//! - **Out:** requests to the [`ApiService`]. One task accepts connections, and owns one task per connection.
+//! - **Knows nothing of:** the content of requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,25 +23,29 @@ use tracing::warn;
 use crate::http::service::ApiService;
 use crate::http::service::Connection;
 
-/// Why the server does not listen.
+/// The error of [`ApiServer::listen`](crate::ApiServer::listen).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Other machines could reach it, and it lets everybody do everything.
-    #[error("{0} is not a loopback address; this server has no access control, so listen on 127.0.0.1 or ::1")]
+    /// The address is not a loopback address. The server has no access control, so other machines must not reach it.
+    #[error(
+        "cannot listen on {0}, which is not a loopback address: this server has no access control; use 127.0.0.1 or ::1"
+    )]
     NotLoopback(SocketAddr),
 
-    /// The address cannot be had.
-    #[error("cannot listen on {address}; is something else there?")]
+    /// The operating system cannot bind the address.
+    #[error("cannot listen on {address}; stop the program that uses the port, or choose port 0 for a free one")]
     Bind {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A server that listens, until this is stopped or dropped.
+/// A listening server. Created by [`ApiServer::listen`](crate::ApiServer::listen).
+///
+/// Dropping it closes the socket and all connections without waiting; [`stop`](Self::stop) also waits until they are closed.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
@@ -46,20 +54,20 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// The address, with the port that was chosen.
+    /// Returns the address, with the port that the server uses.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://` and the address.
+    /// Returns the URL of the server, such as `http://127.0.0.1:41234`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Closes the socket and all connections, and waits until that is done. The objects stay, and the server can listen
+    /// Closes the socket and all connections, and waits until they are closed. The server keeps its objects and can listen
     /// again.
     pub async fn stop(self) {
-        // A task that is gone needs no telling, and its end is what we wait for.
+        // Both fail only if the task has already ended.
         let _ = self.stop.send(());
         let _ = self.task.await;
     }
@@ -81,7 +89,7 @@ pub(crate) async fn listen(service: ApiService, address: SocketAddr) -> Result<L
     Ok(Listening { address, stop, task })
 }
 
-/// Accepts until it is told to stop or its handle is dropped; the connections end with it.
+/// Accepts connections until the handle is stopped or dropped, then ends all connections.
 async fn accept(listener: TcpListener, service: ApiService, mut stopped: oneshot::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
@@ -93,8 +101,8 @@ async fn accept(listener: TcpListener, service: ApiService, mut stopped: oneshot
                     connections.spawn(serve(connection, service.clone()));
                 }
                 Err(error) => {
-                    // Out of file descriptors, mostly: others may end meanwhile.
-                    warn!(error = &error as &dyn std::error::Error, "connection not accepted");
+                    // Usually too many open files: wait for other connections to end.
+                    warn!(error = &error as &dyn std::error::Error, "accepting a connection failed; retrying");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
@@ -104,23 +112,23 @@ async fn accept(listener: TcpListener, service: ApiService, mut stopped: oneshot
 }
 
 async fn serve(connection: TcpStream, service: ApiService) {
-    // Events are small and must not wait for company.
+    // Without this, TCP delays small events.
     let _ = connection.set_nodelay(true);
     let state = Connection::default();
     let served = http1::Builder::new()
-        // A connection may idle as long as its client likes, also while tokio's clock runs ahead.
+        // Connections may be idle for any time, also when a paused tokio clock advances.
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(connection), TowerToHyperService::new(service.on(state.clone())));
     tokio::select! {
         served = served => if let Err(error) = served {
-            debug!(error = &error as &dyn std::error::Error, "connection ended");
+            debug!(error = &error as &dyn std::error::Error, "connection failed");
         },
-        () = stuck(&state) => debug!("a client that does not read was cut off"),
+        () = stuck(&state) => debug!("connection closed: its watch has ended, but the client does not read"),
     }
 }
 
-/// Waits until the connection's watch has a reason to end but was not read for a while: its client does not read, so the
-/// stream cannot end by itself.
+/// Waits until the connection's watch should end but was not read for a second. Its client does not read, so the stream
+/// cannot end by itself.
 async fn stuck(connection: &Connection) {
     let mut before = None;
     loop {

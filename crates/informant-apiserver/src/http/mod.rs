@@ -1,8 +1,8 @@
-//! The API as HTTP: requests in, answers out.
+//! The HTTP API of the server.
 //!
 //! - **In:** requests, from a socket ([`listener`]) or in-process ([`service`]).
-//! - **Out:** answers whose bodies are streams.
-//! - **Knows nothing of:** how objects are stored and remembered.
+//! - **Out:** responses, whose bodies may be streams.
+//! - **Knows nothing of:** how objects and their history are stored.
 
 mod answer;
 mod delete_options;

@@ -1,26 +1,26 @@
-//! Which form of objects a client wants, by its `Accept` header.
+//! Content negotiation: reads the representation of objects that a client requests from its `Accept` header.
 
 use crate::error::ApiError;
 use crate::objects::encoded::Form;
 
-/// What the answer will be.
+/// What the response contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerTo {
-    /// A get, a watch, a write: objects by themselves.
+    /// Single objects, for a get, a watch or a write.
     One,
     /// A list.
     List,
 }
 
-/// What a client wants to read.
+/// What a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Objects(Form),
-    /// Rows for people.
+    /// A table, as `kubectl get` requests it.
     Table,
 }
 
-/// The first of what the client accepts that we can give.
+/// The first entry of the `Accept` header that the server supports.
 pub(crate) fn wanted(accept: &str, answer: AnswerTo) -> Result<Wanted, ApiError> {
     if accept.trim().is_empty() {
         return Ok(Wanted::Objects(Form::Full));
@@ -28,7 +28,7 @@ pub(crate) fn wanted(accept: &str, answer: AnswerTo) -> Result<Wanted, ApiError>
     accept.split(',').find_map(|clause| wanted_by(clause, answer)).ok_or(ApiError::NotAcceptable)
 }
 
-/// The same where there are no tables.
+/// Like [`wanted`], for responses that cannot be tables.
 pub(crate) fn form(accept: &str, answer: AnswerTo) -> Result<Form, ApiError> {
     if accept.trim().is_empty() {
         return Ok(Form::Full);
@@ -40,7 +40,7 @@ pub(crate) fn form(accept: &str, answer: AnswerTo) -> Result<Form, ApiError> {
     accept.split(',').find_map(form).ok_or(ApiError::NotAcceptable)
 }
 
-/// Whether the client prefers an aggregated discovery document to a plain one; an error if it accepts neither.
+/// Returns true if the client prefers an aggregated discovery document to a plain one; an error if it accepts neither.
 pub(crate) fn wants_aggregated(accept: &str) -> Result<bool, ApiError> {
     if accept.trim().is_empty() {
         return Ok(false);
@@ -52,7 +52,7 @@ pub(crate) fn wants_aggregated(accept: &str) -> Result<bool, ApiError> {
     known.map(|(kind, _, _)| !kind.is_empty()).ok_or(ApiError::NotAcceptable)
 }
 
-/// The kind, group and version in which a clause wants its JSON; empty if it does not care. None for other media types.
+/// The kind, group and version that a clause requests for JSON; empty if it names none. `None` for other media types.
 fn json_type(clause: &str) -> Option<(&str, &str, &str)> {
     let mut parts = clause.split(';').map(str::trim);
     if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
@@ -64,7 +64,7 @@ fn json_type(clause: &str) -> Option<(&str, &str, &str)> {
             Some(("as", value)) => kind = value,
             Some(("g", value)) => group = value,
             Some(("v", value)) => version = value,
-            // Weights and charsets: what comes first is taken, and JSON is UTF-8.
+            // Weights are ignored, and JSON is always UTF-8.
             _ => {}
         }
     }

@@ -1,4 +1,7 @@
-//! The query of a request, read as Kubernetes reads it, and which combinations make sense.
+//! The query parameters of a request.
+//!
+//! - **In:** the query of a URI.
+//! - **Out:** its parameters, the version of a list and the start of a watch; or the error that kube-apiserver sends for invalid combinations.
 
 use std::time::Duration;
 
@@ -9,7 +12,7 @@ use crate::list::Moment;
 use crate::storage::token::Token;
 use crate::watch::Start;
 
-/// The parameters that lists, watches and writes know. All others are ignored.
+/// The parameters of lists, watches and writes. All others are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
     pub(crate) resource_version: String,
@@ -22,9 +25,9 @@ pub(crate) struct Params {
     pub(crate) watch: bool,
     send_initial_events: Option<bool>,
     pub(crate) allow_bookmarks: bool,
-    /// Below 0 for a watch that ends at once.
+    /// Negative for a watch that ends at once.
     pub(crate) timeout_seconds: Option<i64>,
-    /// Also if it is empty, which means nothing.
+    /// Present but empty for `dryRun=`, which is invalid.
     pub(crate) dry_run: Option<String>,
     pub(crate) field_validation: String,
     include_object: String,
@@ -35,7 +38,7 @@ pub(crate) struct Params {
 impl Params {
     pub(crate) fn read(query: &str) -> Result<Self, ApiError> {
         let mut params = Self::default();
-        // Of a parameter that is given twice the first counts.
+        // In reverse order, so that the first of several equal parameters wins.
         for (name, value) in form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>().into_iter().rev() {
             match &*name {
                 "resourceVersion" => params.resource_version = value.into_owned(),
@@ -68,7 +71,7 @@ impl Params {
         }
     }
 
-    /// How long a watch may last, if it says so.
+    /// The requested duration of a watch.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
@@ -77,7 +80,7 @@ impl Params {
         self.send_initial_events == Some(true)
     }
 
-    /// What of an object comes with its row in a table.
+    /// The part of the object that each row of a table includes.
     pub(crate) fn include_object(&self) -> Result<IncludeObject, ApiError> {
         match &*self.include_object {
             "" | "Metadata" => Ok(IncludeObject::Metadata),
@@ -87,7 +90,7 @@ impl Params {
         }
     }
 
-    /// The version that was asked for; none for "" and "0".
+    /// The requested version; `None` for "" and "0".
     pub(crate) fn version(&self) -> Result<Option<u64>, ApiError> {
         match self.resource_version.as_str() {
             "" | "0" => Ok(None),
@@ -97,7 +100,7 @@ impl Params {
         }
     }
 
-    /// What a list is to show.
+    /// The version that a list requests.
     pub(crate) fn moment(&self) -> Result<Moment, ApiError> {
         self.check_match_of_list()?;
         if !self.continue_token.is_empty() {
@@ -143,7 +146,7 @@ impl Params {
         }
     }
 
-    /// Where a watch is to start.
+    /// The start that a watch requests.
     pub(crate) fn start(&self) -> Result<Start, ApiError> {
         let field = "resourceVersionMatch";
         let forbid = |why| Err(ApiError::invalid_options(Cause::forbidden(field, why)));
@@ -167,12 +170,12 @@ impl Params {
     }
 }
 
-/// As Kubernetes reads flags: everything but `false` and `0` is true.
+/// As in kube-apiserver, every value except `false` and `0` is true.
 fn is_true(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
 
-/// A number above 0; all others mean that there is none.
+/// Reads a number above 0; `None` for all others.
 fn number(name: &str, value: &str) -> Result<Option<u64>, ApiError> {
     Ok(whole(name, value)?.and_then(|number| u64::try_from(number).ok()).filter(|number| *number > 0))
 }

@@ -1,4 +1,8 @@
-//! A request as the API understands it: what is to be done, to which kind and object.
+//! Parsed requests: verb, kind, object and parameters.
+//!
+//! - **In:** the method and URI of an HTTP request.
+//! - **Out:** an [`ApiRequest`], or the error that kube-apiserver sends for an unknown path or method.
+//! - **Knows nothing of:** which kinds are served.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -8,36 +12,36 @@ use crate::http::params::Params;
 use crate::registry::kind::resource_name;
 use crate::registry::subresource::Subresource;
 
-/// What a request wants to do.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// One object.
+    /// Reads one object.
     Get,
-    /// Many objects, or a page of them.
+    /// Lists objects, or one page of them.
     List,
-    /// Changes, without the initial state on request.
+    /// Watches for changes.
     Watch,
-    /// Changes after the initial state: a streaming list (`sendInitialEvents`).
+    /// Streams the existing objects, then watches for changes: a streaming list (`sendInitialEvents=true`).
     WatchList,
-    /// A new object.
+    /// Creates an object, or calls a subresource such as `eviction`.
     Create,
-    /// A new state of an object or of its status.
+    /// Replaces an object or a subresource.
     Update,
-    /// A change to an object or to its status.
+    /// Patches an object or a subresource.
     Patch,
-    /// The end of an object.
+    /// Deletes an object.
     Delete,
-    /// The end of many objects.
+    /// Deletes all objects that a selector matches.
     DeleteCollection,
-    /// Which kinds are there, the version, health.
+    /// Reads discovery documents, OpenAPI, the version or health.
     Discover,
-    /// What this server does not understand.
+    /// Anything that the server does not understand.
     Other,
 }
 
 impl Verb {
-    /// As Kubernetes calls it, in figures and audits.
+    /// The name of the verb in metrics, discovery and the documentation of Kubernetes.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -55,7 +59,7 @@ impl Verb {
     }
 }
 
-/// A request that was understood.
+/// A parsed request.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiRequest {
     pub(crate) verb: Verb,
@@ -63,20 +67,20 @@ pub(crate) struct ApiRequest {
     pub(crate) params: Params,
 }
 
-/// What a request is about.
+/// What a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Objects(Place),
     Document(Document),
 }
 
-/// A kind, or one object of it.
+/// The collection, object or subresource that a path addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) plural: String,
-    /// Empty for all namespaces, and for kinds that have none.
+    /// Empty for all namespaces, and for cluster-scoped kinds.
     pub(crate) namespace: String,
     /// Empty for the whole collection.
     pub(crate) name: String,
@@ -90,7 +94,7 @@ impl Place {
     }
 }
 
-/// A page that is about the server itself.
+/// A document about the server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Document {
     Version,
@@ -102,11 +106,11 @@ pub(crate) enum Document {
         group: String,
         version: String,
     },
-    /// What older clients look for.
+    /// OpenAPI version 2, which older clients read.
     OldOpenApi,
-    /// Where the next ones are.
+    /// The index of the OpenAPI version 3 documents.
     OpenApi,
-    /// What is done with the kinds of a group, in the terms of OpenAPI.
+    /// The OpenAPI version 3 document of a group.
     Operations {
         group: String,
         version: String,
@@ -158,13 +162,13 @@ fn remove_watch_segment(parts: &mut Vec<&str>) -> bool {
 
 fn verb(method: &Method, place: &Place, params: &Params) -> Option<Verb> {
     let whole = place.name.is_empty();
-    // The body of an answer to HEAD is left out by HTTP itself.
+    // The HTTP library leaves out the body of a response to HEAD.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     if place.subresource.is_some_and(|subresource| !subresource.allows(method)) {
         return None;
     }
     match *method {
-        // A single object cannot be watched this way.
+        // kube-apiserver ignores `watch=true` in the path of a single object.
         Method::GET if !whole => Some(Verb::Get),
         Method::POST if place.subresource.is_some() => Some(Verb::Create),
         Method::GET if params.watch && params.wants_initial_events() => Some(Verb::WatchList),

@@ -1,4 +1,8 @@
-//! The in-process way in: a `tower` service, for `kube::Client::new` and for the socket.
+//! [`ApiService`], the `tower` service that in-process clients and the listener call.
+//!
+//! - **In:** HTTP requests.
+//! - **Out:** HTTP responses, after injected faults were applied; entries in the request log and the metrics.
+//! - **Knows nothing of:** sockets, the rules of objects.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -27,7 +31,7 @@ use tracing::debug;
 
 use crate::error::ApiError;
 use crate::faults::Fault;
-use crate::faults::Gzip;
+use crate::faults::GzipMode;
 use crate::faults::body::FaultyBody;
 use crate::faults::orders::Instead;
 use crate::faults::orders::Orders;
@@ -37,22 +41,33 @@ use crate::http::ResponseBody;
 use crate::http::answer::Answer;
 use crate::http::handle::Call;
 use crate::http::request::ApiRequest;
-use crate::log::Requested;
+use crate::log::LoggedRequest;
 use crate::shared::Shared;
 use crate::watch::stream::WatchPlace;
 
-/// The server as a function from requests to answers.
+/// The server as a `tower` service. Created by [`ApiServer::service`](crate::ApiServer::service).
 ///
-/// Made by [`ApiServer::service`](crate::ApiServer::service). It needs no socket, no thread and no task, so it also works
-/// while tokio's clock is paused.
+/// It uses no socket, thread or task, so it also works while tokio's clock is paused.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use informant_apiserver::ApiServer;
+/// use kube::Client;
+///
+/// let client = Client::new(ApiServer::new().service(), "shop"); // default namespace: shop
+/// assert_eq!(client.apiserver_version().await?.major, "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ApiService {
     shared: Arc<Shared>,
-    /// The connection that requests come through, if there is one.
+    /// The TCP connection of the requests; `None` in-process.
     connection: Option<Connection>,
 }
 
-/// What a connection knows of the watch that it serves.
+/// The watch that a TCP connection serves, if any.
 #[derive(Clone, Default)]
 pub(crate) struct Connection {
     watch: Arc<Mutex<Weak<WatchPlace>>>,
@@ -63,19 +78,22 @@ impl Connection {
         *self.watch.lock() = Arc::downgrade(watch);
     }
 
-    /// How often its watch was read, if that has a reason to end.
+    /// The number of reads of the watch so far, if the watch should end.
     pub(crate) fn overdue_reads(&self) -> Option<u64> {
         let watch = self.watch.lock().upgrade();
         watch.and_then(|watch| watch.overdue_reads())
     }
 }
 
-/// The largest body of a request that is read, as in Kubernetes.
+/// The largest body of a request, as in kube-apiserver.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
-/// Tells the recorder that is installed what the server counts.
+/// Describes the server's metrics to the installed recorder of the `metrics` facade. Call it after installing the recorder.
 pub fn describe_metrics() {
-    metrics::describe_counter!("informant_apiserver_requests_total", "Requests.");
+    metrics::describe_counter!(
+        "informant_apiserver_requests_total",
+        "Requests that the API server received, by verb and resource."
+    );
 }
 
 impl ApiService {
@@ -83,7 +101,7 @@ impl ApiService {
         Self { shared, connection: None }
     }
 
-    /// The same for one connection of a socket.
+    /// The service for one TCP connection.
     pub(crate) fn on(&self, connection: Connection) -> Self {
         Self { shared: self.shared.clone(), connection: Some(connection) }
     }
@@ -96,17 +114,17 @@ impl ApiService {
         let read = ApiRequest::read(&parts.method, &parts.uri);
         let accept = text(&parts.headers, &header::ACCEPT);
         let accept_encoding = text(&parts.headers, &header::ACCEPT_ENCODING);
-        let logged = Requested::new(self.shared.age(), &parts, read.as_ref().ok());
+        let logged = LoggedRequest::new(self.shared.age(), &parts, read.as_ref().ok());
         debug!(request = %logged, kind = logged.resource, "request");
-        // Whatever clients make up is not counted by its name.
+        // Unknown kinds share one label value, so that clients cannot create any number of time series.
         let is_known = read.as_ref().is_ok_and(|request| self.shared.serves(request));
         let resource = if is_known { logged.resource.clone() } else { String::new() };
         counter!("informant_apiserver_requests_total", "verb" => logged.verb.name(), "resource" => resource)
             .increment(1);
-        let accepts = |fault: &Fault| *fault != Fault::Gzip(Gzip::IfAccepted) || accept_encoding.contains("gzip");
+        let accepts = |fault: &Fault| *fault != Fault::Gzip(GzipMode::IfAccepted) || accept_encoding.contains("gzip");
         let faults = self.shared.strike(logged).into_iter().filter(accepts).collect::<Vec<_>>();
 
-        // First what prevents an answer.
+        // First the faults that prevent a response.
         let mut orders = Orders::new(&faults);
         if !orders.delay.is_zero() {
             tokio::time::sleep(orders.delay).await;
@@ -130,7 +148,7 @@ impl ApiService {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
 
-        // Then what happens to its bytes.
+        // Then the faults that change the bytes of the response.
         let shape = answer.shape();
         let wire = Wire::new(&faults, shape);
         if !wire.is_empty() {

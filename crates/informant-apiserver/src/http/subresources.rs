@@ -1,7 +1,7 @@
 //! Requests for the subresources `scale`, `eviction`, `binding` and `token`, and for reviews.
 //!
 //! - **In:** a request whose path names an action (`eviction`, `binding`, `token`), a scale, or a kind of review.
-//! - **Out:** the answer, or the error that Kubernetes would give.
+//! - **Out:** the response, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** sockets, and the rules of objects.
 
 use http::StatusCode;
@@ -125,7 +125,7 @@ fn answer_scale(object: &Encoded, form: Form) -> Answer {
     )
 }
 
-/// The answer to an action that was carried out.
+/// The body of the response to a successful action.
 fn success() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": CREATED})
 }

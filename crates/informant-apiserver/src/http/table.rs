@@ -1,10 +1,10 @@
-//! Tables: what `kubectl get` asks for, rows of cells in place of objects.
+//! Tables: rows of cells in place of objects, as `kubectl get` requests them.
 //!
 //! - **In:** objects, pages of them, lines of a watch; the time.
 //! - **Out:** the same as `Table` documents.
-//! - **Knows nothing of:** what stands in the cells (`columns`).
+//! - **Knows nothing of:** the content of cells (`columns`).
 //!
-//! They are for people, so nobody minds that each object is read again for its row.
+//! Each object is decoded for its row, which costs more than sending the object. Tables are small and rare, so this does not matter.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use crate::objects::encoded::Encoded;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 
-/// What of an object comes with its row.
+/// The part of the object that each row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     None,
@@ -31,8 +31,8 @@ pub(crate) enum IncludeObject {
 pub(crate) struct Tables {
     columns: Vec<Column>,
     include: IncludeObject,
-    /// Those who watch are told the columns once.
-    has_told_columns: bool,
+    /// In a watch, only the first table has the columns.
+    has_sent_columns: bool,
 }
 
 impl Tables {
@@ -41,7 +41,7 @@ impl Tables {
             Origin::BuiltIn => columns::of(&kind.group, &kind.kind),
             Origin::Custom => columns::of_definition(&kind.columns),
         };
-        Self { columns, include, has_told_columns: false }
+        Self { columns, include, has_sent_columns: false }
     }
 
     /// A table of one object.
@@ -57,7 +57,7 @@ impl Tables {
         table(&list_metadata(page), &self.definitions(), &rows)
     }
 
-    /// The same line of a watch, with a table of one row in place of the object; errors stay what they are.
+    /// The line of a watch with a table of one row in place of the object. Errors are not changed.
     pub(crate) fn line(&mut self, line: Bytes, now: Timestamp) -> Bytes {
         let mut event = read(&line);
         if event["type"] == "ERROR" {
@@ -65,8 +65,8 @@ impl Tables {
         }
         let object = event["object"].take();
         let version = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-        let columns = if self.has_told_columns { Value::Null } else { self.definitions() };
-        self.has_told_columns = true;
+        let columns = if self.has_sent_columns { Value::Null } else { self.definitions() };
+        self.has_sent_columns = true;
         event["object"] = table(&version, &columns, &[self.row(&object, now)]);
         format!("{event}\n").into()
     }
@@ -109,7 +109,7 @@ fn table(metadata: &Value, columns: &Value, rows: &[Value]) -> Value {
     })
 }
 
-/// What was written as JSON can be read as JSON.
+/// Decodes JSON that the server encoded.
 fn read(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap_or_default()
 }

@@ -1,20 +1,24 @@
-//! Which change comes next, by chance.
+//! The random sequence of changes of a load.
+//!
+//! - **In:** the wanted number of objects, the weights of changes, a seed.
+//! - **Out:** one [`Change`] after the other.
+//! - **Knows nothing of:** the server, time.
 
 use serde_json::Value;
 
-use crate::load::Mix;
+use crate::load::ChangeMix;
 use crate::load::templates::Template;
 
-/// The objects that are there and those that are not, by their numbers.
+/// The existing and the deleted objects of a load, by number, and the generator of the next change.
 #[derive(Debug)]
 pub(crate) struct Changes {
     template: Template,
-    mix: Mix,
+    mix: ChangeMix,
     chance: fastrand::Rng,
     wanted: usize,
     live: Vec<Instance>,
     gone: Vec<usize>,
-    /// The number that no object had yet.
+    /// The lowest number that no object has had yet.
     next: usize,
 }
 
@@ -24,7 +28,7 @@ struct Instance {
     revision: u64,
 }
 
-/// Something to do to the server.
+/// One change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     Put(Value),
@@ -41,7 +45,7 @@ enum Choice {
 }
 
 impl Changes {
-    pub(crate) fn new(template: Template, wanted: usize, mix: Mix, seed: u64) -> Self {
+    pub(crate) fn new(template: Template, wanted: usize, mix: ChangeMix, seed: u64) -> Self {
         let chance = fastrand::Rng::with_seed(seed);
         Self { template, mix, chance, wanted, live: Vec::new(), gone: Vec::new(), next: 0 }
     }
@@ -50,7 +54,7 @@ impl Changes {
         self.live.len()
     }
 
-    /// The object with this number, which is there from now on.
+    /// Adds the object with this number and returns it.
     pub(crate) fn add(&mut self, number: usize) -> Value {
         self.next = self.next.max(number + 1);
         self.live.push(Instance { number, revision: 0 });
@@ -60,7 +64,7 @@ impl Changes {
     pub(crate) fn next(&mut self) -> Change {
         match self.choose() {
             Choice::Create => {
-                // Half of those that come were there before.
+                // Half of the created objects existed before.
                 let returns = !self.gone.is_empty() && self.chance.bool();
                 let number =
                     if returns { self.gone.swap_remove(self.chance.usize(..self.gone.len())) } else { self.next };
@@ -81,7 +85,7 @@ impl Changes {
 
     fn choose(&mut self) -> Choice {
         let (live, margin) = (self.live.len(), (self.wanted / 10).max(1));
-        let Mix { update, create, delete, recreate } = self.mix;
+        let ChangeMix { update, create, delete, recreate } = self.mix;
         let [update, create, delete, recreate] = [update, create, delete, recreate].map(u64::from);
         match self.chance.u64(..(update + create + delete + recreate).max(1)) {
             _ if live == 0 => Choice::Create,
@@ -95,7 +99,7 @@ impl Changes {
         }
     }
 
-    /// Some object, one revision on.
+    /// Returns the next revision of a random object, with its key.
     fn revise(&mut self) -> (String, Value) {
         let chosen = self.chance.usize(..self.live.len());
         let instance = &mut self.live[chosen];
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
     use crate::registry::Registry;
 
-    fn changes(seed: u64, mix: Mix) -> Changes {
+    fn changes(seed: u64, mix: ChangeMix) -> Changes {
         let pods = Registry::builtin_kinds().find(|kind| kind.kind == "Pod").unwrap();
         let mut changes = Changes::new(Template::new(&pods, 3, 10), 20, mix, seed);
         for number in 0..20 {
@@ -121,7 +125,7 @@ mod tests {
     #[test]
     fn the_same_seed_makes_the_same_changes() {
         let run = |seed| {
-            let mut changes = changes(seed, Mix::default());
+            let mut changes = changes(seed, ChangeMix::default());
             (0..200).map(|_| changes.next()).collect::<Vec<_>>()
         };
 
@@ -131,7 +135,11 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_stays_near_what_was_wanted() {
-        let mixes = [Mix::default(), Mix { create: 10, ..Mix::default() }, Mix { delete: 10, ..Mix::default() }];
+        let mixes = [
+            ChangeMix::default(),
+            ChangeMix { create: 10, ..ChangeMix::default() },
+            ChangeMix { delete: 10, ..ChangeMix::default() },
+        ];
         for mix in mixes {
             let mut changes = changes(1, mix);
             let mut creates_and_deletes = 0;
@@ -143,13 +151,13 @@ mod tests {
                 });
                 assert!((18..=22).contains(&changes.live()), "{mix:?}: {}", changes.live());
             }
-            assert!(creates_and_deletes > 1000, "{mix:?}: objects come and go, {creates_and_deletes} times");
+            assert!(creates_and_deletes > 1000, "{mix:?}: only {creates_and_deletes} creates and deletes");
         }
     }
 
     #[test]
     fn a_mix_of_nothing_but_updates_updates() {
-        let mut changes = changes(1, Mix { update: 1, create: 0, delete: 0, recreate: 0 });
+        let mut changes = changes(1, ChangeMix { update: 1, create: 0, delete: 0, recreate: 0 });
 
         assert!((0..100).all(|_| matches!(changes.next(), Change::Put(_))));
         assert_eq!(changes.live(), 20);

@@ -1,8 +1,8 @@
-//! A load: many realistic objects of a kind, and changes to them at a rate, repeatable by a seed.
+//! Load generation: many realistic objects of a kind, and random changes to them at a given rate.
 //!
-//! - **In:** how many of what, and how they change.
-//! - **Out:** objects in a server, and one change after the other.
-//! - **Knows nothing of:** HTTP, watchers.
+//! - **In:** the kind, the number of objects, the mix and rate of changes, a seed.
+//! - **Out:** objects in a server, and changes to them. The same seed gives the same changes.
+//! - **Knows nothing of:** HTTP, watches.
 
 mod changes;
 mod templates;
@@ -17,7 +17,7 @@ use crate::load::changes::Change;
 use crate::load::changes::Changes;
 use crate::load::templates::Template;
 
-/// What is to be made.
+/// Describes a load: many realistic objects of one kind, and random changes to them.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -39,112 +39,114 @@ pub struct Load {
     namespaces: usize,
     nodes: usize,
     seed: u64,
-    mix: Mix,
+    mix: ChangeMix,
 }
 
-/// How often each kind of change happens, as weights.
+/// The weights of the types of changes in a [`Load`].
 ///
-/// Default: of 20 changes 15 are updates, 2 add an object, 2 delete one, and 1 deletes one and creates it again. The number
-/// of objects stays within a tenth of what was asked for (at least within one object), whatever the weights.
+/// Default: of 20 changes, 15 update an object, 2 create one, 2 delete one, and 1 deletes one and creates it again. The number
+/// of objects stays within 10 % of the number given to [`Load::of`] (but at least within one object), whatever the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mix {
-    /// A new state of an object.
+pub struct ChangeMix {
+    /// Updates an object.
     pub update: u32,
-    /// An object that was never there, or not for a while.
+    /// Creates a new object, or one that was deleted earlier.
     pub create: u32,
-    /// An object goes.
+    /// Deletes an object.
     pub delete: u32,
-    /// An object goes and comes back at once, with another uid.
+    /// Deletes an object and creates it again at once, with another uid.
     pub recreate: u32,
 }
 
-impl Default for Mix {
+impl Default for ChangeMix {
     fn default() -> Self {
         Self { update: 15, create: 2, delete: 2, recreate: 1 }
     }
 }
 
 impl Load {
-    /// So many objects of a kind: realistic ones for `pods` and `nodes`, small ones for `deployments`, `services` and
-    /// `configmaps`, metadata alone for all others.
+    /// Describes a load of this many objects of a kind.
+    ///
+    /// Objects of `pods` and `nodes` are as large as in a real cluster, those of `deployments`, `services` and `configmaps` are small, and
+    /// those of other kinds have only metadata.
     pub fn of(kind: impl Into<String>, objects: usize) -> Self {
-        Self { kind: kind.into(), objects, namespaces: 5, nodes: 100, seed: 0, mix: Mix::default() }
+        Self { kind: kind.into(), objects, namespaces: 5, nodes: 100, seed: 0, mix: ChangeMix::default() }
     }
 
-    /// How many namespaces they are spread over. Default: 5.
+    /// Sets how many namespaces (`team-0`, `team-1` and so on) the objects are in. Default: 5.
     #[must_use]
     pub fn namespaces(mut self, namespaces: usize) -> Self {
         self.namespaces = namespaces.max(1);
         self
     }
 
-    /// How many nodes pods are placed on. Default: 100.
+    /// Sets how many nodes (`node-0`, `node-1` and so on) the pods are on. Default: 100.
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes.max(1);
         self
     }
 
-    /// What the changes follow from. Default: 0.
+    /// Sets the seed of the random changes. Default: 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Which changes happen how often.
+    /// Sets the weights of the types of changes.
     #[must_use]
-    pub fn mix(mut self, mix: Mix) -> Self {
+    pub fn mix(mut self, mix: ChangeMix) -> Self {
         self.mix = mix;
         self
     }
 
-    /// Creates the objects. Lets others run in between, so that open watches keep up.
+    /// Creates the objects in a server. Yields to other tasks regularly, so that open watches keep up.
     ///
     /// # Errors
     ///
     /// If the server does not serve the kind.
-    pub async fn fill(&self, server: &ApiServer) -> Result<LoadMaker, ApiError> {
+    pub async fn fill(&self, server: &ApiServer) -> Result<LoadGenerator, ApiError> {
         let kind = server.kind(&self.kind)?;
         let template = Template::new(&kind, self.namespaces, self.nodes);
-        let mut maker = LoadMaker {
+        let mut generator = LoadGenerator {
             server: server.clone(),
             kind: kind.resource(),
             changes: Changes::new(template, self.objects, self.mix, self.seed),
         };
         for number in 0..self.objects {
-            maker.server.store(&maker.kind, maker.changes.add(number))?;
+            generator.server.store(&generator.kind, generator.changes.add(number))?;
             if number as u64 % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
         }
-        Ok(maker)
+        Ok(generator)
     }
 }
 
-/// How many changes are made before others get their turn.
+/// The number of changes after which the generator yields to other tasks.
 const TURN: u64 = 64;
 
-/// Objects that are there, and how they go on.
+/// Changes the objects of a [`Load`]. Created by [`Load::fill`].
 #[derive(Debug)]
-pub struct LoadMaker {
+pub struct LoadGenerator {
     server: ApiServer,
-    /// The full name of the kind.
+    /// The unique name of the kind.
     kind: String,
     changes: Changes,
 }
 
-impl LoadMaker {
-    /// How many objects there are.
+impl LoadGenerator {
+    /// Returns the current number of objects.
     pub fn objects(&self) -> usize {
         self.changes.live()
     }
 
-    /// Makes one change. What was to be deleted, somebody else may have deleted already.
+    /// Makes one change. Deleting an object that a client has already deleted is not an error.
     ///
     /// # Errors
     ///
-    /// If the kind is gone.
+    /// If the server no longer serves the kind.
     pub fn step(&mut self) -> Result<(), ApiError> {
         match self.changes.next() {
             Change::Put(object) => self.server.store(&self.kind, object).map(drop),
@@ -163,11 +165,11 @@ impl LoadMaker {
         }
     }
 
-    /// Makes changes, so many a second, until it fails, which it does not while the server serves the kind.
+    /// Makes changes at this rate until one fails, and returns its error. Does not end while the server serves the kind.
     ///
     /// # Panics
     ///
-    /// As [`churn`](Self::churn).
+    /// If the rate is not above 0.
     pub async fn churn_forever(mut self, per_second: f64) -> ApiError {
         loop {
             if let Err(error) = self.churn(per_second, u64::MAX).await {
@@ -176,19 +178,21 @@ impl LoadMaker {
         }
     }
 
-    /// Makes so many changes, so many a second on tokio's clock. Falls behind rather than making up with a burst, and lets
-    /// others run in between, so that open watches keep up.
+    /// Makes a number of changes at this rate, on tokio's clock.
+    ///
+    /// A generator that is too slow does not catch up with a burst. It yields to other tasks regularly, so that open watches
+    /// keep up.
     ///
     /// # Errors
     ///
-    /// As [`step`](Self::step).
+    /// If the server no longer serves the kind.
     ///
     /// # Panics
     ///
     /// If the rate is not above 0.
     pub async fn churn(&mut self, per_second: f64, changes: u64) -> Result<(), ApiError> {
-        assert!(per_second > 0.0, "a rate is above 0, {per_second} is not");
-        // Ticks are coarse, so that high rates need few wake-ups.
+        assert!(per_second > 0.0, "LoadGenerator::churn: the rate must be above 0, but is {per_second}");
+        // At least 10 ms, so that high rates need few wake-ups.
         let tick = Duration::from_secs_f64((1.0 / per_second).clamp(0.01, 3600.0));
         let per_tick = per_second * tick.as_secs_f64();
         let mut ticks = tokio::time::interval(tick);

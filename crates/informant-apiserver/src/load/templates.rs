@@ -1,4 +1,7 @@
-//! What the objects of a load look like.
+//! The objects of a load.
+//!
+//! - **In:** a kind; the number and revision of an object.
+//! - **Out:** the object as JSON, and its key.
 
 use serde_json::Value;
 use serde_json::json;
@@ -6,7 +9,7 @@ use serde_json::json;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 
-/// Makes the object with a number, in any of its revisions.
+/// Builds the object with a given number and revision.
 #[derive(Debug)]
 pub(crate) struct Template {
     model: Model,
@@ -23,7 +26,7 @@ enum Model {
     ConfigMap,
     Deployment,
     Service,
-    /// Metadata alone, which every kind can do with.
+    /// Only metadata, for every other kind.
     Plain,
 }
 
@@ -104,7 +107,7 @@ impl Template {
         format!("team-{}", self.group(number) % self.namespaces)
     }
 
-    /// Pods come in groups of ten, as those of a deployment do.
+    /// Ten pods form a group, as the pods of a deployment do.
     fn group(&self, number: usize) -> usize {
         match &self.model {
             Model::Pod(_) => number / 10,
@@ -113,7 +116,7 @@ impl Template {
     }
 }
 
-/// Each revision has its image; one pod of it is still to come.
+/// A deployment with another image in each revision, and one of its pods not ready.
 fn deployment(app: &str, revision: u64) -> Value {
     let containers = json!([{"name": "web", "image": format!("registry.example.com/web:1.{revision}")}]);
     json!({

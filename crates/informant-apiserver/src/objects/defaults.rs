@@ -80,7 +80,7 @@ fn add_finalizer(namespace: &mut Object) {
     }
 }
 
-/// Moves the texts of `stringData` to `data`, where they stand in base64.
+/// Moves the values of `stringData` to `data`, encoded as base64.
 fn encode_string_data(secret: &mut Object) {
     let Some(texts) = secret.rest.remove("stringData") else { return };
     let texts: Map<String, Value> = serde_json::from_slice(&texts).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! An object as bytes, written once: as the watch event that brought it, of which the object itself is a part.
+//! Objects encoded as JSON. Each state is encoded once, as the line of its watch event, which contains the object.
 //!
-//! - **In:** an [`Object`] and the change that it comes with.
+//! - **In:** an [`Object`] and the change that produced it.
 //! - **Out:** the same bytes for every list, get and watch; slices and other event types without encoding again.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::objects::Object;
 use crate::registry::kind::Kind;
 
-/// What happened to an object, in the words of a watch.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Added,
@@ -20,10 +20,10 @@ pub(crate) enum Change {
     Deleted,
 }
 
-/// How a client wants to see objects.
+/// The representation of objects that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Whole.
+    /// The whole object.
     Full,
     /// `PartialObjectMetadata`.
     Metadata,
@@ -33,17 +33,17 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) struct Encoded {
     change: Change,
-    /// The whole line of a watch: `{"type":"ADDED","object":{…}}` and a line feed.
+    /// The line of the watch event: `{"type":"ADDED","object":{…}}` and a line feed.
     line: Bytes,
-    /// Where the value of `metadata` begins and ends in the line.
+    /// The position of the value of `metadata` in the line.
     metadata: Range<u32>,
-    /// The other fields, and where their values are in the line.
+    /// The other fields, and the positions of their values in the line.
     rest: Box<[(Box<str>, Range<u32>)]>,
-    /// The same line with metadata only, if somebody has asked for it.
+    /// The same line with metadata only, encoded at the first request for it.
     metadata_line: OnceLock<Bytes>,
 }
 
-/// What stands before the metadata of a `PartialObjectMetadata`.
+/// The JSON before the metadata of a `PartialObjectMetadata`.
 pub(crate) const METADATA_HEAD: &str = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
 
 impl Encoded {
@@ -72,12 +72,12 @@ impl Encoded {
         Self { change, line: line.into(), metadata, rest, metadata_line: OnceLock::new() }
     }
 
-    /// How many bytes of JSON this state takes in memory.
+    /// The number of JSON bytes that this state holds in memory.
     pub(crate) fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// The object itself.
+    /// The JSON of the object.
     pub(crate) fn object(&self) -> Bytes {
         self.line.slice(line_head(self.change).len()..self.line.len() - LINE_TAIL.len())
     }
@@ -87,12 +87,12 @@ impl Encoded {
         &self.line[self.metadata.start as usize..self.metadata.end as usize]
     }
 
-    /// Everything from `"metadata":` on, without kind, apiVersion and the opening brace: list items of built-in kinds.
+    /// The JSON from `"metadata":` to the end, without `kind`, `apiVersion` and the opening brace, for items of lists of built-in kinds.
     pub(crate) fn untyped(&self) -> &[u8] {
         &self.line[self.metadata.start as usize - r#""metadata":"#.len()..self.line.len() - LINE_TAIL.len()]
     }
 
-    /// The line of a watch that tells of this state as that change.
+    /// The line of a watch event with this state and the given type.
     pub(crate) fn line(&self, change: Change, form: Form) -> Bytes {
         match form {
             Form::Full if change == self.change => self.line.clone(),
@@ -109,12 +109,12 @@ impl Encoded {
         parts.concat().into()
     }
 
-    /// The object, to be read or changed.
+    /// Decodes the object.
     pub(crate) fn decode(&self) -> Object {
         let field = |(field, range): &(Box<str>, Range<u32>)| {
             (field.to_string(), self.line.slice(range.start as usize..range.end as usize))
         };
-        // What was written as JSON can be read as JSON.
+        // `new` encoded the JSON, so decoding does not fail.
         let metadata = serde_json::from_slice(self.metadata()).unwrap_or_default();
         Object { metadata, rest: self.rest.iter().map(field).collect() }
     }
@@ -131,11 +131,11 @@ fn line_head(change: Change) -> &'static str {
 }
 
 fn position(line: &[u8]) -> u32 {
-    // A request's body is at most some megabytes.
+    // Bodies of requests are limited to a few megabytes, so the length fits.
     u32::try_from(line.len()).unwrap_or(u32::MAX)
 }
 
-/// Writes a value that always can be written: JSON to memory.
+/// Appends a value as JSON. Writing JSON values to memory does not fail.
 fn write(line: &mut Vec<u8>, value: &impl serde::Serialize) {
     let written = serde_json::to_writer(line, value);
     debug_assert!(written.is_ok(), "JSON values can be written");

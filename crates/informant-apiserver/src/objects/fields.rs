@@ -1,4 +1,4 @@
-//! Types of frequently used fields: a request with a string where a number belongs is refused.
+//! Type checks of frequently used fields, so that a request with a string in place of a number fails.
 //!
 //! - **In:** a built-in kind, and an object of it as JSON.
 //! - **Out:** a message that names the first field of a wrong type; the object with empty strings in place of nulls in maps of strings.
@@ -75,7 +75,7 @@ volumeMounts[].readOnly:bool livenessProbe:map readinessProbe:map startupProbe:m
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     String,
-    /// A time as RFC 3339 writes it.
+    /// A time in the format of RFC 3339.
     Time,
     /// An integer of 32 bits.
     Int,
@@ -83,11 +83,11 @@ enum Type {
     Long,
     Bool,
     Object,
-    /// A map of texts.
+    /// A map of strings.
     StringMap,
-    /// A map of texts that are bytes in base64.
+    /// A map of base64 strings.
     Base64Map,
-    /// A list of texts.
+    /// A list of strings.
     StringList,
     /// A list of maps.
     ObjectList,
@@ -192,7 +192,7 @@ fn fields_of(kind: &str) -> impl Iterator<Item = &'static str> {
     first.chain(others)
 }
 
-/// The path of the first value below `value` that is not of the type that `field` asks for, and that type.
+/// The path of the first value below `value` that does not have the type in `field`, and that type.
 fn find_wrong_type(value: &Value, path: &str, field: &'static str) -> Option<(String, &'static str)> {
     let (names, expected) = field.split_once(':')?;
     let expected = Type::read(expected);

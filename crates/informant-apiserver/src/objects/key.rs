@@ -1,8 +1,8 @@
-//! Where an object stands in its collection.
+//! The keys of objects in their collection.
 
 use std::fmt;
 
-/// Namespace and name as one text, ordered as Kubernetes lists them: `shop/web`, or `node-1` without a namespace.
+/// Namespace and name as one string, in the sort order of lists: `shop/web`, or `node-1` without a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(Box<str>);
 
@@ -11,7 +11,7 @@ impl Key {
         if namespace.is_empty() { Self(name.into()) } else { Self(format!("{namespace}/{name}").into()) }
     }
 
-    /// A key as it stands in a token or as a user writes it.
+    /// Reads a key as in continue tokens and in calls of tests.
     pub(crate) fn from_text(text: &str) -> Self {
         Self(text.into())
     }
@@ -28,7 +28,7 @@ impl Key {
         self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
     }
 
-    /// Whether the object lives in this namespace; the empty one stands for all.
+    /// Returns true if the object is in this namespace; `""` means all namespaces.
     pub(crate) fn is_in(&self, namespace: &str) -> bool {
         namespace.is_empty() || self.namespace() == namespace
     }

@@ -1,7 +1,7 @@
-//! The rules of objects: what create, update and delete make of them.
+//! The rules for creating, updating and deleting objects.
 //!
-//! - **In:** what a client sent, the state that is stored, the time, a fresh uid.
-//! - **Out:** the state to store, or the error that Kubernetes would give.
+//! - **In:** the object in a request, the stored state, the time, a new uid.
+//! - **Out:** the state to store, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** versions of the whole server, other objects, HTTP.
 
 pub(crate) mod defaults;
@@ -26,16 +26,16 @@ use crate::registry::kind::Origin;
 
 pub(crate) use key::Key;
 
-/// An object that is being worked on. Its type is that of the collection it belongs to.
+/// A decoded object. `kind` and `apiVersion` are those of its collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     pub(crate) metadata: Map<String, Value>,
-    /// All other fields, `spec` and `status` mostly, as JSON without white space and in order: the rules only compare them.
+    /// All other fields, such as `spec` and `status`, as compact JSON: most rules only compare them.
     pub(crate) rest: BTreeMap<String, Bytes>,
 }
 
 impl Object {
-    /// Reads what a client sent.
+    /// Reads and checks the body of a request.
     pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
         let mut value: Value = serde_json::from_slice(body)
             .map_err(|error| ApiError::BadRequest(format!("the object provided is not valid JSON: {error}")))?;
@@ -54,7 +54,7 @@ impl Object {
         Ok(object)
     }
 
-    /// Takes a value that is said to be of this kind. Only what identifies it must be right.
+    /// Creates an object of this kind from JSON. Checks the type, the metadata and the depth, but not the other fields.
     pub(crate) fn check(kind: &Kind, value: Value) -> Result<Self, ApiError> {
         let Value::Object(fields) = &value else {
             return Err(ApiError::BadRequest("the object provided is not a JSON object".into()));
@@ -73,7 +73,7 @@ impl Object {
         if !matches!(fields.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
             return Err(ApiError::BadRequest("metadata is not a JSON object".into()));
         }
-        // What cannot be read again must not be stored.
+        // Deeper objects could be stored, but not decoded.
         if validate::depth(&value) > validate::DEEPEST {
             return Err(ApiError::BadRequest(format!("the object is nested deeper than {} levels", validate::DEEPEST)));
         }
@@ -98,7 +98,7 @@ impl Object {
         Self { metadata, rest }
     }
 
-    /// A text of the metadata; empty if it is not there.
+    /// A string field of the metadata; empty if it is absent.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.metadata.get(field).and_then(Value::as_str).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl Object {
         self.metadata.insert(field.into(), value.into());
     }
 
-    /// A field outside of the metadata that is a map; empty if there is none.
+    /// A field outside of the metadata as a map; empty if it is absent.
     pub(crate) fn field(&self, name: &str) -> Value {
         let value = self.rest.get(name).and_then(|json| serde_json::from_slice(json).ok());
         value.filter(Value::is_object).unwrap_or_else(|| Value::Object(Map::new()))

@@ -1,4 +1,8 @@
-//! What create, update and delete make of an object.
+//! The rules of create, update, put and delete for one object.
+//!
+//! - **In:** the sent object and the stored object.
+//! - **Out:** the state to store, or the error that kube-apiserver sends.
+//! - **Knows nothing of:** other objects, versions of the server.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +21,14 @@ use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
 use crate::registry::subresource::Subresource;
 
-/// Which part of an object an update is about.
+/// The part of an object that an update writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Everything but the status, if the kind has that as a subresource.
+    /// Everything, except the status if the kind has the `status` subresource.
     Main,
-    /// The status alone.
+    /// Only the status.
     Status,
-    /// One field of the spec or the status alone.
+    /// Only one field of the spec or the status.
     Field {
         /// `spec` or `status`.
         of: &'static str,
@@ -33,64 +37,64 @@ pub(crate) enum Part {
     },
 }
 
-/// Whether an operation is carried out, or only tried.
+/// Whether a request changes the state, or is a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
     Real,
     Dry,
 }
 
-/// What a new object gets from the server.
+/// The values that the server assigns to a new object.
 pub(crate) struct Birth<'a> {
     pub(crate) uid: String,
     pub(crate) now: &'a str,
-    /// What `generateName` is completed with.
+    /// The random suffix for `generateName`.
     pub(crate) suffix: String,
 }
 
-/// What an update comes to.
+/// The result of an update.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Updated {
-    /// Nothing changes, so nobody is told.
+    /// The object does not change, so there is no event.
     Same,
     Changed(Object),
-    /// The last finalizer of an object that waited for it is gone.
+    /// The update removes the last finalizer of an object that is being deleted, so the object is deleted.
     Gone(Object),
 }
 
-/// What a delete comes to.
+/// The result of a delete.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Deletion {
-    /// It is being deleted already.
+    /// The object is already being deleted.
     Same,
-    /// It waits for its finalizers.
+    /// The object has finalizers and is marked as being deleted.
     Marked(Object),
     Gone(Object),
 }
 
-/// What must be true of an object for a delete to happen.
+/// The preconditions of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Preconditions {
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
 }
 
-/// The longest name that can be made from `generateName`, without the random part.
+/// The longest prefix that a name generated from `generateName` keeps, without the random suffix.
 const LONGEST_GENERATED_BASE: usize = 58;
 
-/// Whether a created or seeded object starts with what it brings of its status.
+/// The origin of a new object. It decides whether the object keeps the status that it was sent with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// A client: the status comes through its subresource.
+    /// A client, which writes the status through its subresource.
     Client,
-    /// The test that set the server up.
+    /// The test that runs the server.
     Owner,
 }
 
-/// The answer to a create whose object names another namespace than its path.
+/// The error message for a create whose object has another namespace than its path.
 const OTHER_NAMESPACE: &str = "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Refuses a create whose object names another namespace than its path.
+/// Rejects a create whose object has another namespace than its path.
 pub(crate) fn check_request_namespace(kind: &Kind, namespace: &str, object: &Object) -> Result<(), ApiError> {
     match kind.scope == Scope::Cluster || ["", namespace].contains(&object.text("namespace")) {
         true => Ok(()),
@@ -98,7 +102,7 @@ pub(crate) fn check_request_namespace(kind: &Kind, namespace: &str, object: &Obj
     }
 }
 
-/// A new object in this namespace (empty for cluster-scoped kinds).
+/// Returns the object to store for a create in this namespace (empty for cluster-scoped kinds).
 pub(crate) fn create(
     kind: &Kind,
     namespace: &str,
@@ -124,7 +128,7 @@ pub(crate) fn create(
     if trust == Trust::Client {
         validate::pod(kind, &object)?;
     }
-    // In kube-apiserver the storage refuses a version in a new object, and a dry run does not reach the storage.
+    // In kube-apiserver the storage rejects a version in a new object, and a dry run does not reach the storage.
     if run == Run::Real && !matches!(object.text("resourceVersion"), "" | "0") {
         return Err(ApiError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
@@ -144,7 +148,7 @@ pub(crate) fn create(
     Ok((Key::new(namespace, &name), object))
 }
 
-/// What becomes of the stored object if a client sends the new one.
+/// Returns the result of a client's update of the stored object.
 pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part: Part) -> Result<Updated, ApiError> {
     let complaint = format!(
         "the namespace of the object ({}) does not match the namespace on the request ({})",
@@ -155,11 +159,11 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
     check_state(kind, key, old, &new)?;
     validate::metadata(kind, &new)?;
 
-    // What was sent of the other part does not count.
+    // The update ignores the sent content of the other part.
     let next = match part {
         Part::Main => {
             let mut next = with_kept_metadata(old, new);
-            // The finalizers of a namespace are changed through their subresource alone.
+            // Only the subresource `finalize` changes the finalizers in the spec of a namespace.
             if kind.is_namespace() {
                 copy_field("spec", old, &mut next);
             }
@@ -192,7 +196,7 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
     settle(kind, old, next)
 }
 
-/// What becomes of the stored object if its owner puts another in its place, status included.
+/// Returns the result of [`ApiServer::put`](crate::ApiServer::put) for the stored object. The new status replaces the old one.
 pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Result<Updated, ApiError> {
     new.metadata.remove("resourceVersion");
     new.metadata.remove("uid");
@@ -206,7 +210,7 @@ pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Resu
     settle(kind, old, next)
 }
 
-/// What becomes of the stored object if a client deletes it.
+/// Returns the result of a delete of the stored object.
 pub(crate) fn delete(
     kind: &Kind,
     key: &Key,
@@ -248,7 +252,7 @@ pub(crate) fn delete(
     Ok(Deletion::Marked(marked))
 }
 
-/// Refuses a namespace whose phase does not fit: it is `Terminating` exactly if the namespace is being deleted.
+/// Rejects a namespace with a wrong phase: it must be `Terminating` exactly if the namespace is being deleted.
 fn check_phase(kind: &Kind, namespace: &Object) -> Result<(), ApiError> {
     let phase = namespace.field("status")["phase"].take();
     let is_deleted = namespace.is_being_deleted();
@@ -267,7 +271,7 @@ fn has_spec_finalizers(kind: &Kind, object: &Object) -> bool {
     kind.is_namespace() && object.field("spec")["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
-/// The client's object must be of the same life as the stored one, and of the version it says.
+/// Checks that the sent object names the uid and the version of the stored one.
 fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(), ApiError> {
     if !new.text("uid").is_empty() && new.text("uid") != old.text("uid") {
         let why = format!(
@@ -302,7 +306,7 @@ fn check_state(kind: &Kind, key: &Key, old: &Object, new: &Object) -> Result<(),
     }
 }
 
-/// Refuses a patch that changes the uid, with 422. An update with another uid gets 409 in `check_state`, because the client may mean
+/// Rejects a patch that changes the uid, with 422. An update with another uid gets 409 in `check_state`, because the client may mean
 /// an earlier incarnation of the object.
 pub(crate) fn check_uid_is_kept(kind: &Kind, old: &Object, patched: &Object) -> Result<(), ApiError> {
     let uid = patched.text("uid");
@@ -313,7 +317,7 @@ pub(crate) fn check_uid_is_kept(kind: &Kind, old: &Object, patched: &Object) -> 
     Err(ApiError::invalid(kind, old.text("name"), cause))
 }
 
-/// The new object, with all that a client cannot change taken from the old one.
+/// The new object, with the metadata that a client cannot change from the old one.
 fn with_kept_metadata(old: &Object, mut new: Object) -> Object {
     let kept = [
         "uid",
@@ -333,7 +337,7 @@ fn with_kept_metadata(old: &Object, mut new: Object) -> Object {
     new
 }
 
-/// Finalizers, generation, and whether anything changes at all.
+/// Applies the rules of finalizers and generation, and finds out whether the object changes.
 pub(crate) fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Updated, ApiError> {
     if old.is_being_deleted() {
         let before = old.finalizers();
@@ -359,8 +363,10 @@ pub(crate) fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Upda
     Ok(Updated::Changed(next))
 }
 
-/// Equal, or equal but for the order of fields: whether maps are sorted is a feature of `serde_json` that any crate of a
-/// program may switch. Another order has the same length, so few values have to be read for this.
+/// Returns true if two values are equal, whatever the order of their fields.
+///
+/// The order depends on a feature of `serde_json` that any crate of a program may enable. Values with another order have the same
+/// length, so the function decodes only few of them.
 fn is_same_json(left: Option<&Bytes>, right: Option<&Bytes>) -> bool {
     let read = |json: &Bytes| serde_json::from_slice::<Value>(json).ok();
     match (left, right) {
@@ -376,7 +382,7 @@ fn raise_generation(object: &mut Object) {
     }
 }
 
-/// The same value, or the same time in other words.
+/// Returns true if two values are equal, or are the same time in different formats.
 fn is_same_moment(left: &Value, right: &Value) -> bool {
     let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
     left == right || time(left).is_some_and(|left| Some(left) == time(right))
@@ -390,7 +396,7 @@ fn copy_field(name: &str, from: &Object, to: &mut Object) {
     };
 }
 
-/// The object is in the namespace of the request, or says nothing of it.
+/// Sets the namespace of the object to that of the request; fails if the object has another one.
 fn settle_namespace(kind: &Kind, namespace: &str, object: &mut Object, complaint: &str) -> Result<(), ApiError> {
     match kind.scope {
         Scope::Cluster => {

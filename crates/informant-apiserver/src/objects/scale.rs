@@ -1,7 +1,7 @@
-//! The `scale` subresource: how many replicas an object wants and has, in the same words for every kind that has some.
+//! The `scale` subresource: the wanted and the actual number of replicas, in one format for all kinds.
 //!
-//! - **In:** an object; what a client wants of its scale.
-//! - **Out:** a `Scale`; the object with as many replicas.
+//! - **In:** an object; a `Scale` from a client.
+//! - **Out:** the `Scale` of the object; the object with the number of replicas from the client.
 
 use bytes::Bytes;
 use serde_json::Map;
@@ -14,7 +14,7 @@ use crate::objects::Object;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 
-/// What a scale is itself.
+/// The kind `Scale`.
 pub(crate) fn kind() -> Kind {
     Kind { origin: Origin::BuiltIn, ..Kind::new("autoscaling", "v1", "Scale", "scales") }
 }
@@ -35,26 +35,28 @@ pub(crate) fn of(object: &Object) -> Map<String, Value> {
     scale
 }
 
-/// Reads what a client sent.
+/// Reads the body of a request.
 pub(crate) fn read(body: &[u8]) -> Result<Object, ApiError> {
     let scale = Object::read(&kind(), body)?;
     wanted(&scale).map(|_| scale)
 }
 
-/// How many replicas a scale wants; none, if it does not say.
+/// The number of replicas that a scale wants; 0 if the field is absent.
 fn wanted(scale: &Object) -> Result<i32, ApiError> {
     let is_map = |json: &Bytes| json.starts_with(b"{") || **json == *b"null";
     if let Some(name) = ["spec", "status"].into_iter().find(|name| !scale.rest.get(*name).is_none_or(is_map)) {
-        return Err(ApiError::BadRequest(format!("the {name} of a scale is not a JSON object")));
+        return Err(ApiError::BadRequest(format!("the {name} of the Scale in the request is not a JSON object")));
     }
     let wanted = &scale.field("spec")["replicas"];
     let replicas = if wanted.is_null() { Some(0) } else { wanted.as_i64() };
-    replicas
-        .and_then(|replicas| i32::try_from(replicas).ok())
-        .ok_or_else(|| ApiError::BadRequest(format!("spec.replicas is {wanted}, which is no whole number of 32 bits")))
+    replicas.and_then(|replicas| i32::try_from(replicas).ok()).ok_or_else(|| {
+        ApiError::BadRequest(format!(
+            "spec.replicas of the Scale in the request must be a 32-bit integer, but is {wanted}"
+        ))
+    })
 }
 
-/// Gives an object as many replicas as a scale wants.
+/// Sets the replicas of an object to those that a scale wants.
 pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
     let replicas = wanted(scale)?;
     if replicas < 0 {
@@ -64,7 +66,7 @@ pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
     let mut spec = object.field("spec");
     spec["replicas"] = replicas.into();
     object.set_field("spec", &spec);
-    // What the client relies on; the rules of updates check it.
+    // The rules of updates check these preconditions.
     for precondition in ["namespace", "uid", "resourceVersion"] {
         if !scale.text(precondition).is_empty() {
             object.set(precondition, scale.text(precondition));
@@ -73,7 +75,7 @@ pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A selector as it stands in a query, in the order of its keys. Older kinds have labels alone.
+/// A selector as text, ordered by key. Older kinds have a map of labels in its place.
 pub(crate) fn selector(selector: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let labels = if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
@@ -88,17 +90,17 @@ pub(crate) fn selector(selector: &Value) -> String {
         let mut values = expression["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
         values.sort();
         let values = values.join(",");
-        let told = match expression["operator"].as_str() {
+        let text = match expression["operator"].as_str() {
             Some("In") => format!("{key} in ({values})"),
             Some("NotIn") => format!("{key} notin ({values})"),
             Some("DoesNotExist") => format!("!{key}"),
             Some(_) | None => key.clone(),
         };
-        (key, told)
+        (key, text)
     });
     let mut all = labels.chain(expressions).collect::<Vec<_>>();
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
-    all.into_iter().map(|(_, told)| told).collect::<Vec<_>>().join(",")
+    all.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

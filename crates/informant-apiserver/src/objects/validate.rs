@@ -1,4 +1,7 @@
-//! What must be true of names and metadata that clients send.
+//! Validation of names, metadata and pods.
+//!
+//! - **In:** an object from a client.
+//! - **Out:** the error that kube-apiserver sends for an invalid one.
 
 use serde_json::Map;
 use serde_json::Value;
@@ -10,10 +13,10 @@ use crate::registry::kind::Kind;
 use crate::registry::kind::Names;
 use crate::registry::kind::Origin;
 
-/// How deep objects may be nested: less than what can be read back.
+/// The deepest nesting of objects. `serde_json` can decode 128 levels, and a watch event adds some.
 pub(crate) const DEEPEST: usize = 120;
 
-/// How many levels a value has.
+/// The number of nested levels of a value.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
@@ -22,7 +25,7 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
-/// The fields that metadata has.
+/// The known fields of metadata.
 const FIELDS: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -41,7 +44,7 @@ const FIELDS: [&str; 15] = [
     "uid",
 ];
 
-/// Leaves out what says nothing: nulls, what is empty, and fields that metadata does not have.
+/// Removes nulls, empty values and unknown fields from metadata.
 pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     for field in ["labels", "annotations"] {
         for value in metadata.get_mut(field).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
@@ -62,7 +65,7 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     });
 }
 
-/// The fields of the metadata are of the types that every client expects.
+/// Checks the types of the fields of metadata.
 pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
     for (field, value) in metadata {
         let good = match field.as_str() {
@@ -78,13 +81,15 @@ pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
             _ => true,
         };
         if !good && !value.is_null() {
-            return Err(ApiError::BadRequest(format!("metadata.{field} is not of the right type: {value}")));
+            return Err(ApiError::BadRequest(format!(
+                "metadata.{field} of the object in the request has the wrong type: {value}"
+            )));
         }
     }
     Ok(())
 }
 
-/// The fields of an owner reference are of the types that every client expects.
+/// Returns true if the fields of an owner reference have the right types.
 fn is_owner(owner: &Value) -> bool {
     let Value::Object(fields) = owner else { return false };
     fields.iter().all(|(field, value)| match field.as_str() {
@@ -94,7 +99,7 @@ fn is_owner(owner: &Value) -> bool {
     })
 }
 
-/// The name is one that the kind allows.
+/// Checks the name of an object against the rules of its kind.
 pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), ApiError> {
     let (good, why) = match kind.names {
         Names::Subdomain => (
@@ -118,7 +123,7 @@ pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid(kind, name, Cause::invalid("metadata.name", &format!("{name:?}"), why)))
 }
 
-/// Refuses a pod without containers, or with a container that lacks a name or an image.
+/// Rejects a pod without containers, or with a container that lacks a name or an image.
 pub(crate) fn pod(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     if kind.origin != Origin::BuiltIn || !kind.is_pod() {
         return Ok(());
@@ -157,11 +162,11 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     }
     let annotations = object.metadata.get("annotations").and_then(Value::as_object);
     for annotation in annotations.into_iter().flat_map(Map::keys).filter(|name| !is_label(&name.to_lowercase())) {
-        let why = "an annotation's name follows the rules of a label's";
+        let why = "the name of an annotation must follow the rules for names of labels";
         causes.push(Cause::invalid("metadata.annotations", &format!("{annotation:?}"), why));
     }
     for (position, finalizer) in object.finalizers().into_iter().enumerate() {
-        // Custom kinds are only warned, and so are their definitions.
+        // For custom kinds and definitions, kube-apiserver only sends a warning.
         let is_checked = kind.origin == Origin::BuiltIn && kind.group != "apiextensions.k8s.io";
         let is_known = finalizer.contains('/') || ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
         if is_checked && !is_known {
@@ -215,13 +220,13 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A name, or a subdomain, `/` and a name.
+/// Returns true for the name of a label: a name, optionally after a subdomain and `/`.
 pub(crate) fn is_label(label: &str) -> bool {
     let (prefix, name) = label.split_once('/').map_or((None, label), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
 }
 
-/// Empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
+/// Returns true for the value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends.
 pub(crate) fn is_label_value(value: &str) -> bool {
     let good = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
     let ends = [value.bytes().next(), value.bytes().last()];

@@ -1,7 +1,7 @@
 //! Kinds that show the same objects: an object written as one kind can be read as the other.
 //!
 //! - **In:** an object of one kind.
-//! - **Out:** the same object in the form of the other kind.
+//! - **Out:** the same object as the other kind.
 //! - **Knows nothing of:** collections, versions.
 //!
 //! | kind | other kind | what differs |
@@ -9,7 +9,7 @@
 //! | `v1` Event | `events.k8s.io/v1` Event | the names of fields |
 //! | `autoscaling/v2` HorizontalPodAutoscaler | `autoscaling/v1` | `v1` has one metric, the CPU utilization; `v2` has a list |
 //!
-//! In `autoscaling/v1`, an annotation holds what has no field there, as JSON of `v2`.
+//! In `autoscaling/v1`, annotations hold the values that have no field there, as JSON of `v2`.
 
 use serde_json::Map;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(crate) struct OtherKind {
 }
 
 impl OtherKind {
-    /// The object in the form of the other kind.
+    /// Converts an object to the other kind.
     pub(crate) fn convert(&self, object: &Object) -> Object {
         (self.conversion)(object.clone())
     }

@@ -1,4 +1,4 @@
-//! The usual built-in kinds, as Kubernetes serves them.
+//! The table of the built-in kinds.
 
 use std::borrow::Cow;
 
@@ -13,9 +13,11 @@ pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
     TABLE.lines().filter(|line| !line.trim().is_empty()).map(read)
 }
 
-/// Group/version, kind, plural, short names, then marks: `n` namespaced, `s` status subresource, `g` has a generation,
-/// `o` a delete shows the object, `v` an update must name its version, `c` an update creates what is not there, `a` it is one
-/// of `kubectl get all`, `r` it has replicas and therefore a scale subresource, `j` a review: a create is answered and not stored.
+/// Each line: group/version, kind, plural, short names, flags.
+///
+/// The flags: `n` namespaced, `s` has the status subresource, `g` has a generation, `o` the response to a delete is the object, `v` an
+/// update needs a version, `c` an update creates a missing object, `a` part of `kubectl get all`, `r` has replicas and the scale
+/// subresource, `j` a review, which is not stored.
 const TABLE: &str = "
     v1                              Namespace                       namespaces                       ns          so
     v1                              Node                            nodes                            no          s

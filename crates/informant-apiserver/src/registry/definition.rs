@@ -1,11 +1,10 @@
-//! Custom resource definitions: objects that say which other kinds are served.
+//! Custom resource definitions.
 //!
 //! - **In:** a definition, as an object.
-//! - **Out:** the kind that it defines, or what is wrong with it; and the status that it has then.
+//! - **Out:** the kind that it defines, or an error; the status of the definition.
 //! - **Knows nothing of:** the kinds that are served, and their objects.
 //!
-//! A kind has one version here: that in which Kubernetes would store its objects. Schemas are ignored; printer
-//! columns and selectable fields are read.
+//! The kind has one version, the storage version. Schemas are ignored; printer columns and selectable fields are used.
 
 use std::borrow::Cow;
 
@@ -24,14 +23,14 @@ use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 use crate::registry::subresource::Subresource;
 
-/// What definitions are called.
+/// The name of the kind CustomResourceDefinition.
 pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Whoever defines kinds in groups of Kubernetes has to say that it was approved.
+/// The annotation that a definition in a group of Kubernetes needs.
 const APPROVED: &str = "api-approved.kubernetes.io";
 const PROTECTED: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
 
-/// Whether objects of this kind are definitions.
+/// Returns true for the kind CustomResourceDefinition.
 pub(crate) fn defines(kind: &Kind) -> bool {
     kind.is_at("apiextensions.k8s.io", "customresourcedefinitions")
 }
@@ -91,8 +90,9 @@ pub(crate) fn read(definitions: &Kind, object: &Object) -> Result<Kind, ApiError
     let name = object.text("name");
     let invalid = |cause| ApiError::invalid(definitions, name, cause);
     let spec = object.rest.get("spec").ok_or_else(|| invalid(Cause::required("spec", "")))?;
-    let spec: Spec = serde_json::from_slice(spec)
-        .map_err(|error| ApiError::BadRequest(format!("{name} defines nothing: {error}")))?;
+    let spec: Spec = serde_json::from_slice(spec).map_err(|error| {
+        ApiError::BadRequest(format!("the spec of the custom resource definition {name} cannot be read: {error}"))
+    })?;
     spec.check_group(object.metadata.get("annotations")).map_err(invalid)?;
     spec.names.check().map_err(invalid)?;
     if name != format!("{}.{}", spec.names.plural, spec.group) {
@@ -101,7 +101,7 @@ pub(crate) fn read(definitions: &Kind, object: &Object) -> Result<Kind, ApiError
     spec.kind().map_err(invalid)
 }
 
-/// Whether a definition may become this one: what its objects are stays what it is.
+/// Checks an update of a definition, whose immutable fields must not change.
 pub(crate) fn check_change(definitions: &Kind, old: &Object, new: &Object, part: Part) -> Result<(), ApiError> {
     let (Part::Main, Ok(before)) = (part, read(definitions, old)) else { return Ok(()) };
     let after = read(definitions, new)?;
@@ -151,11 +151,11 @@ impl Spec {
         let version = stored(self.versions.unwrap_or_default())?;
         let subresources = version.subresources.unwrap_or_default();
         let kind = Kind::new(self.group, version.name, self.names.kind, self.names.plural);
-        let said = |name: String| (!name.is_empty()).then(|| name.into());
+        let given = |name: String| (!name.is_empty()).then(|| name.into());
         Ok(Kind {
             scope,
-            singular: said(self.names.singular).unwrap_or_else(|| kind.singular.clone()),
-            list_kind: said(self.names.list_kind).unwrap_or_else(|| kind.list_kind.clone()),
+            singular: given(self.names.singular).unwrap_or_else(|| kind.singular.clone()),
+            list_kind: given(self.names.list_kind).unwrap_or_else(|| kind.list_kind.clone()),
             short_names: self.names.short_names.into_iter().flatten().map(Into::into).collect(),
             categories: self.names.categories.into_iter().flatten().map(Into::into).collect(),
             subresources: subresources.served(),
@@ -193,20 +193,20 @@ impl Subresources {
 }
 
 impl SelectableField {
-    /// As it stands in field selectors: `spec.colour` for the path `.spec.colour`.
+    /// The field in selectors: `spec.colour` for the path `.spec.colour`.
     fn label(self) -> Cow<'static, str> {
         self.json_path.trim_start_matches('.').to_owned().into()
     }
 }
 
 impl Scale {
-    /// Others would have to be looked for in every object.
+    /// Returns true for the usual paths. Scales with other paths are not supported.
     fn is_usual(&self) -> bool {
         self.spec_replicas_path == ".spec.replicas" && self.status_replicas_path == ".status.replicas"
     }
 }
 
-/// The version in which objects are stored.
+/// The storage version.
 fn stored(versions: Vec<Version>) -> Result<Version, Cause> {
     for (place, version) in versions.iter().enumerate() {
         if !is_dns_label(&version.name) {
@@ -246,9 +246,9 @@ fn check_column(path: &str, column: &PrinterColumn) -> Result<(), Cause> {
     }
 }
 
-/// Gives a definition the status of one whose kind is served.
+/// Sets the status of a definition whose kind is served.
 pub(crate) fn establish(definition: &mut Object, kind: &Kind) {
-    // It is served from its beginning.
+    // The kind is served from the creation of its definition.
     let since = definition.metadata.get("creationTimestamp").cloned().unwrap_or_default();
     let condition = |name: &str, reason: &str, message: &str| {
         let mut condition = json!({"type": name, "status": "True", "reason": reason, "message": message});
@@ -285,10 +285,10 @@ pub(crate) fn establish(definition: &mut Object, kind: &Kind) {
     definition.rest.insert("status".to_owned(), Bytes::from(status.to_string()));
 }
 
-/// As long as a definition has it, it has objects.
+/// The finalizer of a definition that is being deleted and still has objects.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Has a definition wait for its objects.
+/// Adds the finalizer for the objects of a definition.
 pub(crate) fn wait(definition: &mut Object) {
     if !waits(definition) {
         let finalizers = [definition.finalizers(), vec![CLEANUP]].concat();
@@ -296,12 +296,12 @@ pub(crate) fn wait(definition: &mut Object) {
     }
 }
 
-/// Whether a definition waits for its objects.
+/// Returns true if a definition has the finalizer for its objects.
 pub(crate) fn waits(definition: &Object) -> bool {
     definition.finalizers().contains(&CLEANUP)
 }
 
-/// The definition that has waited for its objects.
+/// The definition without the finalizer for its objects.
 pub(crate) fn released(definition: &Object) -> Object {
     let mut released = definition.clone();
     let others: Vec<_> = definition.finalizers().into_iter().filter(|finalizer| *finalizer != CLEANUP).collect();

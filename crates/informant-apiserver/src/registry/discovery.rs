@@ -1,4 +1,4 @@
-//! The documents by which clients find out what is served.
+//! Discovery documents, which list the groups, versions and kinds of the server.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ fn aggregated_group(registry: &Registry, group: &str) -> Value {
 
 fn aggregated_kind(kind: &Kind) -> Value {
     let names = |(group, version, kind)| json!({"group": group, "version": version, "kind": kind});
-    // A group and version that are empty are those of the kind.
+    // An empty group and version mean those of the kind.
     let own_type = ("", "", &*kind.kind);
     let subresource = |subresource: &Subresource| {
         json!({
@@ -128,7 +128,7 @@ fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     names
 }
 
-/// How mature a version is, by its name: `v2` before `v1` before `v1beta2` before `v1alpha1` before what is no such name.
+/// How mature a version is, by its name: `v2` before `v1` before `v1beta2` before `v1alpha1` before names of another pattern.
 fn maturity(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let (stage, (major, minor)) = if let Some(parts) = rest.split_once("beta") {
@@ -179,7 +179,7 @@ fn entries(kind: &Kind) -> Vec<Value> {
     [whole].into_iter().chain(kind.subresources.iter().map(subresource)).collect()
 }
 
-/// The verbs that a kind supports. All namespaces at once cannot be deleted.
+/// The verbs that a kind supports. Namespaces do not support `deletecollection`.
 pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
     if kind.is_review {
         &["create"]

@@ -1,11 +1,16 @@
-//! What the server must know of one kind to serve it: names, scope and a few habits.
+//! [`Kind`]: the names, scope and behaviour of one kind of objects.
+//!
+//! - **In:** names and options, from the table of built-in kinds, from definitions and from tests.
+//! - **Out:** what all other modules need to serve the kind.
 
 use std::borrow::Cow;
 
 use crate::columns::PrinterColumn;
 use crate::registry::subresource::Subresource;
 
-/// One kind of objects and where the API serves it.
+/// A kind of objects: its group, version and names, and how the server treats it.
+///
+/// Register a kind with [`ApiServer::register`](crate::ApiServer::register).
 ///
 /// ```
 /// use informant_apiserver::Kind;
@@ -21,32 +26,32 @@ pub struct Kind {
     pub(crate) version: Cow<'static, str>,
     pub(crate) kind: Cow<'static, str>,
     pub(crate) plural: Cow<'static, str>,
-    /// What one of them is called in commands.
+    /// The singular name in commands.
     pub(crate) singular: Cow<'static, str>,
     pub(crate) list_kind: Cow<'static, str>,
     pub(crate) short_names: Vec<Cow<'static, str>>,
-    /// What it is got with: `all`.
+    /// The categories that include it, such as `all`.
     pub(crate) categories: Vec<Cow<'static, str>>,
     pub(crate) scope: Scope,
     pub(crate) origin: Origin,
     pub(crate) names: Names,
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) has_generation: bool,
-    /// A delete is answered with the object instead of a `Status`.
+    /// The response to a delete is the object instead of a `Status`.
     pub(crate) shows_deleted: bool,
-    /// An update may leave out the version it replaces.
+    /// An update without `resourceVersion` is allowed.
     pub(crate) updates_blindly: bool,
-    /// An update of what is not there creates it.
+    /// An update of an object that does not exist creates it.
     pub(crate) creates_on_update: bool,
-    /// A review: a create is answered with a filled-in status, and nothing is stored.
+    /// A review: the response to a create has a status, and the object is not stored.
     pub(crate) is_review: bool,
     /// Fields of a custom kind that field selectors may name, such as `spec.colour`.
     pub(crate) selectable_fields: Vec<Cow<'static, str>>,
-    /// The columns of a custom kind that its definition names.
+    /// The printer columns in the definition of a custom kind.
     pub(crate) columns: Vec<PrinterColumn>,
 }
 
-/// Whether objects of a kind live in namespaces.
+/// Whether the objects of a kind belong to namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Each object belongs to a namespace.
@@ -55,28 +60,28 @@ pub enum Scope {
     Cluster,
 }
 
-/// Built-in kinds and custom ones behave differently in places.
+/// Whether a kind is built in. Some rules differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// List items carry no type, bodies may leave it out; an update of the status takes metadata too.
+    /// Items of lists have no `kind` and `apiVersion`, and bodies may leave them out. A status update also writes metadata.
     BuiltIn,
-    /// List items and bodies carry their type; an update of the status takes nothing else.
+    /// Items of lists and bodies have `kind` and `apiVersion`. A status update writes nothing else.
     Custom,
 }
 
-/// Which names are good.
+/// The rule for the names of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// Lower-case letters, digits, `-`; parts joined by `.`.
     Subdomain,
-    /// The same without `.`.
+    /// Lower-case letters, digits, `-`.
     Label,
-    /// Anything that can stand in a path.
+    /// Anything that is valid as one segment of a path.
     PathSegment,
 }
 
 impl Kind {
-    /// A custom kind, namespaced, without status subresource and short names. The core group is `""`.
+    /// Creates a namespaced custom kind without subresources. The core group is `""`.
     pub fn new(
         group: impl Into<Cow<'static, str>>,
         version: impl Into<Cow<'static, str>>,
@@ -107,108 +112,109 @@ impl Kind {
         }
     }
 
-    /// Objects belong to the cluster. Default: to a namespace.
+    /// Makes the kind cluster-scoped. Default: namespaced.
     #[must_use]
     pub fn cluster_scoped(mut self) -> Self {
         self.scope = Scope::Cluster;
         self
     }
 
-    /// `status` is written through its subresource alone. Default: it is a field like any other.
+    /// Adds the `status` subresource: only requests to it write `status`. Default: `status` is an ordinary field.
     #[must_use]
     pub fn with_status(mut self) -> Self {
         self.subresources.push(Subresource::Status);
         self
     }
 
-    /// Short names for discovery, such as `po` for pods. Default: none.
+    /// Sets the short names in discovery, such as `po` for pods. Default: none.
     #[must_use]
     pub fn short_names<N: Into<Cow<'static, str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.short_names = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Fields that field selectors may name besides `metadata.name` and `metadata.namespace`, such as `spec.colour`; the
-    /// same as `selectableFields` of a custom resource definition. Default: none; a selector with another field is
-    /// answered with 400, as kube-apiserver does.
+    /// Sets the fields that field selectors support besides `metadata.name` and `metadata.namespace`, such as `spec.colour`;
+    /// the same as `selectableFields` of a custom resource definition. Default: none.
+    ///
+    /// Requests with other fields fail with 400, as in kube-apiserver.
     #[must_use]
     pub fn selectable_fields<F: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
         self.selectable_fields = fields.into_iter().map(Into::into).collect();
         self
     }
 
-    /// `group/version`, or the version alone in the core group.
+    /// Returns `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The name that tells this kind from all others: `pods`, `deployments.apps`.
+    /// Returns the unique name of the kind: `pods`, `deployments.apps`.
     pub fn resource(&self) -> String {
         resource_name(&self.plural, &self.group)
     }
 
-    /// Where the API serves it: `v1/pods`, `apps/v1/deployments`. No two kinds have the same path.
+    /// The path of the kind in the API: `v1/pods`, `apps/v1/deployments`. No two kinds have the same path.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.api_version(), self.plural)
     }
 
-    /// The API group; empty for the core group.
+    /// Returns the API group; empty for the core group.
     pub fn group(&self) -> &str {
         &self.group
     }
 
-    /// The kind itself, such as `Pod`.
+    /// Returns the name of the kind in objects, such as `Pod`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The kind in paths, such as `pods`.
+    /// Returns the plural name in paths, such as `pods`.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 
-    /// Namespaced or not.
+    /// Returns whether the objects belong to namespaces.
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// The version in which it is served, such as `v1`.
+    /// Returns the API version, such as `v1`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether it has this subresource.
+    /// Returns true if the kind has this subresource.
     pub(crate) fn has(&self, subresource: Subresource) -> bool {
         self.subresources.contains(&subresource)
     }
 
-    /// Whether its objects are namespaces.
+    /// Returns true if this is the kind Namespace.
     pub(crate) fn is_namespace(&self) -> bool {
         self.is_at("", "namespaces")
     }
 
-    /// Whether its objects are pods.
+    /// Returns true if this is the kind Pod.
     pub(crate) fn is_pod(&self) -> bool {
         self.is_at("", "pods")
     }
 
-    /// Whether this is its place in the API, but for the version.
+    /// Returns true if the kind has this group and plural.
     pub(crate) fn is_at(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
-    /// Whether a user who says `name` means this kind.
+    /// Returns true if `name` names this kind: with its group, or the plural alone.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         means(name, &self.resource())
     }
 }
 
-/// The name that tells a kind from all others: `pods`, `deployments.apps`.
+/// The unique name of a kind: `pods`, `deployments.apps`.
 pub(crate) fn resource_name(plural: &str, group: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
-/// Whether a user who says `name` means the kind with this resource name: all of it, or the plural alone.
+/// Returns true if `name` is this resource name, or its plural alone.
 pub(crate) fn means(name: &str, resource: &str) -> bool {
     name == resource || Some(name) == resource.split('.').next()
 }

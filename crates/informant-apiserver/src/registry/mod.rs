@@ -1,7 +1,7 @@
-//! Which kinds are served, under which names.
+//! The registry of the kinds that are served.
 //!
-//! - **In:** kinds from the table of built-in ones and from users, at any time.
-//! - **Out:** the kind that a path or a user means, with the number of its collection; discovery documents.
+//! - **In:** built-in kinds, and kinds that tests register or clients define.
+//! - **Out:** the kind for a path or a name, with its collection; discovery documents.
 //! - **Knows nothing of:** objects, versions, HTTP.
 
 mod builtin;
@@ -20,11 +20,11 @@ use crate::storage::CollectionId;
 /// The kinds that are served now.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// In order of registration. No two have the same group, version and plural.
+    /// In the order of registration. No two have the same group, version and plural.
     served: Vec<Served>,
 }
 
-/// A kind and where its objects are.
+/// A kind, and the collection of its objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) kind: Arc<Kind>,
@@ -40,13 +40,13 @@ impl Registry {
         self.served.push(Served { kind: Arc::new(kind), collection });
     }
 
-    /// The kind that a user means: `pods`, `deployments.apps`, or `deployments` if that is the first kind with this plural.
+    /// The kind with this name: `pods`, `deployments.apps`. A plural without a group finds the first kind with that plural.
     pub(crate) fn find(&self, name: &str) -> Option<&Served> {
         let exact = self.served.iter().find(|served| served.kind.resource() == name);
         exact.or_else(|| self.served.iter().find(|served| served.kind.is_called(name)))
     }
 
-    /// The kind with exactly this place in the API.
+    /// The kind with this group, version and plural.
     pub(crate) fn at(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
         self.served
             .iter()
@@ -58,7 +58,7 @@ impl Registry {
         self.served.extract_if(.., |served| served.kind.is_at(group, plural)).collect()
     }
 
-    /// The kind with exactly this place, to be changed.
+    /// The kind with this group and plural, for changes.
     pub(crate) fn exactly(&mut self, group: &str, plural: &str) -> Option<&mut Served> {
         self.served.iter_mut().find(|served| served.kind.is_at(group, plural))
     }

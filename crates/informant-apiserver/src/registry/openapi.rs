@@ -1,5 +1,6 @@
-//! The documents of OpenAPI, as far as clients look into them before they write: which operations there are on which kinds,
-//! and which parameters these know. There are no schemas; `kubectl` then validates nothing and merges by what it knows itself.
+//! OpenAPI documents with the operations of each kind and their parameters, which clients read before they write.
+//!
+//! There are no schemas: `kubectl` then skips its validation and merges with its own rules.
 
 use serde_json::Map;
 use serde_json::Value;
@@ -10,18 +11,18 @@ use crate::registry::discovery;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Scope;
 
-/// `/openapi/v2`, where clients look if the others do not help them: that nothing is known.
+/// `/openapi/v2`, which clients read if version 3 is not enough: an empty document.
 pub(crate) fn old_document() -> Value {
     json!({"swagger": "2.0", "info": {"title": "informant", "version": "0"}, "paths": {}, "definitions": {}})
 }
 
-/// The same, as `kubectl` wants it: a protobuf message with the fields swagger (1), info (2: title 1, version 2) and paths (8).
+/// The same document for `kubectl`: a protobuf message with the fields swagger (1), info (2: title 1, version 2) and paths (8).
 pub(crate) const OLD_DOCUMENT: &[u8] = b"\n\x032.0\x12\x0e\n\tinformant\x12\x010\x42\x00";
 
-/// What that is called.
+/// The media type of [`OLD_DOCUMENT`].
 pub(crate) const OLD_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// `/openapi/v3`: where the documents are.
+/// `/openapi/v3`: the index of the documents.
 pub(crate) fn index(registry: &Registry) -> Value {
     let entry = |kind: &Kind| (root(kind), json!({"serverRelativeURL": format!("/openapi/v3/{}", root(kind))}));
     json!({"paths": registry.kinds().filter(|kind| !kind.is_review).map(entry).collect::<Map<_, _>>()})
@@ -44,7 +45,7 @@ fn root(kind: &Kind) -> String {
     if kind.group.is_empty() { format!("api/{}", kind.version) } else { format!("apis/{}", kind.api_version()) }
 }
 
-/// The collection of a kind, and an object of it.
+/// The paths of the collection of a kind and of an object, with their operations.
 fn paths(kind: &Kind) -> [(String, Value); 2] {
     let (namespace, in_namespace) = match kind.scope {
         Scope::Namespaced => ("/namespaces/{namespace}", vec![parameter("path", "namespace")]),

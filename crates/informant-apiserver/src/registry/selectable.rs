@@ -1,21 +1,21 @@
-//! The fields that field selectors may name, for each kind.
+//! The fields that field selectors support, for each kind.
 //!
-//! - **In:** a kind, and the label of a field as it stands in a selector: `spec.nodeName`.
+//! - **In:** a kind, and a field in a selector, such as `spec.nodeName`.
 //! - **Out:** the paths at which an object has that field, or kube-apiserver's error message.
-//! - **Knows nothing of:** objects, and the values that a selector asks for.
+//! - **Knows nothing of:** objects, and the values in selectors.
 
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 use crate::registry::kind::Scope;
 
-/// A field that a field selector may name.
+/// A field that field selectors support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SelectableField {
     Name,
     Namespace,
     /// A scalar in the object.
     Scalar {
-        /// Paths to it, joined by dots; the first one with a value is used.
+        /// Its possible paths, with dots between the names. The first one with a value is used.
         paths: Vec<String>,
         /// Its value if no path has one.
         absent: &'static str,
@@ -23,7 +23,7 @@ pub(crate) enum SelectableField {
 }
 
 impl SelectableField {
-    /// The field of a kind that has this label; the error is the message of the refusal.
+    /// The field of a kind with this label; the error is the message of kube-apiserver.
     pub(crate) fn find(kind: &Kind, label: &str) -> Result<Self, String> {
         let built_in = match kind.origin {
             Origin::BuiltIn => labels_of_built_in(&kind.resource()),
@@ -43,14 +43,14 @@ impl SelectableField {
         }
     }
 
-    /// Where built-in kinds have the value of this label. An event is found in the form of either of its two API groups.
+    /// The paths of this label in built-in kinds. Events have the paths of both of their API groups.
     fn of_built_in(label: &str) -> Self {
         match label {
             "spec.host" => Self::at(&["spec.nodeName"], ""),
             "spec.hostNetwork" | "spec.unschedulable" => Self::at(&[label], "false"),
             "status.replicas" => Self::at(&[label], "0"),
             "status.successful" => Self::at(&["status.succeeded"], "0"),
-            // kube-apiserver takes the label, but never has a value for it.
+            // kube-apiserver accepts the label, but no object has a value for it.
             "status.podIPs" => Self::at(&[], ""),
             "source" => {
                 let paths =

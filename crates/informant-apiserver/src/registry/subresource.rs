@@ -1,4 +1,4 @@
-//! Subresources: which ones exist, and which verbs and types they have.
+//! Subresources, with the verbs and types of each.
 //!
 //! - **In:** the last part of a path, or a method.
 //! - **Out:** the subresource; its verbs and its type.
@@ -13,21 +13,21 @@ pub enum Subresource {
     Status,
     /// The number of replicas, as an `autoscaling/v1` Scale for every kind.
     Scale,
-    /// Whether a certificate signing request is approved.
+    /// The approval of a certificate signing request.
     Approval,
     /// The ephemeral containers of a pod.
     EphemeralContainers,
     /// The finalizers in the spec of a namespace.
     Finalize,
-    /// Deletes a pod unless a disruption budget forbids it.
+    /// The eviction of a pod: a delete that a disruption budget can forbid.
     Eviction,
-    /// Assigns a pod to a node.
+    /// The assignment of a pod to a node.
     Binding,
-    /// Issues a token for a service account.
+    /// A new token for a service account.
     Token,
 }
 
-/// The type that requests for a subresource and their answers have: group, version and kind.
+/// The group, version and kind in the bodies of requests and responses of a subresource.
 pub(crate) type TypeNames<'a> = (&'a str, &'a str, &'a str);
 
 impl Subresource {
@@ -42,7 +42,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// The last part of its path.
+    /// The last segment of its path.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -56,12 +56,12 @@ impl Subresource {
         }
     }
 
-    /// The subresource that the last part of a path names.
+    /// The subresource with this last segment of a path.
     pub(crate) fn read(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// The verbs that it supports, as discovery names them.
+    /// The supported verbs, in the words of discovery.
     pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Status | Self::Scale | Self::Approval | Self::EphemeralContainers => &["get", "patch", "update"],
@@ -70,7 +70,7 @@ impl Subresource {
         }
     }
 
-    /// Whether requests with this method are supported.
+    /// Returns true if requests with this method are supported.
     pub(crate) fn allows(self, method: &Method) -> bool {
         let verb = match *method {
             Method::GET => "get",
@@ -82,7 +82,7 @@ impl Subresource {
         self.verbs().contains(&verb)
     }
 
-    /// The type of what is sent and answered, if it is not the object itself.
+    /// The type of the bodies of requests and responses, if it is not that of the object.
     pub(crate) fn own_type(self) -> Option<TypeNames<'static>> {
         match self {
             Self::Status | Self::Approval | Self::EphemeralContainers | Self::Finalize => None,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::registry::kind::Kind;
 use crate::registry::selectable::SelectableField;
 
-/// A field and what must be there.
+/// A field, and the value that it must or must not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldRequirement {
     field: SelectableField,
@@ -20,13 +20,13 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Whether the value of the field is right; none stands for something that is not a scalar.
+    /// Returns true if the value of the field matches; `None` is a value that is not a scalar.
     pub(crate) fn matches(&self, found: Option<&str>) -> bool {
         (found == Some(self.value.as_str())) == self.equal
     }
 }
 
-/// Reads `path=value`, `path==value` and `path!=value`, joined by commas; a backslash takes the next `,`, `=` or `\` as it is.
+/// Reads `path=value`, `path==value` and `path!=value`, joined by commas. A backslash escapes `,`, `=` and `\`.
 pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Vec<FieldRequirement>, String> {
     split(text, ',').into_iter().filter(|term| !term.is_empty()).map(|term| parse_term(kind, term)).collect()
 }
@@ -42,13 +42,13 @@ fn parse_term(kind: &Kind, term: &str) -> Result<FieldRequirement, String> {
         _ => return Err(format!("invalid selector: '{term}'; can't understand '{term}'")),
     };
     if path.is_empty() {
-        return Err(format!("invalid selector: '{term}'; it names no field"));
+        return Err(format!("invalid selector: '{term}'; the field before the operator is missing"));
     }
     let value = unescape(value)?;
     Ok(FieldRequirement { field: SelectableField::find(kind, path)?, value, equal })
 }
 
-/// Cuts at each separator that no backslash stands before.
+/// Splits the text at each separator that is not escaped by a backslash.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let mut escaped = false;
     text.split(|letter| {
@@ -75,7 +75,7 @@ fn unescape(value: &str) -> Result<String, String> {
     Ok(plain)
 }
 
-/// The scalar at the first of these paths that has one, as text; none if there is an array or an object.
+/// The scalar at the first of these paths that has one, as text; `None` if an array or object is there.
 pub(crate) fn scalar_at<'a>(object: &'a Value, paths: &[String], absent: &'static str) -> Option<Cow<'a, str>> {
     let at = |path: &String| path.split('.').try_fold(object, |value, field| value.get(field));
     match paths.iter().filter_map(at).find(|value| !value.is_null() && *value != "") {

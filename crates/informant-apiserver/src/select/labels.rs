@@ -11,7 +11,7 @@ use crate::objects::validate::is_label_value;
 /// The labels of one object.
 pub(crate) type Labels<'a> = HashMap<Cow<'a, str>, Cow<'a, str>>;
 
-/// A label and what must be true of it.
+/// A label, and the test that it must pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LabelRequirement {
     label: String,
@@ -23,7 +23,7 @@ enum Test {
     Exists,
     Absent,
     In(Vec<String>),
-    /// Also true without the label.
+    /// Also passes if the label is absent.
     NotIn(Vec<String>),
     Above(i64),
     Below(i64),
@@ -45,14 +45,14 @@ impl LabelRequirement {
     }
 }
 
-/// The labels that stand in the metadata of an object.
+/// The labels in the metadata of an object.
 pub(crate) fn of(metadata: &[u8]) -> Labels<'_> {
     #[derive(Deserialize)]
     struct Labelled<'a> {
         #[serde(borrow, default)]
         labels: Option<HashMap<Borrowed<'a>, Borrowed<'a>>>,
     }
-    /// A text that is borrowed where the JSON allows it.
+    /// A string that is borrowed from the JSON unless it has escapes.
     #[derive(Deserialize, PartialEq, Eq, Hash)]
     struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -76,7 +76,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<LabelRequirement>, String> {
     }
 }
 
-/// What is left to read of a selector; always without white space in front.
+/// The unread rest of a selector, without leading white space.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         Ok(values)
     }
 
-    /// Everything up to white space or a character that means something.
+    /// Takes the text up to white space or a character of the syntax.
     fn word(&mut self) -> &'a str {
         let stops = |letter: char| letter.is_whitespace() || ",()=!<>".contains(letter);
         let (word, rest) = self.rest.split_at(self.rest.find(stops).unwrap_or(self.rest.len()));

@@ -1,7 +1,7 @@
-//! Which objects a client wants: by label, by field.
+//! Selectors: select objects by namespace, label and field.
 //!
 //! - **In:** the texts of `labelSelector` and `fieldSelector`, and the kind that they are for.
-//! - **Out:** whether a state of an object matches.
+//! - **Out:** true if a state of an object matches.
 //! - **Knows nothing of:** requests, versions.
 
 mod fields;
@@ -18,7 +18,7 @@ use crate::registry::selectable::SelectableField;
 use fields::FieldRequirement;
 use labels::LabelRequirement;
 
-/// Everything that must be true of an object.
+/// The conditions that an object must fulfil.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
     /// The namespace; empty for all.
@@ -34,7 +34,7 @@ impl Selector {
         Ok(Self { namespace: namespace.into(), labels, fields })
     }
 
-    /// Whether the content of an object matters, or its namespace alone.
+    /// Returns true if the selector depends on more than the namespace.
     pub(crate) fn looks_inside(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
@@ -52,7 +52,7 @@ impl Selector {
     }
 
     fn fields_match(&self, key: &Key, object: &Encoded) -> bool {
-        // Name and namespace are the most frequent, and need no decoding.
+        // Name and namespace are the most frequent fields, and need no decoding.
         let mut decoded = None;
         self.fields.iter().all(|requirement| match requirement.field() {
             SelectableField::Name => requirement.matches(Some(key.name())),

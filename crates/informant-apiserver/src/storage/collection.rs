@@ -1,4 +1,4 @@
-//! The objects of one kind and the changes it remembers.
+//! The objects of one kind, and the history of their changes.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -15,13 +15,14 @@ use crate::registry::kind::Kind;
 pub(crate) struct Collection {
     kind: Kind,
     objects: BTreeMap<Key, Arc<Encoded>>,
-    /// The last changes, in the order of their versions: all after `forgotten`.
+    /// All changes after the version `forgotten`, ordered by version.
     history: VecDeque<Event>,
     /// The sum of [`Event::bytes`] over the history.
     history_bytes: usize,
+    /// The version of the last change that the history no longer has.
     forgotten: u64,
     ended: bool,
-    /// How many watches read the history.
+    /// The number of open watches.
     pub(crate) watchers: usize,
     /// The value of [`Storage::cuts`](super::Storage::cuts) when watches of this collection were last cut. Watches that
     /// were opened before that end.
@@ -34,18 +35,18 @@ pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) key: Key,
     pub(crate) change: Change,
-    /// The new state; of a deleted object the last one, under the version of its end.
+    /// The new state; for a delete, the last state with the version of the delete.
     pub(crate) object: Arc<Encoded>,
-    /// The state before.
+    /// The state before the change.
     pub(crate) previous: Option<Arc<Encoded>>,
 }
 
-/// How much history a collection keeps. The last change is kept even if it exceeds a limit, so that watches get it.
+/// The limits of a collection's history. The last change is kept even if it exceeds a limit, so that watches receive it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HistoryLimits {
-    /// How many changes.
+    /// The number of changes.
     pub(crate) changes: usize,
-    /// How many bytes of JSON besides the current objects.
+    /// The number of JSON bytes, not counting the current objects.
     pub(crate) bytes: usize,
 }
 
@@ -65,7 +66,7 @@ impl Event {
     }
 }
 
-/// The changes that were asked for are forgotten.
+/// The history no longer has the requested version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forgotten;
 
@@ -150,13 +151,13 @@ impl Collection {
         Ok(self.history.range(begin..))
     }
 
-    /// The objects as they were at this version, in order, from behind a key on.
+    /// The objects at this version, ordered by key, starting after the key `behind`.
     pub(crate) fn objects_at(
         &self,
         version: u64,
         behind: Option<&Key>,
     ) -> Result<impl Iterator<Item = (&Key, &Arc<Encoded>)>, Forgotten> {
-        // Undoing the changes backwards leaves, for each object that changed since, the state it had.
+        // The oldest change after the version comes last and wins: its previous state is the one at that version.
         let mut undone = BTreeMap::new();
         for event in self.changes_after(version)?.rev() {
             undone.insert(&event.key, event.previous.as_ref());

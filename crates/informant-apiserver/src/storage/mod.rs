@@ -1,8 +1,8 @@
-//! All objects, by kind, with one version for the whole server and a bounded memory of what changed.
+//! All objects by kind, one version for the whole server, and a bounded history of changes.
 //!
-//! - **In:** objects that the rules have settled.
-//! - **Out:** the state now or at a remembered version, and the changes after a version.
-//! - **Knows nothing of:** requests, selectors, watchers' streams, clocks.
+//! - **In:** valid objects.
+//! - **Out:** the state at the current or an earlier version, and the changes after a version.
+//! - **Knows nothing of:** requests, selectors, watch streams, clocks.
 
 mod collection;
 pub(crate) mod token;
@@ -21,34 +21,47 @@ pub(crate) use collection::Collection;
 pub(crate) use collection::Event;
 pub(crate) use collection::HistoryLimits;
 
-/// The number of a collection. A kind that is removed and registered again gets another.
+/// Identifies a collection. A kind that is removed and registered again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CollectionId(u32);
 
 /// The objects of all kinds.
 pub(crate) struct Storage {
-    /// The version of the last change; the first is above 1, since 0 means "any" and 1 is that of the empty server.
+    /// The version of the last change. An empty server has version 1, since 0 means "any" in requests.
     version: u64,
-    /// No list or watch may begin before this version any more.
+    /// Lists and watches from earlier versions fail with 410.
     compacted: u64,
     /// How much history each collection keeps.
     limits: HistoryLimits,
     collections: HashMap<CollectionId, Collection>,
     next_collection: u32,
-    /// How many times watches were cut, by a test or by a restore.
+    /// The number of times that watches were cut, by a test or by a restore.
     cuts: u32,
 }
 
-/// The state of all objects at one moment, for [`ApiServer::restore`](crate::ApiServer::restore).
+/// All objects of a server at one version. Created by [`ApiServer::backup`](crate::ApiServer::backup).
+///
+/// ```
+/// # fn main() -> Result<(), informant_apiserver::ApiError> {
+/// # use informant_apiserver::ApiServer;
+/// let server = ApiServer::new();
+/// let backup = server.backup();
+/// server.put("namespaces", serde_json::json!({"metadata": {"name": "shop"}}))?;
+///
+/// server.restore(&backup);
+/// assert_eq!((server.version(), server.count("namespaces")?), (backup.version(), 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Backup {
     version: u64,
-    /// By the path of the kind, so that it also fits a kind that was registered again.
+    /// By the path of the kind, so that the objects also fit a kind that was registered again.
     objects: HashMap<String, BTreeMap<Key, Arc<Encoded>>>,
 }
 
 impl Backup {
-    /// The server's version at that moment.
+    /// Returns the server's version when the backup was made.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -89,7 +102,7 @@ impl Storage {
         self.collections.get(&id)
     }
 
-    /// Deletes all objects of a collection and ends it: watches hear of the deletes and end, then it is forgotten.
+    /// Deletes all objects of a collection and ends it. Its watches receive the deletes and end; then the collection is dropped.
     pub(crate) fn end_collection(&mut self, id: CollectionId) {
         let Some(collection) = self.collections.get_mut(&id) else { return };
         let all = collection.objects().map(|(key, object)| (key.clone(), object.decode())).collect::<Vec<_>>();
@@ -101,7 +114,7 @@ impl Storage {
         self.forget_if_unused(id);
     }
 
-    /// Goes on with the objects of a collection as another kind, in a new one: watches of the old one end.
+    /// Moves the objects of a collection to a new collection of another kind. Watches of the old collection end.
     pub(crate) fn move_collection(&mut self, id: CollectionId, kind: Kind) -> CollectionId {
         let as_kind = |object: &Arc<Encoded>| Arc::new(Encoded::new(&kind, Change::Modified, &object.decode()));
         let objects = match self.collections.get_mut(&id) {
@@ -119,26 +132,26 @@ impl Storage {
         moved
     }
 
-    /// Stores a new state of an object, or its end, under the next version.
+    /// Stores a new state of an object, or deletes it, at the next version.
     pub(crate) fn write(&mut self, id: CollectionId, key: Key, change: Change, object: Object) -> Option<Arc<Encoded>> {
         let collection = self.collections.get_mut(&id).filter(|collection| !collection.has_ended())?;
         self.version += 1;
         Some(collection.write(self.version, key, change, object, self.limits))
     }
 
-    /// Stores the other form of the object that was written last, under the same version.
+    /// Stores the object that was written last as another kind shows it, at the same version.
     pub(crate) fn write_view(&mut self, id: CollectionId, key: Key, change: Change, object: Object) {
         if let Some(collection) = self.collections.get_mut(&id).filter(|collection| !collection.has_ended()) {
             collection.write(self.version, key, change, object, self.limits);
         }
     }
 
-    /// The oldest version that a list or watch of this collection may begin with.
+    /// The oldest version that lists and watches of this collection can start from.
     pub(crate) fn oldest(&self, collection: &Collection) -> u64 {
         collection.forgotten().max(self.compacted)
     }
 
-    /// From now on nothing older than the present can be asked for. Watches that are open go on.
+    /// Expires all versions before the current one. Open watches continue.
     pub(crate) fn compact(&mut self) {
         self.compacted = self.version;
     }
@@ -149,13 +162,13 @@ impl Storage {
         Backup { version: self.version, objects }
     }
 
-    /// Goes on from this version, if it is a later one.
+    /// Raises the version, if it is lower.
     pub(crate) fn skip_to(&mut self, version: u64) {
-        // Versions stay numbers that every client can hold, with room for those to come.
+        // The limit leaves room for further versions, and clients that parse versions as i64 can read them.
         self.version = self.version.max(version.min(u64::MAX / 4));
     }
 
-    /// Goes to the state of the backup, its version included, and forgets all history.
+    /// Restores the objects and the version of a backup, drops all history and cuts all watches.
     pub(crate) fn restore(&mut self, backup: &Backup) {
         self.version = backup.version;
         self.compacted = self.compacted.min(backup.version);
@@ -166,7 +179,7 @@ impl Storage {
         }
     }
 
-    /// Ends all open watches of a collection, as a broken connection does, and counts them.
+    /// Breaks all open watches of a collection and returns their number.
     pub(crate) fn cut_watches(&mut self, id: CollectionId) -> usize {
         self.cuts += 1;
         self.collections.get_mut(&id).map_or(0, |collection| {
@@ -175,7 +188,7 @@ impl Storage {
         })
     }
 
-    /// Ends all open watches, as a broken connection does.
+    /// Breaks all open watches.
     pub(crate) fn cut_all_watches(&mut self) {
         self.cuts += 1;
         for collection in self.collections.values_mut() {

@@ -1,4 +1,4 @@
-//! The continue token: where the next page of a list begins, and at which version.
+//! Continue tokens: the key after which the next page of a list starts, and the version of the list.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use crate::objects::Key;
 
-/// Where a list goes on.
+/// A continue token. Clients see it base64-encoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Token {
-    /// Whose token this is.
+    /// Identifies tokens of this server.
     v: TokenFormat,
-    /// The version of the list; none to go on with whatever is there.
+    /// The version of the list; `None` to continue at the newest version.
     #[serde(rename = "rv")]
     pub(crate) version: Option<u64>,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     behind: String,
-    /// How many tokens the server had given out, this one included: the request log calls it `C1`, `C2` and so on.
+    /// The number of tokens that the server had issued, including this one. The request log prints it as `C1`, `C2` and so on.
     #[serde(rename = "n")]
     pub(crate) number: u64,
 }

@@ -1,8 +1,8 @@
-//! A watch without its stream: which lines come next.
+//! Watches without streams: selects the next lines to send.
 //!
-//! - **In:** where to start, which objects, and the storage, again and again.
-//! - **Out:** lines that are ready to be sent. A watch has no buffer of its own: it reads the collection's history from
-//!   where it stands, and one that falls behind all of it ends.
+//! - **In:** the start, a selector, and the storage at each call.
+//! - **Out:** lines to send. A watch has no buffer: it reads the history of the collection from its position, and ends if the
+//!   history no longer has that position.
 //! - **Knows nothing of:** clocks, sockets, waiting.
 
 pub(crate) mod stream;
@@ -25,46 +25,46 @@ use crate::storage::CollectionId;
 use crate::storage::Event;
 use crate::storage::Storage;
 
-/// Where a watch starts.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// With the changes after a version, be it of the past or the future.
+    /// The changes after a version, which may be in the past or the future.
     After(u64),
-    /// With the changes from now on.
+    /// The changes from now on.
     Now,
-    /// With all objects as additions, then the changes.
+    /// All objects as `ADDED` events, then the changes.
     State {
-        /// The state must be at least as new as this.
+        /// The oldest acceptable version of the objects.
         at_least: Option<u64>,
-        /// It must be the newest, even if the server lags behind.
+        /// The objects must be at the newest version, even if a fault makes the server lag behind.
         fresh: bool,
     },
 }
 
-/// Which watch a client wants.
+/// The parameters of a watch.
 pub(crate) struct WatchQuery {
     pub(crate) start: Start,
     pub(crate) selector: Selector,
     pub(crate) form: Form,
-    /// Whether a bookmark marks the end of the state, if it starts with that.
+    /// Sends a bookmark after the initial objects, if the watch starts with them.
     pub(crate) marks_end: bool,
-    /// How many versions behind the server it is kept.
+    /// The number of versions that the watch stays behind.
     pub(crate) lag: u64,
 }
 
-/// One watch: what it has told and what it is to tell.
+/// An open watch: its selector and its position in the history.
 pub(crate) struct Watch {
     collection: CollectionId,
-    /// How many times the server had cut watches when this one was opened.
+    /// The number of times that the server had cut watches when this one was opened.
     cuts: u32,
     selector: Selector,
     form: Form,
-    /// The objects that are still to be told as they were at the start.
+    /// The initial objects that are not sent yet.
     initial: std::vec::IntoIter<Arc<Encoded>>,
     marker: Marker,
-    /// Everything up to this version is told.
-    told: u64,
-    /// How many versions behind the server this watch is kept.
+    /// The version up to which all changes are sent.
+    sent_version: u64,
+    /// The number of versions that the watch stays behind.
     lag: u64,
 }
 
@@ -74,40 +74,40 @@ enum Marker {
     None,
 }
 
-/// What a watch has to say.
+/// The next step of a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// These lines.
+    /// Send these lines.
     Lines(Vec<Bytes>),
-    /// Nothing until something changes.
+    /// Wait for a change.
     Nothing,
-    /// It is over, for this reason.
+    /// End the watch, for this reason.
     End(End),
 }
 
-/// Why a watch is over.
+/// The reason for the end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The kind is not served any more.
+    /// The kind is no longer served.
     KindRemoved,
-    /// The client read too slowly: what it has to read next is forgotten.
+    /// The client reads too slowly: the history no longer has the next change.
     TooSlow,
-    /// Its connection broke: the server was restored from a backup, or a test cut the watches.
+    /// The connection breaks, because a test restored a backup or cut the watches.
     Broken,
 }
 
-/// The line of an ERROR event.
+/// The line of an `ERROR` event.
 pub(crate) fn error_line(error: &ApiError) -> Bytes {
     format!("{}\n", json!({"type": "ERROR", "object": error.status()})).into()
 }
 
-/// How many lines are taken in one go, so that no watch keeps the storage to itself.
+/// The largest number of lines in a batch, so that no watch holds the lock of the storage for long.
 const BATCH: usize = 128;
 
-/// After how many bytes a batch ends. A watch whose client does not read holds one batch, beyond the limits of the history.
+/// The number of bytes after which a batch ends. A watch whose client does not read holds one batch, in addition to the history.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// The lines that a watch takes in one go.
+/// The lines that a watch reads under one lock.
 #[derive(Default)]
 struct Batch {
     lines: Vec<Bytes>,
@@ -136,7 +136,7 @@ impl Watch {
             form,
             initial: Vec::new().into_iter(),
             marker: Marker::None,
-            told: 0,
+            sent_version: 0,
             lag,
         };
         let now = watch.now(storage, found);
@@ -145,9 +145,9 @@ impl Watch {
                 if version < storage.oldest(found) {
                     return Err(ApiError::version_too_old(version, storage.oldest(found)));
                 }
-                watch.told = version;
+                watch.sent_version = version;
             }
-            Start::Now => watch.told = now,
+            Start::Now => watch.sent_version = now,
             Start::State { at_least, fresh } => {
                 let now = if fresh { storage.version() } else { now };
                 if let Some(asked) = at_least.filter(|asked| *asked > now) {
@@ -158,22 +158,22 @@ impl Watch {
                 let wanted = state.filter(|(key, object)| watch.selector.matches(key, object));
                 watch.initial = wanted.map(|(_, object)| object.clone()).collect::<Vec<_>>().into_iter();
                 watch.marker = if marks_end { Marker::Due } else { Marker::None };
-                watch.told = now;
+                watch.sent_version = now;
             }
         }
         Ok(watch)
     }
 
-    /// The version up to which this watch sees the server.
+    /// The newest version that this watch sends.
     fn now(&self, storage: &Storage, collection: &Collection) -> u64 {
-        // The end of a kind is the end for all.
+        // A lag does not delay the end of the kind.
         if collection.has_ended() {
             return storage.version();
         }
         storage.version().saturating_sub(self.lag).max(collection.forgotten().min(storage.version()))
     }
 
-    /// Tells what comes next.
+    /// Returns the next step and moves the position.
     pub(crate) fn advance(&mut self, storage: &Storage) -> Next {
         let collection = match storage.collection(self.collection) {
             Some(collection) if collection.last_cut <= self.cuts => collection,
@@ -201,10 +201,10 @@ impl Watch {
 
     fn changes(&mut self, storage: &Storage, collection: &Collection) -> Next {
         let now = self.now(storage, collection);
-        let Ok(events) = collection.changes_after(self.told) else { return Next::End(End::TooSlow) };
+        let Ok(events) = collection.changes_after(self.sent_version) else { return Next::End(End::TooSlow) };
         let mut batch = Batch::default();
         for event in events.take_while(|event| event.version <= now) {
-            self.told = event.version;
+            self.sent_version = event.version;
             if let Some(line) = self.line(collection.kind(), event) {
                 batch.push(line);
             }
@@ -212,7 +212,7 @@ impl Watch {
                 return Next::Lines(batch.lines);
             }
         }
-        self.told = self.told.max(now);
+        self.sent_version = self.sent_version.max(now);
         match (batch.lines.is_empty(), collection.has_ended()) {
             (false, _) => Next::Lines(batch.lines),
             (true, false) => Next::Nothing,
@@ -220,7 +220,7 @@ impl Watch {
         }
     }
 
-    /// How this watch tells of a change, if it is about one of its objects.
+    /// The line for a change; `None` if the selector matches neither the old nor the new state.
     fn line(&self, kind: &Kind, event: &Event) -> Option<Bytes> {
         if !self.selector.looks_inside() {
             return event.key.is_in(&self.selector.namespace).then(|| event.object.line(event.change, self.form));
@@ -233,7 +233,7 @@ impl Watch {
             (None, true) => Some(event.object.line(Change::Added, self.form)),
             (Some(_), true) => Some(event.object.line(Change::Modified, self.form)),
             (Some(_), false) if event.change == Change::Deleted => Some(event.object.line(Change::Deleted, self.form)),
-            // It does not match any more: for this watch it ends with the last state that did, under the new version.
+            // The object no longer matches. The watch sends a delete with the last matching state and the new version.
             (Some(before), false) => {
                 let mut last = before.decode();
                 last.set("resourceVersion", event.version.to_string());
@@ -243,10 +243,10 @@ impl Watch {
         }
     }
 
-    /// A bookmark of how far this watch is; none while it waits for a version of the future.
+    /// A bookmark with the position of the watch; `None` while it waits for a version in the future.
     pub(crate) fn progress(&self, storage: &Storage) -> Option<Bytes> {
         let collection = storage.collection(self.collection)?;
-        (self.told <= storage.version()).then(|| self.bookmark(collection.kind(), None))
+        (self.sent_version <= storage.version()).then(|| self.bookmark(collection.kind(), None))
     }
 
     fn bookmark(&self, kind: &Kind, annotation: Option<&str>) -> Bytes {
@@ -257,17 +257,17 @@ impl Watch {
             Form::Metadata => METADATA_HEAD.to_owned(),
         };
         let annotations = annotation.map_or(String::new(), |name| format!(r#","annotations":{{"{name}":"true"}}"#));
-        let metadata = format!(r#"{{"resourceVersion":"{}"{annotations}}}"#, self.told);
+        let metadata = format!(r#"{{"resourceVersion":"{}"{annotations}}}"#, self.sent_version);
         format!("{{\"type\":\"BOOKMARK\",\"object\":{head}{metadata}}}}}\n").into()
     }
 
-    /// How many times the server had cut watches when this one was opened.
+    /// The number of times that the server had cut watches when this one was opened.
     pub(crate) fn cuts(&self) -> u32 {
         self.cuts
     }
 
-    /// Up to which version everything is told.
-    pub(crate) fn told(&self) -> u64 {
-        self.told
+    /// The version up to which all changes are sent.
+    pub(crate) fn sent_version(&self) -> u64 {
+        self.sent_version
     }
 }

@@ -1,4 +1,7 @@
-//! The stream of a watch: waits for changes, sends bookmarks, ends in time.
+//! The stream of a watch: waits for changes, sends bookmarks and ends at its deadline.
+//!
+//! - **In:** an open [`Watch`], wake-ups after changes, tokio's clock.
+//! - **Out:** lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +24,7 @@ use crate::watch::End;
 use crate::watch::Next;
 use crate::watch::Watch;
 
-/// A watch and what drives it. Each read takes what is there; nothing runs while nobody reads.
+/// Streams the lines of a watch. It makes progress only when it is polled.
 pub(crate) struct WatchStream {
     shared: Arc<Shared>,
     watch: Watch,
@@ -32,13 +35,13 @@ pub(crate) struct WatchStream {
     is_over: bool,
 }
 
-/// Where a watch stands; counted among those of its collection as long as it exists.
+/// The position of a watch, shared with its connection. The watch counts as open until this is dropped.
 pub(crate) struct WatchPlace {
     shared: Arc<Shared>,
     collection: CollectionId,
     cuts: u32,
-    told: AtomicU64,
-    /// How often somebody read from the stream.
+    sent_version: AtomicU64,
+    /// The number of reads from the stream.
     reads: AtomicU64,
     deadline: Instant,
 }
@@ -48,24 +51,24 @@ struct Bookmarks {
     next: Instant,
 }
 
-/// Longer than any test, and short enough to be added to any time.
+/// The longest timeout. It is short enough to be added to any `Instant`.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl WatchPlace {
-    /// The caller has counted the watch; this counts it out.
+    /// The caller has counted the watch as open; dropping the place ends that.
     pub(crate) fn new(shared: Arc<Shared>, collection: CollectionId, watch: &Watch, timeout: Duration) -> Self {
         let deadline = Instant::now() + timeout.min(FOREVER);
-        let (told, reads) = (AtomicU64::new(watch.told()), AtomicU64::new(0));
-        Self { shared, collection, cuts: watch.cuts(), told, reads, deadline }
+        let (sent_version, reads) = (AtomicU64::new(watch.sent_version()), AtomicU64::new(0));
+        Self { shared, collection, cuts: watch.cuts(), sent_version, reads, deadline }
     }
 
-    /// How often it was read, if it has a reason to end: a number that stays the same is that of a client that does not read.
+    /// The number of reads so far, if the watch should end. If the number stays the same, the client does not read.
     pub(crate) fn overdue_reads(&self) -> Option<u64> {
-        let told = self.told.load(Ordering::Relaxed);
+        let sent_version = self.sent_version.load(Ordering::Relaxed);
         let world = self.shared.world.read();
         let collection = world.storage.collection(self.collection);
         let is_lost = collection.is_none_or(|collection| {
-            collection.has_ended() || told < collection.forgotten() || collection.last_cut > self.cuts
+            collection.has_ended() || sent_version < collection.forgotten() || collection.last_cut > self.cuts
         });
         let is_overdue = is_lost || Instant::now() >= self.deadline;
         is_overdue.then(|| self.reads.load(Ordering::Relaxed))
@@ -91,7 +94,7 @@ impl WatchStream {
             let next = watch.next().await?;
             Some((next, watch))
         })
-        // Some clients ask again after the end.
+        // Some clients poll again after the end.
         .fuse()
     }
 
@@ -104,10 +107,10 @@ impl WatchStream {
             if self.is_over || Instant::now() >= self.place.deadline {
                 return None;
             }
-            // Seen before the state is read, so that no change falls between.
+            // Must come before reading the state: a change after it wakes the stream again.
             self.changed.borrow_and_update();
             let next = self.watch.advance(&self.shared.world.read().storage);
-            self.place.told.store(self.watch.told(), Ordering::Relaxed);
+            self.place.sent_version.store(self.watch.sent_version(), Ordering::Relaxed);
             match next {
                 Next::Lines(lines) => self.lines.extend(lines),
                 Next::End(End::KindRemoved | End::TooSlow) => return None,
@@ -120,14 +123,14 @@ impl WatchStream {
         }
     }
 
-    /// Waits until something may have changed, or a bookmark is due, or the time is up.
+    /// Waits for a change, the next bookmark or the deadline.
     async fn wait(&mut self) {
         let deadline = self.place.deadline;
         let bookmark = self.bookmarks.as_ref().map(|bookmarks| bookmarks.next).filter(|next| *next < deadline);
         tokio::select! {
-            // Changes come before the bookmark that speaks of them, every time.
+            // Biased, so that changes are always sent before the bookmark with their version.
             biased;
-            // The server lives as long as this stream, so its sender does.
+            // Does not fail: `self.shared` keeps the sender.
             _ = self.changed.changed() => {}
             () = sleep_until(bookmark.unwrap_or(deadline)) => {
                 if let Some(bookmarks) = self.bookmarks.as_mut().filter(|_| bookmark.is_some()) {

@@ -1,8 +1,8 @@
-//! Kinds come and go with their definitions, and with kinds their objects.
+//! Adds and removes kinds when their definitions are created and deleted.
 //!
-//! - **In:** that a definition is there, is to go, or is gone; that an object is gone.
-//! - **Out:** kinds that are served or not, and definitions that wait for the finalizers of their objects.
-//! - **Knows nothing of:** what is in a definition (`registry::definition`).
+//! - **In:** created, changed and deleted definitions; deleted objects.
+//! - **Out:** kinds that are served; definitions that stay until the finalizers of their objects are removed.
+//! - **Knows nothing of:** the content of a definition (`registry::definition`).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::world::Run;
 use crate::world::World;
 
 impl World {
-    /// There is a definition of this kind. Built-in ones stay what they are.
+    /// Serves the kind of a definition. Does not replace built-in kinds.
     pub(super) fn define(&mut self, kind: Kind) {
         match self.registry.exactly(&kind.group, &kind.plural) {
             Some(before) if before.kind.origin == Origin::BuiltIn || *before.kind == kind => {}
@@ -34,14 +34,14 @@ impl World {
         }
     }
 
-    /// The definition of this name is gone, whatever was in it.
+    /// Stops serving the kind of a deleted definition.
     pub(super) fn undefine(&mut self, name: &str) {
         if let Some(served) = self.defined(name) {
             self.end_kind(&served.kind.group, &served.kind.plural);
         }
     }
 
-    /// Goes to the state of a backup; kinds come and go with their definitions.
+    /// Restores a backup. Adds and removes kinds, so that they match the definitions in the backup.
     pub(crate) fn restore(&mut self, backup: &Backup) {
         if let Some(definitions) = self.registry.find(definition::RESOURCE).cloned() {
             let now = self.storage.collection(definitions.collection).map(Collection::objects);
@@ -57,7 +57,7 @@ impl World {
         self.storage.restore(backup);
     }
 
-    /// Deletes the objects of a definition; says whether some of them wait for their finalizers.
+    /// Deletes the objects of a definition. Returns true if some of them have finalizers and stay.
     pub(super) fn delete_defined(&mut self, name: &str, now: &str) -> Result<bool, ApiError> {
         let Some(served) = self.defined(name) else { return Ok(false) };
         let objects = self.storage.collection(served.collection).map(Collection::objects);
@@ -68,7 +68,7 @@ impl World {
         Ok(!self.is_empty(&served))
     }
 
-    /// An object is gone: its definition may have waited for that.
+    /// After the delete of an object: removes the finalizer of its definition if that is being deleted and has no objects left.
     pub(super) fn release_definition(&mut self, served: &Served) -> Result<(), ApiError> {
         if !self.is_empty(served) {
             return Ok(());
@@ -80,7 +80,7 @@ impl World {
         self.carry_out(&definitions, key, old, updated, Run::Real).map(drop)
     }
 
-    /// While a definition waits for its objects to go, none comes.
+    /// Rejects new objects while their definition is being deleted.
     pub(super) fn check_open(&self, served: &Served, name: &str) -> Result<(), ApiError> {
         match self.definition_that_goes(&served.kind) {
             Some(_) => {
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// The definition of a kind, if it is being deleted and waits for its objects, and what definitions are.
+    /// The definition of a kind if it is being deleted and still has objects, with the kind of definitions.
     fn definition_that_goes(&self, kind: &Kind) -> Option<(Served, Arc<Encoded>)> {
         if kind.origin == Origin::BuiltIn {
             return None;
@@ -102,7 +102,7 @@ impl World {
         (definition.is_being_deleted() && definition::waits(&definition)).then(|| (definitions.clone(), found.clone()))
     }
 
-    /// The kind that the definition of this name defines.
+    /// The kind of the definition with this name.
     fn defined(&mut self, name: &str) -> Option<Served> {
         let (plural, group) = name.split_once('.')?;
         self.registry.exactly(group, plural).filter(|served| served.kind.origin == Origin::Custom).cloned()

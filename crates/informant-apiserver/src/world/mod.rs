@@ -1,7 +1,7 @@
-//! The whole server without HTTP, locks, waiting and clocks: kinds, objects, and what requests do to them.
+//! The state of the server without HTTP, locks, waiting and clocks: kinds, objects, and the operations on them.
 //!
-//! - **In:** one operation at a time, with the time it happens at.
-//! - **Out:** the state to answer with, or the error that Kubernetes would give.
+//! - **In:** one operation at a time, with the current time.
+//! - **Out:** the objects for the response, or the error that kube-apiserver sends.
 //!
 //! `definitions` adds and removes kinds with their definitions, `namespaces` deletes objects with their namespace, `patches` applies
 //! patches and scales, `pods` evicts and binds pods.
@@ -42,18 +42,18 @@ use crate::world::namespaces::NamespaceCheck;
 
 pub(crate) use crate::objects::rules::Run;
 
-/// Everything that is true of the server at one moment.
+/// The kinds and objects of the server.
 pub(crate) struct World {
     pub(crate) registry: Registry,
     pub(crate) storage: Storage,
-    /// Where uids and generated names come from.
+    /// The random generator of uids and generated names.
     chance: fastrand::Rng,
     namespace_check: NamespaceCheck,
 }
 
-/// What an update did.
+/// The result of an update.
 pub(crate) enum Stored {
-    /// There was no such object.
+    /// The object did not exist.
     Created(Arc<Encoded>),
     Updated(Arc<Encoded>),
 }
@@ -66,11 +66,11 @@ impl Stored {
     }
 }
 
-/// What became of a deleted object.
+/// The result of a delete.
 pub(crate) enum Deleted {
-    /// It waits for its finalizers, in this state.
+    /// The object has finalizers and stays, in this state.
     Waits(Arc<Encoded>),
-    /// It is gone; this was its last state.
+    /// The object is deleted; this was its last state.
     Gone(Arc<Encoded>),
 }
 
@@ -80,7 +80,7 @@ impl World {
         Self { registry: Registry::default(), storage: Storage::new(history), chance, namespace_check }
     }
 
-    /// Serves a kind, in place of the one with the same name if there is one.
+    /// Serves a kind. Removes a kind of the same group and plural first.
     pub(crate) fn add_kind(&mut self, kind: Kind) {
         self.end_kind(&kind.group, &kind.plural);
         self.add_version(kind);
@@ -92,7 +92,7 @@ impl World {
         self.registry.add(kind, collection);
     }
 
-    /// Stops to serve a kind: its objects are deleted and its watches end. Says whether there was one.
+    /// Stops serving a kind: its objects are deleted and its watches end. Returns false if there is no such kind.
     pub(crate) fn remove_kind(&mut self, name: &str) -> bool {
         let Some(kind) = self.registry.find(name).map(|served| Arc::clone(&served.kind)) else { return false };
         self.end_kind(&kind.group, &kind.plural);
@@ -183,14 +183,17 @@ impl World {
         self.carry_out(served, key, old, updated, run).map(Stored::Updated)
     }
 
-    /// Creates the object or puts it in the place of the stored one, status included, whatever its version.
+    /// Creates or replaces an object, including its status, without a check of its version.
     pub(crate) fn put(&mut self, served: &Served, mut object: Object, now: &str) -> Result<Arc<Encoded>, ApiError> {
         if served.kind.scope == Scope::Cluster {
             object.metadata.remove("namespace");
         }
         let namespace = object.text("namespace").to_owned();
         if served.kind.scope == Scope::Namespaced && namespace.is_empty() {
-            return Err(ApiError::BadRequest(format!("a {} needs a metadata.namespace", served.kind.kind)));
+            return Err(ApiError::BadRequest(format!(
+                "cannot store a {} without metadata.namespace: the kind is namespaced",
+                served.kind.kind
+            )));
         }
         let key = Key::new(&namespace, object.text("name"));
         let Ok(old) = self.get(served, &key).cloned() else {
@@ -212,7 +215,7 @@ impl World {
         match updated {
             Updated::Same => Ok(old),
             Updated::Changed(object) => self.write(served, key, Change::Modified, object, run),
-            // Watchers hear of the last state that was stored, the client of what it sent.
+            // Watches receive the last stored state, and the client receives the object that it sent.
             Updated::Gone(sent) => {
                 self.write(served, key, Change::Deleted, old.decode(), run)?;
                 Ok(Arc::new(Encoded::new(&served.kind, Change::Modified, &sent)))
@@ -251,7 +254,7 @@ impl World {
         Ok(deleted)
     }
 
-    /// Deletes everything that a list would show, and shows it.
+    /// Deletes all objects of a list, and returns the list.
     pub(crate) fn delete_collection(
         &mut self,
         served: &Served,
@@ -265,7 +268,7 @@ impl World {
             let old = object.decode();
             let key = Key::new(old.text("namespace"), old.text("name"));
             match self.delete(served, key, preconditions, now, run) {
-                // A page of an older state may name what is gone by now.
+                // A page at an older version may contain objects that are already deleted.
                 Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -308,18 +311,18 @@ impl World {
         Ok(written)
     }
 
-    /// The form of an object in the other kind that shows it, and the collection of that kind.
+    /// The object as the other kind shows it, and the collection of that kind.
     fn view_of(&self, kind: &Kind, object: &Object) -> Option<(CollectionId, Object)> {
         let other_kind = views::other_kind_of(kind)?;
         let served = self.registry.at(other_kind.group, other_kind.version, other_kind.plural)?;
-        // A kind that was registered from code has its own objects.
+        // A kind that a test registered has its own objects.
         if served.kind.origin != Origin::BuiltIn {
             return None;
         }
         Some((served.collection, other_kind.convert(object)))
     }
 
-    /// A random uid in the usual form, repeatable by the seed.
+    /// A random uid. The same seed gives the same uids.
     fn uid(&mut self) -> String {
         let random = self.chance.u128(..);
         // Version 4, variant 1.
@@ -328,14 +331,14 @@ impl World {
         [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
     }
 
-    /// The random part of a generated name, without letters that make words.
+    /// The random suffix of a generated name, without vowels so that it forms no words.
     fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(LETTERS[self.chance.usize(..LETTERS.len())])).collect()
     }
 }
 
-/// An object is what the path says.
+/// Checks that the object has the name in the path.
 pub(crate) fn check_name(object: &Object, key: &Key) -> Result<(), ApiError> {
     let (named, name) = (object.text("name"), key.name());
     match named == name {

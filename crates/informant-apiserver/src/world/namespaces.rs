@@ -18,12 +18,12 @@ use crate::storage::Collection;
 use crate::world::Run;
 use crate::world::World;
 
-/// Which namespaces an object can be created in by a client.
+/// The namespaces in which clients can create objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceCheck {
-    /// Those that exist and are not being deleted.
+    /// Namespaces that exist and are not being deleted.
     Existing,
-    /// All, also those that do not exist.
+    /// All namespaces, including missing ones.
     None,
 }
 
@@ -33,7 +33,7 @@ const ALWAYS_PRESENT: [&str; 4] = ["default", "kube-node-lease", "kube-public", 
 /// Namespaces that cannot be deleted, as in kube-apiserver.
 const UNDELETABLE: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// Refuses to delete a namespace that every cluster needs.
+/// Rejects the delete of a namespace that every cluster needs.
 pub(super) fn check_deletable(namespaces: &Kind, name: &str) -> Result<(), ApiError> {
     match UNDELETABLE.contains(&name) {
         true => Err(ApiError::forbidden(namespaces, name, "this namespace may not be deleted")),
@@ -42,7 +42,7 @@ pub(super) fn check_deletable(namespaces: &Kind, name: &str) -> Result<(), ApiEr
 }
 
 impl World {
-    /// Whether an object can be created in a namespace.
+    /// Checks that an object can be created in a namespace.
     pub(crate) fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), ApiError> {
         if self.namespace_check == NamespaceCheck::None || served.kind.scope == Scope::Cluster {
             return Ok(());
@@ -96,13 +96,13 @@ impl World {
         let finalizers = spec["finalizers"].as_array().into_iter().flatten();
         spec["finalizers"] = finalizers.filter(|finalizer| **finalizer != json!("kubernetes")).cloned().collect();
         released.set_field("spec", &spec);
-        // Nothing can be wrong with it: no finalizer is added, and namespaces are served.
+        // Does not fail: the update adds no finalizer, and namespaces are served.
         if let Ok(updated) = rules::settle(&namespaces.kind, &before, released) {
             let _ = self.carry_out(&namespaces, key, old, updated, Run::Real);
         }
     }
 
-    /// The same for all namespaces.
+    /// Calls [`finish_namespace_deletion`](Self::finish_namespace_deletion) for all namespaces.
     pub(super) fn finish_namespace_deletions(&mut self) {
         let namespaces = self.registry.find("namespaces").and_then(|served| self.storage.collection(served.collection));
         let names: Vec<_> = namespaces.into_iter().flat_map(Collection::objects).map(|(key, _)| key.clone()).collect();

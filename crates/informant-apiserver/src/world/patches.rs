@@ -1,7 +1,7 @@
 //! Patches, and updates of the scale subresource.
 //!
 //! - **In:** a patch or a scale, and the key of the object.
-//! - **Out:** the changed object, or the error that Kubernetes would give.
+//! - **Out:** the changed object, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** how a patch is applied (`objects::patch`).
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::world::World;
 use crate::world::check_name;
 
 impl World {
-    /// Applies a patch to the stored object. No other write happens in between.
+    /// Applies a patch to the stored object, under the same lock as the update.
     pub(crate) fn patch(
         &mut self,
         served: &Served,
@@ -37,7 +37,7 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let old = self.get(served, &key)?;
-        // What was written as JSON can be read as JSON.
+        // The server encoded the object, so decoding does not fail.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let before = old.decode();
         let read = |json: &[u8]| Object::read(&served.kind, json);

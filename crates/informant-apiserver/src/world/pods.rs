@@ -1,7 +1,7 @@
 //! Eviction of pods, and their binding to nodes.
 //!
 //! - **In:** a pod's key, and the preconditions of an eviction or the binding that a client sent.
-//! - **Out:** the deleted pod for an eviction, nothing for a binding; or the error that kube-apiserver would give.
+//! - **Out:** the deleted pod for an eviction, nothing for a binding; or the error that kube-apiserver sends.
 //! - **Knows nothing of:** HTTP.
 
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl World {
         self.check_namespace(pods, key.namespace(), key.name())?;
         let pod = self.get(pods, &key)?;
         let phase = pod.decode().field("status")["phase"].take();
-        // A pod that does not run is not counted by a budget.
+        // Budgets do not count pods that do not run.
         let is_counted = !["Pending", "Succeeded", "Failed"].iter().any(|without| phase == *without);
         let budgets = if is_counted { self.budgets_of(pods, &key) } else { Vec::new() };
         if let [_, _, ..] = budgets[..] {
@@ -66,7 +66,7 @@ impl World {
         of_pod.map(|(key, _)| (budgets.clone(), key.clone())).collect()
     }
 
-    /// Takes one of the disruptions that a budget allows.
+    /// Reduces the number of allowed disruptions of a budget by one; fails if it is 0.
     fn take_disruption(&mut self, budgets: &Served, key: Key, now: &str, run: Run) -> Result<(), ApiError> {
         let mut budget = self.get(budgets, &key)?.decode();
         let mut status = budget.field("status");
@@ -79,7 +79,7 @@ impl World {
         self.update(budgets, key, budget, Part::Status, now, run).map(drop)
     }
 
-    /// Assigns a pod to the node that a binding names.
+    /// Assigns a pod to the node in a binding.
     pub(crate) fn bind(
         &mut self,
         pods: &Served,
@@ -131,7 +131,7 @@ impl World {
         set_scheduled(&mut status, now);
         pod.set_field("status", &status);
         let mut updated = rules::put(&pods.kind, &key, &before, pod)?;
-        // A binding is no update of the spec by a client.
+        // A binding changes the spec, but not the generation.
         if let (Updated::Changed(bound), Some(generation)) = (&mut updated, before.metadata.get("generation")) {
             bound.set("generation", generation.clone());
         }

@@ -1,4 +1,4 @@
-//! The clients that our users have: `kube::Api` and `kube::runtime::watcher`.
+//! The server with the clients of `kube`: `kube::Api` and `kube::runtime::watcher`.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -108,7 +108,7 @@ async fn a_server_without_built_in_kinds_serves_what_is_defined() {
 }
 
 #[test]
-#[should_panic(expected = "refuses the custom resource definition \"fleets.example.com\"")]
+#[should_panic(expected = "rejects the custom resource definition \"fleets.example.com\"")]
 fn building_with_the_same_definition_twice_panics() {
     let _ = ApiServer::builder().crd::<Fleet>().crd::<Fleet>().build();
 }
@@ -141,7 +141,7 @@ async fn an_api_creates_reads_updates_and_deletes(client: Client, _: ApiServer) 
     assert_eq!(pods.get_status("web").await.unwrap().status, running.status);
 
     let deleted = pods.delete("web", &DeleteParams::default()).await.unwrap();
-    assert_eq!(deleted.left().unwrap().name_any(), "web", "a deleted pod is shown");
+    assert_eq!(deleted.left().unwrap().name_any(), "web", "the response to the delete is the pod");
     assert!(pods.get_opt("web").await.unwrap().is_none());
     let namespaces: Api<Namespace> = Api::all(client);
     namespaces.create(&post, &serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap()).await.unwrap();
@@ -212,7 +212,7 @@ async fn discovery_finds_a_custom_kind(client: Client, server: ApiServer) {
     assert!(client.apiserver_version().await.unwrap().git_version.starts_with('v'));
 }
 
-/// What a watcher says, shortened, up to the first event that is wanted.
+/// The events of a watcher, shortened, up to the first wanted one.
 async fn until(
     events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
     wanted: &str,
@@ -294,7 +294,7 @@ async fn a_watcher_recovers_from_faults(client: Client, server: ApiServer) {
     assert!(seen.ends_with(&["init".into(), "init a".into(), "done".into()]), "{seen:?}");
     put("b");
     until(&mut events, "apply b").await;
-    // The watch is cut, the next is told that its version is too old, so everything is listed again.
+    // The watch is cut and the next one fails with 410, so the watcher lists again.
     let relisted = until(&mut events, "done").await;
     assert!(relisted.ends_with(&["init a".into(), "init b".into(), "done".into()]), "{relisted:?}");
     put("c");

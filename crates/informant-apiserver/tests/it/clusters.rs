@@ -1,4 +1,4 @@
-//! What is special to the embedded server as a cluster: the objects that it starts with, and the deletion of namespaces.
+//! Clusters in the embedded server: the initial objects, and the deletion of namespaces.
 
 use informant_apiserver::ApiServer;
 use informant_apiserver::Kind;
@@ -28,7 +28,7 @@ async fn a_bootstrapped_server_has_what_a_new_cluster_has() {
     assert_eq!(names("priorityclasses"), ["system-cluster-critical", "system-node-critical"]);
     let labels = server.get("namespaces", "kube-system").unwrap()["metadata"]["labels"].clone();
     assert_eq!(labels, json!({"kubernetes.io/metadata.name": "kube-system"}));
-    assert!(ApiServer::new().list("namespaces").unwrap().is_empty(), "tests count objects");
+    assert!(ApiServer::new().list("namespaces").unwrap().is_empty(), "a server without options has no objects");
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_namespace_waits_for_the_finalizers_of_its_objects() {
     let web = Web::in_process(&server);
     let label = json!({"metadata": {"labels": {"team": "a"}}});
     let labelled = web.patch("/api/v1/namespaces/shop", "application/merge-patch+json", &label).await;
-    assert_eq!((labelled.code, server.count("namespaces")), (200, Ok(1)), "a change does not end it");
+    assert_eq!((labelled.code, server.count("namespaces")), (200, Ok(1)), "an update does not delete the namespace");
     let released = json!({"metadata": {"finalizers": null}});
     let path = "/api/v1/namespaces/shop/configmaps/held";
     assert_eq!(web.patch(path, "application/merge-patch+json", &released).await.code, 200);
@@ -174,7 +174,7 @@ async fn a_kind_from_code_is_no_view_of_a_built_in_kind() {
     assert_eq!(web.post("/apis/events.k8s.io/v1/namespaces/a/events", &event).await.code, 201);
     let core = "/api/v1/namespaces/a/events";
     let count = |answer: Answer| answer.body["items"].as_array().unwrap().len();
-    assert_eq!(count(web.get(core).await), 0, "the kind from code has its own objects");
+    assert_eq!(count(web.get(core).await), 0, "the registered kind has its own objects");
 }
 
 #[tokio::test]

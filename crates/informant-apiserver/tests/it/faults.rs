@@ -1,15 +1,15 @@
-//! Every fault, as a client sees it: in-process, and through a socket.
+//! Every fault from the view of a client, in-process and through a socket.
 
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use http::Method;
-use informant_apiserver::After;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Canned;
-use informant_apiserver::Ending;
+use informant_apiserver::CannedResponse;
+use informant_apiserver::CutAfter;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
-use informant_apiserver::Gzip;
+use informant_apiserver::GzipMode;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn put(server: &ApiServer, name: &str, colour: &str) {
     server.put("configmaps", object).unwrap();
 }
 
-/// All whole lines of a stream, and whether it ended as if it were complete.
+/// All complete lines of a stream, and true if it ended cleanly.
 async fn drain(lines: &mut Lines) -> (Vec<String>, bool) {
     let mut seen = Vec::new();
     loop {
@@ -95,7 +95,7 @@ async fn drain(lines: &mut Lines) -> (Vec<String>, bool) {
     }
 }
 
-/// Shows that nothing comes. That it could come later is what no test can rule out.
+/// Checks that nothing arrives before the timeout.
 async fn assert_silent(lines: &mut Lines) {
     let next = tokio::time::timeout(Duration::from_millis(50), lines.try_next()).await;
     assert!(next.is_err(), "{next:?}");
@@ -114,11 +114,11 @@ async fn a_dropped_request_gets_no_answer(web: Web, server: ApiServer) {
     let sent = web.respond(Method::POST, PATH, r#"{"metadata":{"name":"a"}}"#.into(), &[]).await;
 
     assert!(sent.is_err());
-    assert_eq!(server.list("configmaps").unwrap().len(), 0, "and nothing is done");
+    assert_eq!(server.list("configmaps").unwrap().len(), 0, "the request is not carried out");
 }
 
 async fn a_write_whose_answer_is_lost_has_happened(web: Web, server: ApiServer) {
-    let rule = server.inject(On::writes().of("configmaps").times(3), Fault::LoseAnswer);
+    let rule = server.inject(On::writes().of("configmaps").times(3), Fault::LoseResponse);
     let place = format!("{PATH}/a");
     let object = |colour: &str| json!({"metadata": {"name": "a"}, "data": {"colour": colour}}).to_string();
 
@@ -128,7 +128,7 @@ async fn a_write_whose_answer_is_lost_has_happened(web: Web, server: ApiServer) 
     assert_eq!(server.get("configmaps", "shop/a").unwrap()["data"]["colour"], "blue");
     assert!(web.respond(Method::DELETE, &place, String::new(), &[]).await.is_err());
     assert_eq!(server.count("configmaps").unwrap(), 0);
-    assert_eq!(server.struck(rule), Some(3));
+    assert_eq!(server.fault_hits(rule), Some(3));
     assert_eq!(web.get(PATH).await.code, 200);
 }
 
@@ -194,9 +194,9 @@ async fn an_error_event_ends_a_watch(web: Web, server: ApiServer) {
 
 async fn an_answer_is_whatever_a_test_wants(web: Web, server: ApiServer) {
     let body = json!({"kind": "Status", "message": "Too large resource version: 7", "code": 504}).to_string();
-    server.inject(On::list().once(), Fault::Answer(Canned::new(504, body)));
-    let elsewhere = Canned::new(302, "").header("location", "/elsewhere").header("content-type", "text/plain");
-    server.inject(On::watch().once(), Fault::Answer(elsewhere));
+    server.inject(On::list().once(), Fault::Response(CannedResponse::new(504, body)));
+    let elsewhere = CannedResponse::new(302, "").header("location", "/elsewhere").header("content-type", "text/plain");
+    server.inject(On::watch().once(), Fault::Response(elsewhere));
 
     let timeout = web.get(PATH).await;
     assert_eq!((timeout.code, timeout.text("/message")), (504, "Too large resource version: 7"));
@@ -207,8 +207,8 @@ async fn an_answer_is_whatever_a_test_wants(web: Web, server: ApiServer) {
 
 async fn a_line_is_whatever_a_test_wants(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::watch(), Fault::Line { after: 1, text: "{\"type\":\"STRANGE\",\"object\":{}}\n".into() });
-    server.inject(On::watch(), Fault::Line { after: 4, text: "half".into() });
+    server.inject(On::watch(), Fault::ExtraLine { after: 1, text: "{\"type\":\"STRANGE\",\"object\":{}}\n".into() });
+    server.inject(On::watch(), Fault::ExtraLine { after: 4, text: "half".into() });
 
     let mut watch = web.watch(PATH, "resourceVersion=0&timeoutSeconds=1").await;
 
@@ -245,23 +245,24 @@ async fn requests_that_are_not_understood_count_too(web: Web, server: ApiServer)
 
 async fn a_watch_is_cut_after_events(web: Web, server: ApiServer) {
     let start = seed(&server);
-    for (events, ending) in [(0, Ending::Close), (2, Ending::Close), (0, Ending::Reset), (2, Ending::Reset)] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::Events(events), ending });
+    for (events, ending) in [(0, CutEnding::Close), (2, CutEnding::Close), (0, CutEnding::Reset), (2, CutEnding::Reset)]
+    {
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Events(events), ending });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
         let (seen, is_complete) = drain(&mut watch).await;
 
         assert_eq!(seen, ["ADDED a", "ADDED b"][..events]);
-        assert_eq!(is_complete, ending == Ending::Close);
+        assert_eq!(is_complete, ending == CutEnding::Close);
     }
-    // The watch goes when its stream is cut.
+    // The watch closes when its stream is cut.
     assert_eq!(server.open_watches("configmaps"), 0);
 }
 
 async fn a_stream_is_cut_after_bytes(web: Web, server: ApiServer) {
     let start = seed(&server);
     for bytes in [0, 1, 40, 500] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::Bytes(bytes), ending: Ending::Close });
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Bytes(bytes), ending: CutEnding::Close });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
         let mut read = 0;
@@ -274,20 +275,20 @@ async fn a_stream_is_cut_after_bytes(web: Web, server: ApiServer) {
 
 async fn a_watch_is_cut_in_the_middle_of_a_line(web: Web, server: ApiServer) {
     let start = seed(&server);
-    for ending in [Ending::Close, Ending::Reset] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::HalfLine(1), ending });
+    for ending in [CutEnding::Close, CutEnding::Reset] {
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::HalfLine(1), ending });
         let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
 
         let (seen, is_complete) = drain(&mut watch).await;
 
-        assert_eq!((seen, is_complete), (vec!["ADDED a".to_owned()], ending == Ending::Close));
+        assert_eq!((seen, is_complete), (vec!["ADDED a".to_owned()], ending == CutEnding::Close));
         assert!(watch.unfinished().starts_with(br#"{"type":"ADDED","object":{"kind":"ConfigMap""#));
     }
 }
 
 async fn a_list_is_cut(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::list().once(), Fault::Cut { after: After::Bytes(100), ending: Ending::Reset });
+    server.inject(On::list().once(), Fault::Cut { after: CutAfter::Bytes(100), ending: CutEnding::Reset });
 
     assert!(web.try_get(PATH).await.is_err());
     assert_eq!(web.get(PATH).await.names(), ["a", "b", "c"]);
@@ -302,9 +303,9 @@ async fn a_frozen_watch_says_nothing_more_and_does_not_end(web: Web, server: Api
     put(&server, "d", "red");
 
     assert_silent(&mut watch).await;
-    assert_eq!(server.open_watches("configmaps"), 1, "until the client lets go");
+    assert_eq!(server.open_watches("configmaps"), 1, "the watch counts as open until the client disconnects");
     drop(watch);
-    server.watched("configmaps", 0).await;
+    server.wait_for_watches("configmaps", 0).await;
 }
 
 async fn every_byte_travels_alone(web: Web, server: ApiServer) {
@@ -345,7 +346,7 @@ async fn lines_travel_together(web: Web, server: ApiServer) {
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     let count = |piece: &[u8]| piece.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 2);
-    assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 1, "the last does not wait for company");
+    assert_eq!(count(&watch.piece().await.unwrap().unwrap()), 1, "the last line is sent alone");
 
     put(&server, "d", "red");
     assert_eq!(watch.next_short().await, "ADDED d");
@@ -353,15 +354,15 @@ async fn lines_travel_together(web: Web, server: ApiServer) {
 
 async fn a_watch_is_compressed_event_by_event(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::watch(), Fault::Gzip(Gzip::Always));
-    server.inject(On::watch(), Fault::Cut { after: After::Events(3), ending: Ending::Close });
+    server.inject(On::watch(), Fault::Gzip(GzipMode::Always));
+    server.inject(On::watch(), Fault::Cut { after: CutAfter::Events(3), ending: CutEnding::Close });
 
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(watch.headers["content-encoding"], "gzip");
     let mut zipped = Vec::new();
     while let Some(piece) = watch.piece().await {
         let piece = piece.unwrap();
-        assert!(piece.starts_with(&[0x1f, 0x8b]), "each event is a member of its own");
+        assert!(piece.starts_with(&[0x1f, 0x8b]), "each event is a separate gzip member");
         zipped.extend_from_slice(&piece);
     }
 
@@ -373,7 +374,7 @@ async fn a_watch_is_compressed_event_by_event(web: Web, server: ApiServer) {
 
 async fn a_compressed_watch_is_for_those_who_accept_it(web: Web, server: ApiServer) {
     seed(&server);
-    server.inject(On::watch(), Fault::Gzip(Gzip::IfAccepted));
+    server.inject(On::watch(), Fault::Gzip(GzipMode::IfAccepted));
 
     let plain = web.watch_with(PATH, "resourceVersion=0", &[("accept-encoding", "identity")]).await;
     let zipped = web.watch_with(PATH, "resourceVersion=0", &[("accept-encoding", "gzip, br")]).await;
@@ -400,7 +401,7 @@ async fn a_truncated_answer_ends_cleanly(web: Web, server: ApiServer) {
     server.inject(On::any(), Fault::Truncate);
 
     let list = web.get(PATH).await;
-    assert!(list.body.as_str().unwrap().starts_with(r#"{"kind":"ConfigMapList""#), "what is left is no JSON");
+    assert!(list.body.as_str().unwrap().starts_with(r#"{"kind":"ConfigMapList""#), "the truncated body is not JSON");
 
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(drain(&mut watch).await, (vec![], true));
@@ -431,7 +432,7 @@ async fn one_item_does_not_decode(web: Web, server: ApiServer) {
     let bad = |item: &Value| (item["metadata"]["labels"] == false, item["spec"]["containers"] == false);
     let items = list.body["items"].as_array().unwrap().iter().map(bad).collect::<Vec<_>>();
     assert_eq!(items, [(true, true), (false, false), (false, false)]);
-    assert_eq!(list.names(), ["a", "b", "c"], "it can still be identified");
+    assert_eq!(list.names(), ["a", "b", "c"], "the damaged object still has its name");
 
     let mut watch = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(bad(&watch.next().await.unwrap()["object"]), (true, true));
@@ -486,7 +487,7 @@ async fn a_continue_token_expires(web: Web, server: ApiServer) {
 
     assert_eq!(expired.failure(), (410, "Expired"));
     let rest = web.get(&format!("{PATH}?limit=5&continue={}", expired.text("/metadata/continue"))).await;
-    assert_eq!(rest.names(), ["b", "c"], "the token of the error goes on with what is there");
+    assert_eq!(rest.names(), ["b", "c"], "the token in the error continues at the newest version");
 }
 
 async fn a_replica_lags_behind(web: Web, server: ApiServer) {
@@ -495,7 +496,7 @@ async fn a_replica_lags_behind(web: Web, server: ApiServer) {
     server.put("replicasets", set(2)).unwrap();
     let rule = server.inject(On::any(), Fault::Stale { versions: 1 });
     let scale = web.get("/apis/apps/v1/namespaces/shop/replicasets/web/scale?resourceVersion=0").await;
-    assert_eq!(scale.body["spec"]["replicas"], 1, "so does a scale: {scale:?}");
+    assert_eq!(scale.body["spec"]["replicas"], 1, "a scale is stale too: {scale:?}");
     server.remove_fault(rule);
     seed(&server);
     let now = server.version();
@@ -515,7 +516,7 @@ async fn a_replica_lags_behind(web: Web, server: ApiServer) {
 
     let mut watch = web.watch(PATH, &format!("resourceVersion={}", now - 2)).await;
     put(&server, "d", "red");
-    assert_eq!(watch.next_short().await, "ADDED b", "what is told lags as well");
+    assert_eq!(watch.next_short().await, "ADDED b", "later events lag as well");
     assert_silent(&mut watch).await;
     server.remove_fault(rule);
     assert_eq!(web.get(&format!("{PATH}?resourceVersion=0")).await.names().len(), 4);
@@ -525,7 +526,7 @@ async fn faults_add_up(web: Web, server: ApiServer) {
     let start = seed(&server);
     server.inject(On::watch(), Fault::Delay(Duration::from_millis(10)));
     server.inject(On::watch(), Fault::Split { pieces: 3 });
-    server.inject(On::watch(), Fault::Cut { after: After::Events(2), ending: Ending::Close });
+    server.inject(On::watch(), Fault::Cut { after: CutAfter::Events(2), ending: CutEnding::Close });
     server.inject(On::watch(), Fault::BadItem { field: "data".into() });
 
     let mut watch = web.watch(PATH, &format!("resourceVersion={start}")).await;
@@ -546,7 +547,11 @@ async fn bookmarks_stop_on_command() {
 
     let (seen, _) = drain(&mut watch).await;
 
-    assert_eq!(seen, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK -"], "the end of the state is still marked");
+    assert_eq!(
+        seen,
+        ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK -"],
+        "the bookmark after the initial objects is still sent"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -562,7 +567,7 @@ async fn a_frozen_watch_outlasts_its_own_time() {
     assert!(next.is_err(), "{next:?}");
 }
 
-/// A list of several pieces, since one piece is 64 kB.
+/// A list of several chunks; one chunk has 64 KiB.
 fn large(server: &ApiServer) {
     for number in 0..50 {
         put(server, &format!("map-{number:02}"), &"x".repeat(10_000));
@@ -589,16 +594,16 @@ async fn a_long_list_travels_in_pieces_and_is_cut_truncated_and_rewritten_as_a_w
     server.inject(On::list().once(), Fault::Truncate);
     let truncated = pieces().await;
     let (last, others) = whole.split_last().unwrap();
-    assert_eq!(truncated, [others, &[last / 2]].concat(), "half of the last piece is missing");
+    assert_eq!(truncated, [others, &[last / 2]].concat(), "half of the last chunk is missing");
 
-    server.inject(On::list().once(), Fault::Cut { after: After::Bytes(200_000), ending: Ending::Close });
+    server.inject(On::list().once(), Fault::Cut { after: CutAfter::Bytes(200_000), ending: CutEnding::Close });
     assert_eq!(pieces().await.iter().sum::<usize>(), 200_000);
 
     server.inject(On::list().once(), Fault::BadItem { field: "data".into() });
     let list = web.get(PATH).await;
     assert_eq!((&list.body["items"][0]["data"], list.names().len()), (&json!(false), 50));
 
-    server.inject(On::list().once(), Fault::Gzip(Gzip::Always));
+    server.inject(On::list().once(), Fault::Gzip(GzipMode::Always));
     let zipped = web.respond(Method::GET, PATH, String::new(), &[]).await.unwrap();
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let mut text = String::new();
@@ -643,12 +648,12 @@ async fn faults_are_counted_removed_and_healed() {
     let first = server.inject(On::list().of("configmaps"), Fault::status(500));
     let second = server.inject(On::list().of("configmaps"), Fault::status(503));
 
-    assert_eq!(web.get(PATH).await.code, 500, "the first rule counts");
-    assert_eq!((server.struck(first), server.struck(second)), (Some(1), Some(1)));
+    assert_eq!(web.get(PATH).await.code, 500, "the first rule wins");
+    assert_eq!((server.fault_hits(first), server.fault_hits(second)), (Some(1), Some(1)));
     server.remove_fault(first);
     assert_eq!(web.get(PATH).await.code, 503);
-    assert_eq!((server.struck(first), server.struck(second)), (None, Some(2)));
-    server.heal();
+    assert_eq!((server.fault_hits(first), server.fault_hits(second)), (None, Some(2)));
+    server.clear_faults();
     assert_eq!(web.get(PATH).await.code, 200);
     assert_eq!(server.requests()[1].faults, [Fault::status(503)]);
 }

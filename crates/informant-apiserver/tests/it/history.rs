@@ -1,4 +1,4 @@
-//! History, at random: whatever happens, each watch tells exactly what happened since its start, in order.
+//! Random histories: each watch sends exactly the changes since its start, in order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::Lines;
 use crate::support::Web;
 use crate::support::version;
 
-/// Namespace, name, and the value of its one label.
+/// Namespace, name, and the value of the label.
 #[derive(Clone, Debug)]
 enum Op {
     Put {
@@ -24,19 +24,19 @@ enum Op {
     Delete {
         object: usize,
     },
-    /// Starts a watch so far back in time, in parts of the whole; none for a watch of the state.
+    /// Starts a watch at this fraction of the history; `None` for a watch that starts with the current objects.
     Watch {
         from: Option<f64>,
         choice: Choice,
     },
-    /// One of the watches reads what is there.
+    /// One of the watches reads all available events.
     Read {
         watch: usize,
     },
     Compact,
 }
 
-/// Which objects a watch is about.
+/// The objects that a watch selects.
 #[derive(Clone, Copy, Debug)]
 enum Choice {
     All,
@@ -94,10 +94,10 @@ impl Choice {
     }
 }
 
-/// What the server should know: all that happened, in the simplest form.
+/// The model of the server: all changes.
 #[derive(Default)]
 struct Model {
-    /// Version, object, and its tier since then; none if it is gone.
+    /// Version, object, and its tier since that version; `None` if the object was deleted.
     past: Vec<(u64, usize, Option<usize>)>,
 }
 
@@ -114,8 +114,8 @@ impl Model {
         state
     }
 
-    /// What a watch of these objects is to tell after a version.
-    fn events(&self, after: u64, choice: Choice) -> Vec<Told> {
+    /// The expected events of a watch of these objects after a version.
+    fn events(&self, after: u64, choice: Choice) -> Vec<ReceivedEvent> {
         let mut state = self.state(after);
         let mut events = Vec::new();
         for (version, object, tier) in self.past.iter().filter(|(version, _, _)| *version > after) {
@@ -138,28 +138,28 @@ impl Model {
 }
 
 /// Type, object, version.
-type Told = (String, usize, u64);
+type ReceivedEvent = (String, usize, u64);
 
-/// A watch and all that it told so far.
+/// A watch, and all events that it has sent.
 struct Follower {
     lines: Lines,
     choice: Choice,
     start: u64,
-    /// The objects that were there at its start, if it began with them.
+    /// The expected initial objects, if the watch starts with them.
     initial: Vec<usize>,
-    told: Vec<Told>,
+    received: Vec<ReceivedEvent>,
 }
 
 impl Follower {
-    /// Reads until nothing more comes: the clock is paused, so waiting takes no time, and nothing is on its way.
+    /// Reads all available events. The clock is paused, so the timeout takes no real time.
     async fn read(&mut self) {
         while let Ok(Ok(Some(event))) = tokio::time::timeout(Duration::from_millis(1), self.lines.try_next()).await {
-            self.told.push(told(&event));
+            self.received.push(received(&event));
         }
     }
 }
 
-fn told(event: &Value) -> Told {
+fn received(event: &Value) -> ReceivedEvent {
     let object = &event["object"];
     let number = object["metadata"]["name"].as_str().unwrap().trim_start_matches("map-").parse().unwrap();
     (event["type"].as_str().unwrap().to_owned(), number, version(object))
@@ -202,7 +202,7 @@ async fn run(ops: Vec<Op>) {
                 let lines = web.watch(choice.path(), &choice.query()).await;
                 let state = model.state(start).into_iter();
                 let initial = state.filter(|(object, tier)| choice.matches(*object, *tier)).map(|(object, _)| object);
-                followers.push(Follower { lines, choice, start, initial: initial.collect(), told: Vec::new() });
+                followers.push(Follower { lines, choice, start, initial: initial.collect(), received: Vec::new() });
             }
             Op::Watch { from: Some(part), choice } => {
                 let range = server.version() - compacted;
@@ -214,7 +214,7 @@ async fn run(ops: Vec<Op>) {
                 )]
                 let start = compacted + (range as f64 * part) as u64;
                 let lines = web.watch(choice.path(), &format!("resourceVersion={start}&{}", choice.query())).await;
-                followers.push(Follower { lines, choice, start, initial: Vec::new(), told: Vec::new() });
+                followers.push(Follower { lines, choice, start, initial: Vec::new(), received: Vec::new() });
             }
             Op::Read { watch } => {
                 if let Some(follower) = followers.get_mut(watch) {
@@ -226,7 +226,7 @@ async fn run(ops: Vec<Op>) {
 
     for follower in &mut followers {
         follower.read().await;
-        let (initial, changes) = follower.told.split_at(follower.initial.len());
+        let (initial, changes) = follower.received.split_at(follower.initial.len());
         let mut began_with = initial.iter().map(|(kind, object, _)| (kind.as_str(), *object)).collect::<Vec<_>>();
         began_with.sort_unstable();
         let expected = follower.initial.iter().map(|object| ("ADDED", *object)).collect::<Vec<_>>();
@@ -239,7 +239,7 @@ async fn run(ops: Vec<Op>) {
     lists_agree(&web, &model, compacted, server.version()).await;
 }
 
-/// Every version that is remembered can be listed, in pages and whole.
+/// Every version in the history can be listed, in pages and as a whole.
 async fn lists_agree(web: &Web, model: &Model, from: u64, to: u64) {
     for at in from.max(2)..=to {
         let path = format!("/api/v1/configmaps?resourceVersion={at}&resourceVersionMatch=Exact&limit=2");

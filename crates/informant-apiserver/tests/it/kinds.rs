@@ -1,4 +1,4 @@
-//! Kinds that come and go while the server runs.
+//! Kinds that are added and removed while the server runs.
 
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
@@ -31,7 +31,7 @@ async fn a_registered_kind_is_served_and_discovered() {
     assert_eq!(web.post(PATH, &widget("a")).await.code, 201);
     let list = web.get(PATH).await;
     assert_eq!((list.text("/kind"), list.text("/apiVersion")), ("WidgetList", "example.com/v1"));
-    assert_eq!(list.text("/items/0/kind"), "Widget", "items of custom kinds carry their type");
+    assert_eq!(list.text("/items/0/kind"), "Widget", "items of custom kinds have their type");
     assert_eq!(list.text("/items/0/apiVersion"), "example.com/v1");
     let resources = web.get("/apis/example.com/v1").await;
     assert_eq!(resources.text("/resources/0/name"), "widgets");
@@ -85,8 +85,8 @@ async fn a_removed_kind_ends_its_objects_its_watches_and_its_paths() {
     assert_eq!(web.get(PATH).await.failure(), (404, "NotFound"));
     assert_eq!(web.post(PATH, &widget("c")).await.code, 404);
     assert_eq!(web.get("/apis/example.com/v1").await.code, 404);
-    assert!(!server.remove_kind("widgets"), "it is gone");
-    assert_eq!(server.version(), version + 2, "each end is a change");
+    assert!(!server.remove_kind("widgets"), "the kind was already removed");
+    assert_eq!(server.version(), version + 2, "each delete gets a version");
 }
 
 #[tokio::test]
@@ -98,8 +98,8 @@ async fn a_removed_kind_without_objects_ends_its_watches_too() {
     let (end, removed) = tokio::join!(watch.next(), async { server.remove_kind("widgets") });
 
     assert_eq!((end, removed), (None, true));
-    assert_eq!(watch.next().await, None, "also if one asks again");
-    server.watched("widgets", 0).await;
+    assert_eq!(watch.next().await, None, "the ended stream stays ended");
+    server.wait_for_watches("widgets", 0).await;
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_kind_that_comes_back_begins_anew() {
     assert_eq!(list.names(), Vec::<&str>::new());
     assert!(list.version() > before);
     let mut old = web.watch(PATH, &format!("resourceVersion={before}")).await;
-    assert_eq!(old.next().await.unwrap()["object"]["code"], 410, "what happened before is forgotten");
+    assert_eq!(old.next().await.unwrap()["object"]["code"], 410, "the history of the removed kind is gone");
     let mut watch = web.watch(PATH, &format!("resourceVersion={}", list.version())).await;
     server.put("widgets", widget("b")).unwrap();
     assert_eq!(watch.next_short().await, "ADDED b");
@@ -164,7 +164,7 @@ async fn the_end_of_a_kind_reaches_watches_that_lag_behind() {
     assert_eq!(watch.next().await, None);
 }
 
-/// Nobody knows which of its lists are to be merged.
+/// The server has no merge rules for the lists of a custom kind.
 #[tokio::test]
 async fn a_custom_kind_takes_no_strategic_patches_and_is_in_the_documents() {
     let server = ApiServer::new();
@@ -246,7 +246,7 @@ fn definition(version: &str) -> serde_json::Value {
     })
 }
 
-/// A kind has one version; its objects are of the one that is stored now.
+/// A kind has one version. Its objects have the current storage version.
 #[tokio::test]
 async fn objects_of_a_definition_take_its_new_version_and_watches_of_the_old_one_end() {
     let server = ApiServer::builder().allow_missing_namespaces().build();
@@ -265,7 +265,7 @@ async fn objects_of_a_definition_take_its_new_version_and_watches_of_the_old_one
     assert_eq!(list.body["items"][0]["metadata"], created.body["metadata"]);
 }
 
-/// What is put may be anything, as for all kinds; a client is told what is wrong.
+/// `put` accepts any content, as for all kinds; a request of a client with the same content fails.
 #[tokio::test]
 async fn a_definition_of_nothing_and_one_of_a_built_in_kind_have_no_effect() {
     let server = ApiServer::new();

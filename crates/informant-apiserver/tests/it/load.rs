@@ -1,10 +1,10 @@
-//! The load maker.
+//! Load generation.
 
 use std::time::Duration;
 
 use informant_apiserver::ApiServer;
+use informant_apiserver::ChangeMix;
 use informant_apiserver::Load;
-use informant_apiserver::Mix;
 use tokio::time::Instant;
 
 use crate::support::Web;
@@ -18,7 +18,7 @@ async fn a_load_is_made_and_changed_at_its_rate() {
 
     load.churn(200.0, 1000).await.unwrap();
 
-    // Re-creating an object is two changes of the server.
+    // Recreating an object takes two versions.
     assert!((1000..1200).contains(&(server.version() - version)), "{}", server.version() - version);
     let took = start.elapsed();
     assert!((Duration::from_millis(4900)..Duration::from_millis(5100)).contains(&took), "{took:?}");
@@ -59,7 +59,7 @@ async fn a_seed_repeats_a_load() {
 async fn every_kind_of_change_happens() {
     let server = ApiServer::new();
     let web = Web::in_process(&server);
-    let mix = Mix { update: 1, create: 1, delete: 1, recreate: 1 };
+    let mix = ChangeMix { update: 1, create: 1, delete: 1, recreate: 1 };
     let mut load = Load::of("pods", 20).mix(mix).fill(&server).await.unwrap();
     let mut watch = web.watch("/api/v1/pods", &format!("resourceVersion={}", server.version())).await;
 
@@ -102,7 +102,7 @@ async fn watches_keep_up_with_any_rate() {
 #[tokio::test(start_paused = true)]
 async fn the_strangest_rates_and_mixes_work() {
     let server = ApiServer::new();
-    let mix = Mix { update: u32::MAX, create: u32::MAX, delete: u32::MAX, recreate: u32::MAX };
+    let mix = ChangeMix { update: u32::MAX, create: u32::MAX, delete: u32::MAX, recreate: u32::MAX };
     let mut load = Load::of("secrets", 10).mix(mix).fill(&server).await.unwrap();
 
     load.churn(1e-5, 1).await.unwrap();

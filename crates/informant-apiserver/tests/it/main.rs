@@ -1,4 +1,4 @@
-//! All integration tests, as one program: linking is what costs.
+//! All integration tests in one program, so that they are linked once.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod clients;

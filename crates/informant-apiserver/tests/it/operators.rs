@@ -1,4 +1,4 @@
-//! What operators do, with the clients that they have: finalizers, discovery, events, access reviews.
+//! Requests of typical operators: finalizers, discovery, events, access reviews.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ use kube::runtime::finalizer::Event as Finalizer;
 use kube::runtime::finalizer::finalizer;
 use serde_json::json;
 
-/// One call of a reconciler that uses `finalizer`; returns what it was asked to do.
+/// One call of a reconciler that uses `finalizer`; returns the requested action.
 async fn reconcile(maps: &Api<ConfigMap>) -> Result<&'static str, FinalizerError<std::io::Error>> {
-    let map = Arc::new(maps.get("a").await.expect("the object is there until its finalizer is removed"));
+    let map = Arc::new(maps.get("a").await.expect("the object exists until its finalizer is removed"));
     let mut asked = "nothing";
     finalizer(maps, "example.com/cleanup", map, async |event| {
         asked = match event {

@@ -71,7 +71,7 @@ async fn a_test_can_wait_for_a_request() {
     let server = ApiServer::new();
     let web = Web::in_process(&server);
 
-    let waits = server.requested(|request| request.verb == Verb::Watch);
+    let waits = server.wait_for_request(|request| request.verb == Verb::Watch);
     let asks = async {
         tokio::task::yield_now().await;
         web.get(PATH).await;
@@ -82,7 +82,7 @@ async fn a_test_can_wait_for_a_request() {
 
     assert_eq!(found.to_string(), "W(\"\")");
     assert_eq!(
-        server.requested(|request| request.verb == Verb::List).await.verb,
+        server.wait_for_request(|request| request.verb == Verb::List).await.verb,
         Verb::List,
         "one that was there before"
     );
@@ -94,8 +94,8 @@ async fn a_test_can_wait_for_a_watch() {
     let server = ApiServer::new();
     let web = Web::in_process(&server);
 
-    let (watch, ()) = tokio::join!(web.watch(PATH, ""), server.watched("configmaps", 1));
-    let ((), ()) = tokio::join!(server.watched("configmaps", 0), async { drop(watch) });
+    let (watch, ()) = tokio::join!(web.watch(PATH, ""), server.wait_for_watches("configmaps", 1));
+    let ((), ()) = tokio::join!(server.wait_for_watches("configmaps", 0), async { drop(watch) });
 
     assert_eq!(server.open_watches("configmaps"), 0);
 }

@@ -1,12 +1,12 @@
-//! The server on a socket, seen from the other end of a TCP connection.
+//! The server on a socket, with clients that write raw TCP.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use informant_apiserver::After;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Ending;
+use informant_apiserver::CutAfter;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::ListenError;
 use informant_apiserver::On;
@@ -19,12 +19,12 @@ use crate::support::Web;
 
 const PATH: &str = "/api/v1/namespaces/shop/configmaps";
 
-/// Everything that comes back until the connection closes.
+/// All bytes that the server sends until the connection closes.
 async fn raw(address: SocketAddr, request: &str) -> String {
     let mut connection = TcpStream::connect(address).await.unwrap();
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A connection that breaks has said what it said.
+    // A broken connection is an error, but the bytes before it count.
     let _ = connection.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
@@ -81,7 +81,7 @@ async fn a_stopped_server_leaves_nothing_and_can_listen_again() {
 
     listening.stop().await;
 
-    assert!(watch.try_next().await.is_err(), "the connection is gone");
+    assert!(watch.try_next().await.is_err(), "the connection is closed");
     assert_eq!(server.open_watches("configmaps"), 0);
     assert_eq!(TcpStream::connect(address).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 
@@ -135,7 +135,7 @@ async fn bytes_that_travel_alone_arrive_in_many_reads() {
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let mut reads = Vec::new();
     for fault in [None, Some(Fault::ByteByByte)] {
-        server.heal();
+        server.clear_faults();
         if let Some(fault) = fault {
             server.inject(On::any(), fault);
         }
@@ -157,8 +157,8 @@ async fn a_broken_stream_lacks_its_last_chunk_and_a_closed_one_has_it() {
     let server = ApiServer::new();
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-    for (ending, has_last_chunk) in [(Ending::Close, true), (Ending::Reset, false)] {
-        server.inject(On::watch().once(), Fault::Cut { after: After::Events(1), ending });
+    for (ending, has_last_chunk) in [(CutEnding::Close, true), (CutEnding::Reset, false)] {
+        server.inject(On::watch().once(), Fault::Cut { after: CutAfter::Events(1), ending });
 
         let answer = raw(listening.address(), &get(&format!("{PATH}?watch=true"))).await;
 
@@ -176,7 +176,7 @@ async fn nonsense_on_the_socket_harms_nobody() {
 
     let answer = raw(listening.address(), "nonsense\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
-    // A client that goes away in the middle of a request.
+    // A client that disconnects in the middle of a request.
     let mut half = TcpStream::connect(listening.address()).await.unwrap();
     half.write_all(b"POST /api/v1/namespaces/shop/configmaps HTTP/1.1\r\ncontent-length: 100\r\n\r\n{").await.unwrap();
     drop(half);

@@ -1,4 +1,4 @@
-//! A client in plain HTTP, in-process or through a socket.
+//! A plain HTTP client for tests, in-process or through a socket.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use kube::client::Body;
 use kube::client::ConfigExt;
 use serde_json::Value;
 
-/// Makes two tests of each promise: in-process, and through a socket. The module says how that is done.
+/// Generates two tests for each function: one in-process, one through a socket.
 macro_rules! both_ways {
     ($($name:ident)*) => {
         $(mod $name {
@@ -33,13 +33,13 @@ macro_rules! both_ways {
 }
 pub(crate) use both_ways;
 
-/// Somebody who speaks HTTP to a server.
+/// An HTTP client of a server.
 #[derive(Clone)]
 pub struct Web {
     pub client: kube::Client,
 }
 
-/// One answer.
+/// A response with its body.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,
@@ -47,7 +47,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// A watch that is open.
+/// An open watch.
 #[derive(Debug)]
 pub struct Lines {
     pub headers: HeaderMap,
@@ -56,7 +56,7 @@ pub struct Lines {
     lines: VecDeque<Value>,
 }
 
-/// A client that gives each answer as it is; that of `Client::try_from` tries again after some.
+/// A client that never retries, unlike that of `Client::try_from`.
 pub fn plain_client(config: &kube::Config) -> kube::Client {
     let connector = config.rustls_https_connector().unwrap();
     let service = tower::ServiceBuilder::new()
@@ -113,7 +113,7 @@ impl Web {
         self.try_send(method, path, body, headers).await.unwrap()
     }
 
-    /// The answer, if there is a whole one.
+    /// The response, or an error if it is incomplete.
     pub async fn try_get(&self, path: &str) -> Result<Answer, kube::Error> {
         self.try_send(Method::GET, path, String::new(), &[]).await
     }
@@ -133,7 +133,7 @@ impl Web {
         Ok(Answer { code: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    /// The answer before its body is read.
+    /// The response, with its body unread.
     pub async fn respond(
         &self,
         method: Method,
@@ -175,11 +175,11 @@ impl Answer {
 
     /// The names of a list's items.
     pub fn names(&self) -> Vec<&str> {
-        let items = self.body["items"].as_array().unwrap_or_else(|| panic!("{self:?} is no list"));
+        let items = self.body["items"].as_array().unwrap_or_else(|| panic!("{self:?} is not a list"));
         items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
     }
 
-    /// Code and reason, if it is a `Status` of a failure.
+    /// The code and reason of a `Status` with a failure.
     pub fn failure(&self) -> (u16, &str) {
         assert_eq!(self.text("/kind"), "Status", "{self:?}");
         assert_eq!(self.text("/status"), "Failure", "{self:?}");
@@ -201,12 +201,12 @@ impl From<Response<Body>> for Lines {
 }
 
 impl Lines {
-    /// The next piece of the stream as it comes, or none at the end.
+    /// The next chunk of the stream; `None` at the end.
     pub async fn piece(&mut self) -> Option<Result<Bytes, kube::Error>> {
         Some(self.body.frame().await?.map(|frame| frame.into_data().unwrap()))
     }
 
-    /// The next event, or none at the end; an error if the connection breaks.
+    /// The next event; `None` at the end, an error if the connection breaks.
     pub async fn try_next(&mut self) -> Result<Option<Value>, kube::Error> {
         loop {
             if let Some(line) = self.lines.pop_front() {
@@ -222,10 +222,10 @@ impl Lines {
         }
     }
 
-    /// The next event, or none at the end. Fails if nothing comes for a long time.
+    /// The next event; `None` at the end. Panics if there is no event for a long time.
     pub async fn next(&mut self) -> Option<Value> {
         let next = tokio::time::timeout(Duration::from_secs(600), self.try_next());
-        next.await.expect("the watch says something").unwrap()
+        next.await.expect("the watch sends an event or ends").unwrap()
     }
 
     /// The next event as type and name.
@@ -233,7 +233,7 @@ impl Lines {
         short(&self.next().await.expect("an event"))
     }
 
-    /// So many events, as type and name.
+    /// This many events, as type and name.
     pub async fn take(&mut self, count: usize) -> Vec<String> {
         let mut taken = Vec::new();
         for _ in 0..count {
@@ -242,7 +242,7 @@ impl Lines {
         taken
     }
 
-    /// What was read of a line that has no end yet.
+    /// The bytes of the incomplete last line.
     pub fn unfinished(&self) -> &[u8] {
         &self.read
     }

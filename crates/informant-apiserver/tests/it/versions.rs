@@ -1,4 +1,4 @@
-//! What a test can do to versions and history: compact, bound, restore, and how watches take it.
+//! Versions and history: compaction, limits and restored backups, and their effects on watches.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ async fn a_watch_that_does_not_read_is_cut_off() {
         put(&server, "a", &colour.to_string());
     }
 
-    assert_eq!(slow.next().await, None, "what it would have to read next is forgotten");
+    assert_eq!(slow.next().await, None, "the history no longer has its next event");
     assert_eq!(server.open_watches("configmaps"), 0);
 }
 
@@ -156,7 +156,7 @@ async fn a_watch_that_does_not_read_its_socket_is_cut_off() {
     let web = Web::at(&listening.url());
     let mut slow = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
 
-    // Far more than the buffers of a socket hold.
+    // Far more than the buffers of a socket can hold.
     let large = "x".repeat(100_000);
     for number in 0..500 {
         put(&server, "a", &format!("{number}{large}"));
@@ -168,7 +168,7 @@ async fn a_watch_that_does_not_read_its_socket_is_cut_off() {
         assert_ne!(event["type"], "ERROR");
         seen += 1;
     }
-    assert!(seen < 500, "it was cut off");
+    assert!(seen < 500, "the watch ended early");
     listening.stop().await;
 }
 
@@ -180,7 +180,7 @@ async fn a_watch_that_never_reads_its_socket_is_cut_off() {
     let start = server.version();
     let overrun = web.watch(PATH, &format!("resourceVersion={start}")).await;
     let late = web.watch(PATH, &format!("resourceVersion={start}&timeoutSeconds=1")).await;
-    server.watched("configmaps", 2).await;
+    server.wait_for_watches("configmaps", 2).await;
 
     let large = "x".repeat(100_000);
     for number in 0..500 {
@@ -188,7 +188,7 @@ async fn a_watch_that_never_reads_its_socket_is_cut_off() {
         tokio::task::yield_now().await;
     }
 
-    server.watched("configmaps", 0).await;
+    server.wait_for_watches("configmaps", 0).await;
     drop((overrun, late));
     listening.stop().await;
 }
@@ -206,13 +206,13 @@ async fn bookmarks_come_on_time_also_when_nothing_happens() {
     let idle = watch.next().await.unwrap();
     assert_eq!((&idle["type"], crate::support::version(&idle["object"])), (&json!("BOOKMARK"), start));
     assert_eq!(began.elapsed(), Duration::from_secs(10));
-    // A change of another kind moves the version of the next one.
+    // A change of another kind raises the version of the next bookmark.
     server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
     let next = watch.next().await.unwrap();
     assert_eq!((&next["type"], crate::support::version(&next["object"])), (&json!("BOOKMARK"), start + 1));
     assert_eq!(began.elapsed(), Duration::from_secs(20));
 
-    assert_eq!(plain.next().await, None, "without being asked for there are none");
+    assert_eq!(plain.next().await, None, "a watch receives no bookmarks unless it requests them");
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,7 +221,7 @@ async fn a_watch_without_a_timeout_ends_within_the_hour() {
     let began = tokio::time::Instant::now();
     let mut watch = web.watch(PATH, &format!("resourceVersion={}", server.version())).await;
 
-    // Not `next`, whose patience ends earlier.
+    // Not `next`, whose timeout is shorter.
     assert_eq!(watch.try_next().await.unwrap(), None);
 
     assert!((Duration::from_secs(1800)..=Duration::from_secs(3600)).contains(&began.elapsed()));
@@ -246,11 +246,11 @@ async fn a_restored_backup_brings_back_objects_and_versions() {
     let list = web.get(PATH).await;
     assert_eq!((list.names(), list.version()), (vec!["a", "b", "c"], then));
     assert_eq!(list.text("/items/0/data/colour"), "red");
-    assert_eq!(put(&server, "x", "red"), then + 1, "versions are given out again");
+    assert_eq!(put(&server, "x", "red"), then + 1, "versions are assigned again");
     let mut ahead = web.watch(PATH, &format!("resourceVersion={}", then + 2)).await;
     put(&server, "y", "red");
     put(&server, "z", "red");
-    assert_eq!(ahead.next_short().await, "ADDED z", "one who is ahead of time misses what happens until then");
+    assert_eq!(ahead.next_short().await, "ADDED z", "a watch from a future version misses the events before it");
     let token = page.text("/metadata/continue");
     assert_eq!(web.get(&format!("{PATH}?limit=1&continue={token}")).await.code, 200);
 }
@@ -285,7 +285,7 @@ async fn cut_watches_breaks_the_watches_of_one_kind() {
     assert_eq!(secrets.next_short().await, "ADDED s");
     let mut resumed = web.watch(PATH, &start).await;
     put(&server, "d", "red");
-    assert_eq!(resumed.next_short().await, "ADDED d", "a watch that is opened later goes on");
+    assert_eq!(resumed.next_short().await, "ADDED d", "a watch that is opened later resumes");
     assert_eq!((server.cut_watches("pods"), server.cut_watches("unicorns")), (0, 0));
 }
 
@@ -417,7 +417,7 @@ async fn put_takes_objects_in_their_place_alone() {
     let metadata = json!({"namespace": "shop", "name": "deep"});
     assert_eq!(server.put("configmaps", json!({"metadata": metadata, "data": deep})).unwrap_err().code(), 400);
     let unknown = server.put("widgets", json!({})).unwrap_err();
-    assert_eq!((unknown.code(), unknown.to_string()), (404, "no kind with the name \"widgets\" is served".into()));
+    assert_eq!((unknown.code(), unknown.to_string()), (404, "the server has no kind named \"widgets\"; use a plural name such as pods or deployments.apps, or register the kind first".into()));
 }
 
 #[tokio::test]
@@ -453,7 +453,7 @@ async fn put_stores_an_object_whole() {
     let second = server.put("pods", changed).unwrap();
 
     assert_eq!(first["status"]["phase"], "Running");
-    assert_eq!(first["metadata"]["labels"], 7, "also what no client could send");
+    assert_eq!(first["metadata"]["labels"], 7, "put also stores content that a client could not send");
     assert_eq!(same, first);
     assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(second["status"]["phase"], "Failed");

@@ -146,7 +146,7 @@ fn named(text: &str) -> Result<Fault, String> {
         ("stale", _) => Fault::Stale { versions: u64::from(number()?) },
         ("refuse", None) => Fault::Refuse,
         ("drop", None) => Fault::Drop,
-        ("lose-answer", None) => Fault::LoseAnswer,
+        ("lose-answer", None) => Fault::LoseResponse,
         ("hang", None) => Fault::Hang,
         ("garbage", None) => Fault::Garbage,
         ("truncate", None) => Fault::Truncate,
@@ -184,7 +184,7 @@ mod tests {
         );
         assert_eq!(
             rules("pods/create=lose-answerx2"),
-            [(On::verbs([Verb::Create]).of("pods").times(2), Fault::LoseAnswer)]
+            [(On::verbs([Verb::Create]).of("pods").times(2), Fault::LoseResponse)]
         );
         assert_eq!(rules("watch=cut:100x3"), [(On::watch().times(3), Fault::cut_after_events(100))]);
         assert_eq!(rules("watch=410+1x2@.5"), rules("watch=410@0.5x2+1"), "in any order");

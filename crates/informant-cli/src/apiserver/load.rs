@@ -5,7 +5,7 @@ use std::str::FromStr;
 use informant_apiserver::ApiError;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Load;
-use informant_apiserver::LoadMaker;
+use informant_apiserver::LoadGenerator;
 use serde_json::json;
 
 use crate::arguments::AskedWrongly;
@@ -69,7 +69,7 @@ impl LoadPlan {
     }
 
     /// Makes the objects, and the namespaces that they are in; gives what changes them, and how often.
-    pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<(LoadMaker, f64)>, ApiError> {
+    pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<(LoadGenerator, f64)>, ApiError> {
         let namespaces = self.namespaces.unwrap_or(if self.kinds.is_empty() { 0 } else { 5 });
         for number in 0..namespaces {
             server.put("namespaces", namespace(&format!("team-{number}")))?;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use informant_apiserver::After;
 use informant_apiserver::ApiServer;
+use informant_apiserver::CutAfter;
 use informant_apiserver::Fault;
+use informant_apiserver::LoggedRequest;
 use informant_apiserver::On;
-use informant_apiserver::Requested;
 use informant_apiserver::Verb;
 
 use super::world::SHARE_OF_NODES;
@@ -56,7 +56,7 @@ impl Faults {
 }
 
 /// What the server does to a request, in words: `pods: the server answers 410, the version has expired`. `None` if nothing.
-pub fn described(request: &Requested) -> Option<String> {
+pub fn described(request: &LoggedRequest) -> Option<String> {
     let fault = request.faults.iter().min_by_key(|fault| rank(fault))?;
     let what = if let Fault::Drop = fault {
         "the connection is closed without an answer".to_owned()
@@ -64,7 +64,7 @@ pub fn described(request: &Requested) -> Option<String> {
         answered(*code)
     } else if let Fault::Truncate = fault {
         "the answer ends in the middle".to_owned()
-    } else if let Fault::Cut { after: After::Events(events), .. } = fault {
+    } else if let Fault::Cut { after: CutAfter::Events(events), .. } = fault {
         format!("the open watch breaks after {events} events")
     } else {
         format!("{fault:?}")

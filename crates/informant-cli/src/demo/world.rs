@@ -13,9 +13,9 @@ use informant::projection;
 use informant::store::Index;
 use informant_apiserver::ApiError;
 use informant_apiserver::ApiServer;
+use informant_apiserver::ChangeMix;
 use informant_apiserver::Listening;
 use informant_apiserver::Load;
-use informant_apiserver::Mix;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ impl World {
     pub async fn start(options: &Options) -> Result<Self, Box<dyn Error>> {
         let server = ApiServer::builder().seed(options.seed).remember_requests(REMEMBERED_REQUESTS).build();
         let (pods, rate) = (options.pods as usize, f64::from(options.rate));
-        let only_updates = Mix { update: 1, create: 0, delete: 0, recreate: 0 };
+        let only_updates = ChangeMix { update: 1, create: 0, delete: 0, recreate: 0 };
         let node_load = Load::of("nodes", NODES).seed(options.seed).mix(only_updates).fill(&server).await?;
         let load = Load::of("pods", pods).namespaces(NAMESPACES).nodes(NODES).seed(options.seed);
         let pod_load = load.fill(&server).await?;
@@ -169,7 +169,7 @@ impl World {
     /// Nothing changes any more, and nothing goes wrong.
     pub fn calm(&mut self) {
         self.load.abort_all();
-        self.server.heal();
+        self.server.clear_faults();
     }
 
     pub async fn stop(mut self) -> Result<(), Box<dyn Error>> {

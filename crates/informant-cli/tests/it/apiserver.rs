@@ -79,7 +79,7 @@ fn a_port_that_is_taken_is_said() {
         let output = run(&["apiserver", option, &address]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said.contains(&address) && said.contains("is something else there?"), "{said}");
+        assert!(said.contains(&address) && said.contains("Address already in use"), "{said}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use informant_apiserver::ApiServer;
-use informant_apiserver::Canned;
+use informant_apiserver::CannedResponse;
 use informant_apiserver::Fault;
 use informant_apiserver::Kind;
 use informant_apiserver::Listening;
@@ -49,7 +49,7 @@ async fn kinds_are_found_in_two_requests_if_the_server_can() {
     let (server, listening) = with_widgets().await;
     let document = |groups: Value| {
         let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": groups});
-        Fault::Answer(Canned::new(200, list.to_string()))
+        Fault::Response(CannedResponse::new(200, list.to_string()))
     };
     let resource = |plural: &str, kind: &str, verbs: &[&str]| {
         let response = json!({"group": "", "version": "", "kind": kind});

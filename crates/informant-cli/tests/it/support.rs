@@ -16,7 +16,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use informant_apiserver::ApiServer;
-use informant_apiserver::Canned;
+use informant_apiserver::CannedResponse;
 use informant_apiserver::Fault;
 use informant_apiserver::Listening;
 use informant_apiserver::On;
@@ -87,7 +87,7 @@ pub async fn lists(objects: &str) -> Listening {
     let list =
         format!(r#"{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"1"}},"items":[{objects}]}}"#);
     server.inject(On::watch_list(), Fault::WatchListRefused);
-    server.inject(On::list(), Fault::Answer(Canned::new(200, list)));
+    server.inject(On::list(), Fault::Response(CannedResponse::new(200, list)));
     server.listen(([127, 0, 0, 1], 0)).await.unwrap()
 }
 

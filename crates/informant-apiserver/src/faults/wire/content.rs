@@ -1,20 +1,20 @@
-//! Stages that change what is said.
+//! Stages that change the content of a response.
 
 use bytes::Bytes;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::faults::Ending;
+use crate::faults::CutEnding;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Shape;
 use crate::faults::wire::Stage;
 
-/// One more line after so many.
+/// Adds a line after a number of lines.
 pub(super) struct Insert {
     pub(super) after: usize,
     pub(super) line: Bytes,
-    /// Whether it is the last.
-    pub(super) then: Option<Ending>,
+    /// Ends the response after the line.
+    pub(super) then: Option<CutEnding>,
 }
 
 impl Insert {
@@ -40,7 +40,7 @@ impl Stage for Insert {
     }
 }
 
-/// What a proxy says that does not reach the server.
+/// Sends the error page of a proxy.
 pub(super) struct Garbage {
     pub(super) shape: Shape,
 }
@@ -60,11 +60,11 @@ impl Stage for Garbage {
     }
 }
 
-/// Objects that are not what they should be.
+/// Changes objects.
 pub(super) struct Rewrite {
     rewriter: Rewriter,
     shape: Shape,
-    /// A document is only understood as a whole.
+    /// The document so far; it is decoded as a whole.
     held: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ impl Stage for Rewrite {
 impl Rewriter {
     fn line(&mut self, line: Bytes) -> Bytes {
         let Ok(mut event) = serde_json::from_slice::<Value>(&line) else { return line };
-        // Bookmarks and errors are no objects.
+        // Bookmarks and errors are not changed.
         if !matches!(event["type"].as_str(), Some("ADDED" | "MODIFIED" | "DELETED")) {
             return line;
         }

@@ -1,15 +1,15 @@
-//! Stages that end an answer before its time.
+//! Stages that end a response early.
 
 use bytes::Bytes;
 
-use crate::faults::Ending;
+use crate::faults::CutEnding;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Stage;
 
-/// After so many lines, or pieces of a document.
+/// Cuts after a number of lines, or of chunks of a document.
 pub(super) struct CutEvents {
     pub(super) left: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: CutEnding,
 }
 
 impl Stage for CutEvents {
@@ -26,10 +26,10 @@ impl Stage for CutEvents {
     }
 }
 
-/// After so many bytes.
+/// Cuts after a number of bytes.
 pub(super) struct CutBytes {
     pub(super) left: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: CutEnding,
 }
 
 impl Stage for CutBytes {
@@ -47,10 +47,10 @@ impl Stage for CutBytes {
     }
 }
 
-/// In the middle of the line that follows so many.
+/// Cuts in the middle of the line that follows a number of lines.
 pub(super) struct CutHalfLine {
     pub(super) left: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: CutEnding,
 }
 
 impl Stage for CutHalfLine {
@@ -64,7 +64,7 @@ impl Stage for CutHalfLine {
     }
 }
 
-/// A document without the second half of its last piece.
+/// Removes the second half of the last chunk of a document.
 #[derive(Default)]
 pub(super) struct Truncate {
     last: Option<Bytes>,

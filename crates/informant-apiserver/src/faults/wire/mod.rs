@@ -1,6 +1,7 @@
-//! What faults do to the bytes of an answer, without the stream: pieces in, pieces out.
+//! The effects of faults on the bytes of a response, without the stream.
 //!
-//! The pieces of a watch are whole lines until the last stages, which compress, pack and split them.
+//! - **In:** the pieces of a body. Those of a watch are whole lines.
+//! - **Out:** the pieces to send. Each fault is a stage; the last stages compress, pack and split the lines.
 
 mod content;
 mod cuts;
@@ -9,8 +10,8 @@ mod packing;
 use bytes::Bytes;
 
 use crate::error::ApiError;
-use crate::faults::After;
-use crate::faults::Ending;
+use crate::faults::CutAfter;
+use crate::faults::CutEnding;
 use crate::faults::Fault;
 use crate::faults::wire::content::Garbage;
 use crate::faults::wire::content::Insert;
@@ -25,17 +26,17 @@ use crate::faults::wire::packing::Split;
 use crate::faults::wire::packing::Zip;
 use crate::watch::error_line;
 
-/// Something that happens on the wire.
+/// One step of sending a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Data(Bytes),
-    /// What was sent so far travels before what follows.
+    /// Sends the data so far before the next piece.
     Flush,
-    /// Nothing more comes.
-    Stop(Ending),
+    /// Ends the body.
+    Stop(CutEnding),
 }
 
-/// What a body consists of.
+/// The structure of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Lines: a watch.
@@ -44,31 +45,31 @@ pub(crate) enum Shape {
     Document,
 }
 
-/// One thing that happens to all pieces.
+/// The effect of one fault on the pieces of a body.
 trait Stage: Send {
-    /// What comes before anything else.
+    /// Adds pieces before the first one.
     fn start(&mut self, _out: &mut Vec<Piece>) {}
 
-    /// What becomes of a piece.
+    /// Handles a piece.
     fn feed(&mut self, data: Bytes, out: &mut Vec<Piece>);
 
-    /// What was held back for company goes out, since none is on its way.
+    /// Releases held pieces, because the next one is not ready.
     fn idle(&mut self, _out: &mut Vec<Piece>) {}
 
-    /// What was held back goes out, since nothing more is coming.
+    /// Releases held pieces at the end of the body.
     fn finish(&mut self, out: &mut Vec<Piece>) {
         self.idle(out);
     }
 }
 
-/// All that happens to the bytes of one answer.
+/// The stages of one response.
 #[derive(Default)]
 pub(crate) struct Wire {
     stages: Vec<Box<dyn Stage>>,
 }
 
 impl Wire {
-    /// What these faults do to a body of this shape.
+    /// Creates the stages of these faults for a body of this shape.
     pub(crate) fn new(faults: &[Fault], shape: Shape) -> Self {
         let mut stages = faults.iter().filter_map(|fault| stage(fault, shape)).collect::<Vec<_>>();
         stages.sort_by_key(|(order, _)| *order);
@@ -127,7 +128,7 @@ fn pass(stage: &mut dyn Stage, pieces: Vec<Piece>) -> Vec<Piece> {
     out
 }
 
-/// In which order things happen to the bytes.
+/// The order of the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
     Content,
@@ -139,32 +140,32 @@ enum Order {
     Splitting,
 }
 
-/// What a fault does to the bytes, if anything.
+/// The stage of a fault; `None` if the fault does not change the bytes.
 fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
     let rewrite = |rewriter| Box::new(Rewrite::new(rewriter, shape));
     Some(match fault {
-        // A watch that was refused has no lines.
-        Fault::ErrorEvent { .. } | Fault::Line { .. } if shape == Shape::Document => return None,
+        // The response of a failed watch has no lines.
+        Fault::ErrorEvent { .. } | Fault::ExtraLine { .. } if shape == Shape::Document => return None,
         Fault::WrongKind => (Order::Content, rewrite(Rewriter::WrongKind)),
         Fault::BadItem { field } => (Order::Content, rewrite(Rewriter::BadItem { field: field.clone(), done: false })),
         Fault::Garbage => (Order::Insertion, Box::new(Garbage { shape })),
         Fault::ErrorEvent { code, after } => {
             let line = error_line(&ApiError::injected(*code, None));
-            (Order::Insertion, Box::new(Insert { after: *after, line, then: Some(Ending::Close) }))
+            (Order::Insertion, Box::new(Insert { after: *after, line, then: Some(CutEnding::Close) }))
         }
-        Fault::Line { after, text } => {
+        Fault::ExtraLine { after, text } => {
             (Order::Insertion, Box::new(Insert { after: *after, line: text.clone().into(), then: None }))
         }
         Fault::Truncate => match shape {
-            Shape::Lines => (Order::CutOfLines, Box::new(CutHalfLine { left: 0, ending: Ending::Close })),
+            Shape::Lines => (Order::CutOfLines, Box::new(CutHalfLine { left: 0, ending: CutEnding::Close })),
             Shape::Document => (Order::CutOfLines, Box::new(Truncate::default())),
         },
         Fault::Cut { after, ending } => {
             let ending = *ending;
             match *after {
-                After::Events(left) => (Order::CutOfLines, Box::new(CutEvents { left, ending })),
-                After::HalfLine(left) => (Order::CutOfLines, Box::new(CutHalfLine { left, ending })),
-                After::Bytes(left) => (Order::CutOfBytes, Box::new(CutBytes { left, ending })),
+                CutAfter::Events(left) => (Order::CutOfLines, Box::new(CutEvents { left, ending })),
+                CutAfter::HalfLine(left) => (Order::CutOfLines, Box::new(CutHalfLine { left, ending })),
+                CutAfter::Bytes(left) => (Order::CutOfBytes, Box::new(CutBytes { left, ending })),
             }
         }
         Fault::Gzip(_) => (Order::Compression, Box::new(Zip)),
@@ -173,11 +174,11 @@ fn stage(fault: &Fault, shape: Shape) -> Option<(Order, Box<dyn Stage>)> {
         Fault::ByteByByte => (Order::Splitting, Box::new(Split::InBytes)),
         Fault::Refuse
         | Fault::Drop
-        | Fault::LoseAnswer
+        | Fault::LoseResponse
         | Fault::Hang
         | Fault::Delay(_)
         | Fault::Status { .. }
-        | Fault::Answer(_)
+        | Fault::Response(_)
         | Fault::NoBookmarks
         | Fault::WatchListRefused
         | Fault::WatchListFails

@@ -1,4 +1,4 @@
-//! Stages that change how bytes travel, not what they say.
+//! Stages that change how the bytes are sent, but not the content.
 
 use std::io::Write;
 
@@ -9,19 +9,19 @@ use flate2::write::GzEncoder;
 use crate::faults::wire::Piece;
 use crate::faults::wire::Stage;
 
-/// Each piece is a compressed member of its own.
+/// Compresses each piece as a separate gzip member.
 pub(super) struct Zip;
 
 impl Stage for Zip {
     fn feed(&mut self, data: Bytes, out: &mut Vec<Piece>) {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        // Writing to memory does not fail; if it did, the client would find out.
+        // Writing to memory does not fail.
         let zipped = encoder.write_all(&data).and_then(|()| encoder.finish()).unwrap_or_default();
         out.push(Piece::Data(zipped.into()));
     }
 }
 
-/// Lines that wait travel together, at most so many.
+/// Sends lines together that are ready at the same time.
 pub(super) struct Pack {
     lines: usize,
     held: Vec<Bytes>,
@@ -49,7 +49,7 @@ impl Stage for Pack {
     }
 }
 
-/// Each piece travels in smaller ones.
+/// Sends each piece in smaller ones.
 pub(super) enum Split {
     InParts(usize),
     InBytes,

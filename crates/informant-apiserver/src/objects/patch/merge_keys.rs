@@ -1,14 +1,14 @@
-//! Which lists of the built-in kinds are merged item by item, and what tells their items apart: what Kubernetes says of its
-//! own types (the `patchStrategy` and `patchMergeKey` of 1.36).
+//! The rules of strategic merge patches for the lists and maps of built-in kinds: the `patchStrategy` and `patchMergeKey` of
+//! Kubernetes 1.36.
 //!
-//! A list that is not named here is replaced as a whole, and so nothing inside of it needs a rule.
+//! A list without a rule is replaced as a whole, so the fields of its items need no rules.
 
 use self::Rule::ByKey;
 use self::Rule::Map;
 use self::Rule::Replaced;
 use self::Rule::Set;
 
-/// The fields of a type that have a rule; any other map is merged field by field, anything else replaced.
+/// The fields of a type that have a rule. Other maps are merged field by field, other values replaced.
 pub(super) type Rules = &'static [(&'static str, Rule)];
 
 /// How a field is merged.
@@ -18,9 +18,9 @@ pub(super) enum Rule {
     Map(Rules),
     /// A map that is replaced as a whole.
     Replaced,
-    /// A list of maps, told apart by the value of a field.
+    /// A list of maps, identified by the value of a field.
     ByKey(&'static str, Rules),
-    /// A list of values, each of which is in it once.
+    /// A list of distinct values.
     Set,
 }
 

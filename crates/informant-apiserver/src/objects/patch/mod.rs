@@ -1,8 +1,7 @@
-//! Changes to an object that a client describes instead of sending the whole: RFC 7386, RFC 6902 (`operations`), and what
-//! Kubernetes made of the former for lists (`strategic`).
+//! Patches: merge patches (RFC 7386), JSON patches (RFC 6902, `operations`) and strategic merge patches (`strategic`).
 //!
 //! - **In:** a content type and a body; an object and its kind.
-//! - **Out:** the object as it would be.
+//! - **Out:** the patched object.
 //! - **Knows nothing of:** storage, rules of updates.
 
 mod merge_keys;
@@ -17,14 +16,14 @@ use crate::error::ApiError;
 use crate::registry::kind::Kind;
 use crate::registry::kind::Origin;
 
-/// A change that a client describes.
+/// A patch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Patch {
-    /// What is in it replaces what is there, and `null` removes it.
+    /// A merge patch: its values replace those of the object, and `null` removes them.
     Merge(Value),
-    /// The same, but that some lists are merged item by item.
+    /// A strategic merge patch: a merge patch that merges some lists item by item.
     Strategic(Map<String, Value>),
-    /// One operation after the other.
+    /// A JSON patch: operations that are applied in order.
     Operations(json_patch::Patch),
 }
 
@@ -33,7 +32,7 @@ const OPERATIONS: &str = "application/json-patch+json";
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// The content types of patches that are understood for a kind: which lists are merged is known of built-in kinds alone.
+/// The supported content types of patches. Strategic merge patches need the rules of built-in kinds.
 fn accepted(kind: &Kind) -> &'static str {
     match kind.origin {
         Origin::BuiltIn => {
@@ -44,7 +43,7 @@ fn accepted(kind: &Kind) -> &'static str {
 }
 
 impl Patch {
-    /// Reads what a client sent.
+    /// Reads the body of a request.
     pub(crate) fn read(kind: &Kind, content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
         let undecodable = |error: serde_json::Error| ApiError::BadRequest(format!("error decoding patch: {error}"));
         match (content_type, kind.origin) {
@@ -60,7 +59,7 @@ impl Patch {
         }
     }
 
-    /// The object with the change.
+    /// Applies the patch to an object.
     pub(crate) fn apply(&self, kind: &Kind, object: Map<String, Value>) -> Result<Value, ApiError> {
         match self {
             Self::Merge(patch) => {

@@ -30,13 +30,13 @@ use crate::error::ApiError;
 use crate::objects::validate::DEEPEST;
 use crate::objects::validate::depth;
 
-/// As many as Kubernetes takes.
+/// The largest number of operations, as in kube-apiserver.
 const MOST: usize = 10_000;
 
-/// How much may be copied, or moved deeper, by all of them, in bytes of JSON; as much as may be copied in Kubernetes.
+/// The limit of JSON bytes that all operations of a patch copy, or move deeper; kube-apiserver has the same limit for copies.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
 
-/// Reads what a client sent.
+/// Reads the operations of a request.
 pub(super) fn read(mut list: Vec<Value>) -> Result<json_patch::Patch, ApiError> {
     if list.len() > MOST {
         return Err(ApiError::TooManyOperations { most: MOST, got: list.len() });
@@ -46,11 +46,11 @@ pub(super) fn read(mut list: Vec<Value>) -> Result<json_patch::Patch, ApiError> 
             operation.entry("value").or_insert(Value::Null);
         }
     }
-    // A list, but not of operations that anybody knows.
+    // The list contains something other than operations.
     serde_json::from_value(Value::from(list)).map_err(|_| ApiError::BadPatch)
 }
 
-/// The object with the change.
+/// Applies the operations to an object.
 pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result<Value, ApiError> {
     let mut copied = 0;
     for operation in &operations.0 {
@@ -58,7 +58,7 @@ pub(super) fn apply(operations: &json_patch::Patch, mut object: Value) -> Result
         let added = match operation {
             PatchOperation::Add(add) => Some(&add.value),
             PatchOperation::Replace(replace) => Some(&replace.value),
-            // Nothing gets deeper.
+            // The moved value does not get deeper.
             PatchOperation::Move(moving) if moving.path.count() <= moving.from.count() => None,
             PatchOperation::Move(MoveOperation { from, .. }) | PatchOperation::Copy(CopyOperation { from, .. }) => {
                 let added = from.resolve(&object).ok();
@@ -115,14 +115,14 @@ fn to_rfc_6902(operation: &PatchOperation, object: &Value) -> Option<PatchOperat
     })
 }
 
-/// Whether the path leads to a map that does not have its last key.
+/// Returns true if the path leads to a map without its last key.
 fn is_absent_key(path: &Pointer, object: &Value) -> bool {
     let Some((map, key)) = path.split_back() else { return false };
     let map = map.resolve(object).ok().and_then(Value::as_object);
     map.is_some_and(|map| !map.contains_key(&*key.decoded()))
 }
 
-/// Repast_end every negative index by the index that it stands for. With `past_end` = 1, the last index may be the one behind the last
+/// Replaces every negative index by the index that it stands for. With `past_end` = 1, the last index may be the one behind the last
 /// item, as `add` needs. An index before the start of its list is kept, so that the operation fails. The list at `shortened` counts as
 /// one item shorter: `move` takes an item out of it first.
 fn resolve_negative_indexes(

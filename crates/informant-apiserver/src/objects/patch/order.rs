@@ -1,8 +1,8 @@
-//! The order of the items of a list that a strategic patch changed.
+//! The order of items after a strategic merge patch of a list.
 //!
-//! - **In:** the items, where they were before, and in which order the patch names them.
-//! - **Out:** the items in their order.
-//! - **Knows nothing of:** how they were changed.
+//! - **In:** the patched items, their earlier positions, and the order in the patch.
+//! - **Out:** the ordered items.
+//! - **Knows nothing of:** how the patch changed the items.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// What tells the items of a list apart.
+/// What identifies an item of a list.
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     /// The value of a field.
     Field(&'static str),
-    /// All of it.
+    /// The whole item.
     Whole,
 }
 
-/// Where items are in a list, by what tells them apart; of several that are the same, the first.
+/// The positions of items in a list, by their key. For equal keys, the position of the first item.
 pub(super) type Places = HashMap<String, usize>;
 
 impl Key {
@@ -41,7 +41,7 @@ impl Key {
 
     pub(super) fn places(self, items: &[Value]) -> Places {
         let names = items.iter().enumerate().filter_map(|(place, item)| Some((self.name(item)?, place)));
-        // The first is put in last.
+        // Reversed, so that the first of several equal keys wins.
         names.rev().collect()
     }
 
@@ -50,9 +50,9 @@ impl Key {
     }
 }
 
-/// The order in which a patch names items; or another one, if it says so.
+/// Sorts items into the order of the `$setElementOrder` list, or of the patch if there is none.
 ///
-/// The others stay where they were before the change.
+/// Items that the order does not contain keep their earlier positions.
 pub(super) fn put_in_order(
     items: &mut Vec<Value>,
     before: &Places,
@@ -72,14 +72,14 @@ pub(super) fn put_in_order(
     Ok(())
 }
 
-/// Those items that are wanted in an order have it; the others stay in that of before, and before those wanted ones before
-/// which they were.
+/// Sorts the wanted items into the wanted order. The others keep their earlier order, and stay before the wanted items that they
+/// preceded.
 fn arrange(items: Vec<Value>, wanted: &[Value], before: &Places, key: Key) -> Vec<Value> {
     let wanted = key.places(wanted);
     let (mut ordered, mut others): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| key.place(item, &wanted).is_some());
     ordered.sort_by_cached_key(|item| key.place(item, &wanted));
-    // What is new and has no place in the order comes last.
+    // New items without a wanted position come last.
     others.sort_by_cached_key(|item| key.place(item, before).unwrap_or(usize::MAX));
     let mut others = others.into_iter().peekable();
     let mut arranged = Vec::new();

@@ -1,19 +1,19 @@
-//! Strategic merge patches, as `kubectl apply` sends them: merge patches that also say what becomes of the items of a list.
+//! Strategic merge patches, as `kubectl apply` sends them: merge patches that also change the items of lists.
 //!
-//! - **In:** an object, a patch, and which lists are merged (`merge_keys`).
-//! - **Out:** the object as it would be.
-//! - **Knows nothing of:** what objects mean.
+//! - **In:** an object, a patch, and the rules of its lists (`merge_keys`).
+//! - **Out:** the patched object.
+//! - **Knows nothing of:** the meaning of fields.
 //!
-//! Beside fields, a patch has directives:
+//! Besides fields, a patch has directives:
 //!
-//! | in | directive | |
+//! | in | directive | effect |
 //! |---|---|---|
-//! | a map | `$patch: replace`, `delete` | the map is replaced by the rest of the patch, or emptied |
-//! | | `$retainKeys: [names]` | the other fields of the map go |
-//! | | `$setElementOrder/LIST: [items]` | the order of a list, as far as its items are named |
-//! | | `$deleteFromPrimitiveList/LIST: [values]` | these go from a list of values |
-//! | an item of a list | `$patch: delete` | the item of that key goes |
-//! | | `$patch: replace` | the list is replaced by the other items |
+//! | a map | `$patch: replace`, `delete` | replaces the map by the rest of the patch, or empties it |
+//! | | `$retainKeys: [names]` | removes the other fields of the map |
+//! | | `$setElementOrder/LIST: [items]` | sets the order of a list, for the items that it names |
+//! | | `$deleteFromPrimitiveList/LIST: [values]` | removes these values from a list |
+//! | an item of a list | `$patch: delete` | removes the item with that key |
+//! | | `$patch: replace` | replaces the list by the other items of the patch |
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -34,7 +34,7 @@ const DELETE: &str = "$deleteFromPrimitiveList/";
 
 type Object = Map<String, Value>;
 
-/// Changes a map.
+/// Applies a patch to a map.
 pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Result<(), ApiError> {
     match patch.remove(PATCH) {
         None => {}
@@ -49,8 +49,9 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
         Some(directive) => return Err(unknown(&directive)),
     }
     retain_keys(object, &mut patch)?;
-    let mut orders = take_lists(&mut patch, ORDER)
-        .map_err(|order| ApiError::Internal(format!("{order} is no list, as a {ORDER} directive has")))?;
+    let mut orders = take_lists(&mut patch, ORDER).map_err(|order| {
+        ApiError::Internal(format!("the value of a {ORDER} directive must be a list, but is {order}"))
+    })?;
     let deletions = take_lists(&mut patch, DELETE)
         .map_err(|_| ApiError::BadRequest("invalid patch format of primitive list".into()))?;
     for (name, change) in patch {
@@ -75,7 +76,7 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
     Ok(())
 }
 
-/// What becomes of a field, if it is to stay.
+/// The patched value of a field; `None` if the patch removes it.
 fn merged(
     old: Option<Value>,
     change: Value,
@@ -111,12 +112,12 @@ fn merged(
         | (Some(Value::Array(_)), change @ Value::Array(_), Some(Rule::Map(_) | Rule::Replaced) | None) => {
             Ok(Some(plain(change)))
         }
-        // Nothing was there, or something else.
+        // The field is absent or has another type.
         (_, change, Some(Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => Ok(new(change)),
     }
 }
 
-/// Changes the items of a list; gives those that the change names.
+/// Applies a patch to the items of a list, and returns the items that the patch names.
 fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rules) -> Result<Vec<Value>, ApiError> {
     let (mut named, mut gone, mut replaces) = (Vec::new(), Vec::new(), false);
     for item in change {
@@ -133,7 +134,7 @@ fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rule
         }
     }
     if replaces {
-        // As they are: there may be several of one key.
+        // Not merged: several items may have the same key.
         *items = named.iter().cloned().map(plain).collect();
         return Ok(named);
     }
@@ -153,7 +154,7 @@ fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rule
 }
 
 impl Rule {
-    /// Of a list that is merged.
+    /// The key of the items, for a list that is merged.
     fn key(self) -> Option<Key> {
         match self {
             Self::ByKey(field, _) => Some(Key::Field(field)),
@@ -163,7 +164,7 @@ impl Rule {
     }
 }
 
-/// Removes what the patch does not want to keep.
+/// Removes the fields that `$retainKeys` does not name.
 fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), ApiError> {
     let Some(kept) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || ApiError::BadRequest("invalid patch format of retainKeys".into());
@@ -177,7 +178,7 @@ fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Takes the directives about lists from a patch, by the names of the lists; gives what is no list.
+/// Takes the directives with this prefix from a patch, by the name of the list. The error is a value that is not a list.
 fn take_lists(patch: &mut Object, prefix: &str) -> Result<BTreeMap<String, Vec<Value>>, Value> {
     let names = patch.keys().filter(|name| name.starts_with(prefix)).cloned().collect::<Vec<_>>();
     let lists = names.into_iter().filter_map(|name| match patch.remove(&name)? {
@@ -201,7 +202,7 @@ fn is_directive(name: &str) -> bool {
     [PATCH, RETAIN_KEYS].contains(&name) || name.starts_with(ORDER) || name.starts_with(DELETE)
 }
 
-/// What a patch sets where there was nothing: a map that says what is to become of one that is not there sets nothing at all.
+/// The value that a patch sets for an absent field; `None` for a map with a `$patch` directive, which needs an existing map.
 fn new(change: Value) -> Option<Value> {
     fn undirected(change: Value) -> Option<Value> {
         match change {
@@ -217,7 +218,7 @@ fn new(change: Value) -> Option<Value> {
     undirected(change).map(plain)
 }
 
-/// What a patch sets in place of something, without directives and what it removes.
+/// The value that a patch sets, without directives and nulls.
 fn plain(change: Value) -> Value {
     match change {
         Value::Object(map) => Value::Object(plain_map(map)),
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(
             patched("PodDisruptionBudget", budget, replaced.clone()),
             Ok(replaced),
-            "Kubernetes says so of this one"
+            "kube-apiserver has the same rule"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Custom resource definitions: kinds that come and go with an object.
+//! Custom resource definitions: creating and deleting them adds and removes kinds.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ both_ways! {
 
 pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A definition of widgets in a group of this test alone, and where they are.
+/// A definition of widgets in a group that only this test uses, and their path.
 pub(super) struct Widgets {
     group: String,
     pub(super) definition: Value,
@@ -49,7 +49,7 @@ impl Widgets {
         json!({"apiVersion": format!("{}/v1", self.group), "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 1}})
     }
 
-    /// Defines them, and waits until they are served.
+    /// Creates the definition, and waits until its kind is served.
     pub(super) async fn defined(api: &Api) -> Self {
         let widgets = Self::new(api);
         widgets.define(api).await;
@@ -63,7 +63,7 @@ impl Widgets {
     }
 }
 
-/// A server takes its time for these.
+/// Repeats a request until the server has processed a definition.
 async fn until(is_so: impl AsyncFn() -> bool) {
     for _ in 0..600 {
         if is_so().await {
@@ -71,7 +71,7 @@ async fn until(is_so: impl AsyncFn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("it does not come");
+    panic!("the server did not process the definition in time");
 }
 
 async fn a_definition_is_established_and_its_kind_is_served(api: Api) {

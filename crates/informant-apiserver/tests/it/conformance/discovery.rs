@@ -1,4 +1,4 @@
-//! Discovery: how clients find out which kinds are served.
+//! Discovery documents, which list the kinds of the server.
 
 use super::*;
 

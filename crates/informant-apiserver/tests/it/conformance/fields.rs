@@ -1,4 +1,4 @@
-//! Field selectors: which fields each kind supports, and which objects match.
+//! Field selectors: the supported fields of each kind, and the matching objects.
 
 use super::*;
 

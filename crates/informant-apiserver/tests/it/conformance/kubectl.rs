@@ -1,4 +1,4 @@
-//! What `kubectl` asks before it writes, and what it sends then.
+//! The requests of `kubectl` before and during writes.
 
 use super::*;
 
@@ -9,7 +9,7 @@ both_ways! {
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// In the order of kubectl 1.32: can the server validate, is it there, create it; and the second time, change it.
+/// The requests of `kubectl apply` 1.32: read OpenAPI, get the object, create it; the second time, patch it.
 async fn what_kubectl_apply_asks_and_sends_is_understood(api: Api) {
     let index = api.get("/openapi/v3?timeout=32s").await;
     let url = index.text("/paths/apis~1apps~1v1/serverRelativeURL");
@@ -69,7 +69,8 @@ async fn what_kubectl_apply_asks_and_sends_is_understood(api: Api) {
     assert_eq!(unclear.text("/details/causes/0/field"), "fieldValidation");
 }
 
-/// A manifest of kind `List` is in no newer document, so that the older one is asked for; `kubectl get all` goes by categories.
+/// For a manifest of kind `List`, kubectl reads the older OpenAPI document, because the newer ones lack it. `kubectl get all` uses
+/// categories.
 async fn what_kubectl_asks_about_lists_and_categories_is_answered(api: Api) {
     let json = api.get("/openapi/v2").await;
     assert_eq!((json.code, json.text("/swagger")), (200, "2.0"));

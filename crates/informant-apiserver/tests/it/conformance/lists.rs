@@ -1,4 +1,4 @@
-//! Lists: versions, pages, selectors, forms.
+//! Lists: versions, pages, selectors, representations.
 
 use super::*;
 
@@ -21,7 +21,7 @@ both_ways! {
     a_list_of_metadata_alone
 }
 
-/// Ours alone: every namespace of a real cluster has objects that its controllers made.
+/// Only the objects of this test: controllers of a real cluster create objects in every namespace.
 const OURS: &str = "labelSelector=ours";
 
 async fn three(api: &Api) {
@@ -74,7 +74,7 @@ async fn pages_are_of_one_version(api: Api) {
     let path = format!("{}?{OURS}&limit=1", api.path("configmaps"));
 
     let first = api.get(&path).await;
-    // What happens between two pages is not seen by the second.
+    // The second page does not contain changes after the first one.
     api.delete(&api.config_map("b")).await;
     api.add_labelled("aa", json!({"ours": ""})).await;
     api.change(&api.config_map("c"), |object| object["data"]["colour"] = json!("blue")).await;
@@ -94,7 +94,7 @@ async fn the_last_page_of_a_selection_may_be_empty(api: Api) {
     let first = api.get(&format!("{}?{OURS}&limit=3", api.path("configmaps"))).await;
     assert_eq!(first.names(), ["a", "b", "c"]);
     let token = first.text("/metadata/continue");
-    assert!(!token.is_empty(), "there is more, though nothing that matches");
+    assert!(!token.is_empty(), "later objects exist, even though none of them matches");
     let second = api.get(&format!("{}?{OURS}&limit=3&continue={token}", api.path("configmaps"))).await;
 
     assert_eq!((second.names(), second.text("/metadata/continue")), (vec![], ""));

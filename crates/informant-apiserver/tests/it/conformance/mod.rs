@@ -1,9 +1,9 @@
-//! What every Kubernetes API server does, asked in plain HTTP.
+//! Conformance tests: requests in plain HTTP whose responses are the same in every Kubernetes API server.
 //!
 //! Each test runs in-process and through a socket. With `INFORMANT_CONFORMANCE_URL` (and `INFORMANT_CONFORMANCE_TOKEN` if
-//! it wants one), the second run asks that server instead: `INFORMANT_CONFORMANCE_URL=https://127.0.0.1:6443
-//! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant-apiserver conformance`. Nothing here relies on what only the
-//! embedded server can do, so each test keeps to a namespace of its own.
+//! that server needs one), the second run uses that server instead: `INFORMANT_CONFORMANCE_URL=https://127.0.0.1:6443
+//! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant-apiserver conformance`. The tests
+//! use no call that only the embedded server has, and each test has its own namespace.
 
 mod definitions;
 mod discovery;
@@ -35,7 +35,7 @@ use crate::support::both_ways;
 use crate::support::plain_client;
 use crate::support::version;
 
-/// A server to ask, and a namespace in it.
+/// A server under test, and a namespace in it.
 pub struct Api {
     web: Web,
     pub namespace: String,
@@ -107,7 +107,7 @@ impl Deref for Api {
 
 fn other_server(url: &str) -> Web {
     let mut config = kube::Config::new(url.parse().unwrap());
-    // A server that is made for a test has a certificate that nobody knows.
+    // Test servers have self-signed certificates.
     config.accept_invalid_certs = true;
     config.auth_info.token = std::env::var("INFORMANT_CONFORMANCE_TOKEN").ok().map(Into::into);
     Web::new(plain_client(&config))

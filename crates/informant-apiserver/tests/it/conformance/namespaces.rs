@@ -1,4 +1,4 @@
-//! Namespaces: what they have, and what becomes of the objects in them.
+//! Namespaces: their defaults, and the deletion of their objects.
 
 use super::*;
 
@@ -68,7 +68,7 @@ async fn an_object_is_not_created_in_a_namespace_that_is_being_deleted(api: Api)
     assert_eq!(refused.text("/details/causes/0/reason"), "NamespaceTerminating");
     assert_eq!(api.delete(&path).await.body["status"]["phase"], "Terminating");
     api.change(&format!("{maps}/held"), |map| map["metadata"]["finalizers"] = json!([])).await;
-    // A bare API server has no controller that ends namespaces, so the client does it.
+    // An API server without controllers does not finish the deletion of namespaces, so the client does.
     let without = |namespace: &mut Value| namespace["spec"]["finalizers"] = json!([]);
     let mut terminating = api.get(&path).await.body;
     if terminating["metadata"]["name"] == name.as_str() {
@@ -100,7 +100,7 @@ async fn the_collection_of_namespaces_cannot_be_deleted(api: Api) {
 }
 
 async fn the_namespace_default_cannot_be_deleted(api: Api) {
-    // A cluster has it; the embedded server has it on request alone.
+    // A cluster has this namespace; the embedded server has it only if it is bootstrapped.
     let created = api.post("/api/v1/namespaces", &json!({"metadata": {"name": "default"}})).await;
     assert!([201, 409].contains(&created.code), "{created:?}");
 

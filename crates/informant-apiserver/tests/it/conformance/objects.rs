@@ -1,4 +1,4 @@
-//! Single objects: create, get, update, delete, status, and each refusal.
+//! Single objects: create, get, update, delete, status, and the errors of invalid requests.
 
 use super::*;
 
@@ -539,7 +539,7 @@ async fn metadata_that_says_nothing_is_left_out(api: Api) {
         })
         .await;
 
-    assert_eq!((same.code, same.version()), (200, version(&created)), "it is no change");
+    assert_eq!((same.code, same.version()), (200, version(&created)), "the version does not change");
     let empty = api.change(&api.config_map("a"), |object| object["metadata"]["labels"] = json!({"x": null})).await;
     assert_eq!(empty.body["metadata"]["labels"], json!({"x": ""}));
 }
@@ -664,6 +664,6 @@ async fn discovery_names_the_kinds(api: Api) {
         assert!(pods["verbs"].as_array().unwrap().contains(&json!(verb)), "{verb}");
     }
     assert_eq!(api.get("/apis/apps/v1").await.text("/groupVersion"), "apps/v1");
-    assert_eq!(api.get("/apis/nobody.example.com/v1").await.code, 404);
+    assert_eq!(api.get("/apis/missing.example.com/v1").await.code, 404);
     assert_eq!(api.get("/version").await.text("/major"), "1");
 }

@@ -1,4 +1,4 @@
-//! Patches: changes that a client describes, and each refusal.
+//! Patches, and the errors of invalid ones.
 
 use super::*;
 
@@ -56,7 +56,7 @@ async fn operations_accept_more_than_the_rfc_allows(api: Api) {
     let path = api.config_map("a");
     let run = async |operations: Value| api.patch(&path, OPERATIONS, &operations).await;
 
-    // This is what kube-runtime's `finalizer` sends.
+    // kube-runtime's `finalizer` sends this patch.
     let first = json!([
         {"op": "test", "path": "/metadata/finalizers", "value": null},
         {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/a"]},
@@ -114,7 +114,11 @@ async fn a_patch_may_name_the_version_that_it_is_for(api: Api) {
 
     assert_eq!(api.patch(&path, MERGE, &for_version(first, "5")).await.code, 200);
     assert_eq!(api.patch(&path, MERGE, &for_version(first, "6")).await.failure(), (409, "Conflict"));
-    assert_eq!(api.patch(&path, MERGE, &for_version("", "7")).await.code, 200, "none is any");
+    assert_eq!(
+        api.patch(&path, MERGE, &for_version("", "7")).await.code,
+        200,
+        "a patch without a version always applies"
+    );
 }
 
 async fn a_lease_wants_to_know_which_version_a_patch_is_for(api: Api) {

@@ -1,4 +1,4 @@
-//! What a client may send, and what the server makes of it: owners, options, versions, well-known fields.
+//! Validation of requests: owners, options, versions, well-known fields.
 
 use super::*;
 
@@ -121,7 +121,7 @@ fn deployment(name: &str) -> Value {
 async fn a_new_pod_is_pending(api: Api) {
     let mut sent = pod("a");
     sent["status"] = json!({"phase": "Running"});
-    // A cluster creates no pod before it has a service account.
+    // A cluster needs a service account before it creates a pod.
     api.post(&api.path("serviceaccounts"), &json!({"metadata": {"name": "default"}})).await;
 
     let created = api.post(&api.path("pods"), &sent).await;

@@ -1,4 +1,4 @@
-//! The scale subresource: what `kubectl scale` and autoscalers speak.
+//! The scale subresource, which `kubectl scale` and autoscalers use.
 
 use super::*;
 
@@ -14,7 +14,7 @@ both_ways! {
 
 const MERGE: &str = "application/merge-patch+json";
 
-/// A replica set of two; gives its path.
+/// Creates a replica set with two replicas, and returns its path.
 async fn replica_set(api: &Api) -> String {
     let replica_set = json!({
         "metadata": {"name": "web", "labels": {"app": "web"}},
@@ -55,7 +55,7 @@ async fn a_scale_says_what_is_wanted_what_is_there_and_whose(api: Api) {
     let partial = api.send_text(Method::GET, &format!("{path}/scale"), String::new(), &metadata_only).await;
     assert_eq!((partial.text("/kind"), &partial.body["spec"]), ("PartialObjectMetadata", &Value::Null));
     assert_eq!(partial.body["metadata"], scale.body["metadata"]);
-    assert_eq!(api.get(&format!("{}/nobody/scale", api.path("apps/replicasets"))).await.failure(), (404, "NotFound"));
+    assert_eq!(api.get(&format!("{}/missing/scale", api.path("apps/replicasets"))).await.failure(), (404, "NotFound"));
 }
 
 async fn a_scale_is_read_at_a_version_as_its_object_is(api: Api) {
@@ -96,7 +96,7 @@ async fn a_scale_is_written_and_changed_and_the_object_with_it(api: Api) {
     );
     let nothing = api.put(&format!("{path}/scale"), &json!({"metadata": {"name": "web"}, "spec": {}})).await;
     assert_eq!((nothing.code, &nothing.body["spec"]), (200, &json!({})), "{nothing:?}");
-    assert_eq!(api.get(&path).await.body["spec"]["replicas"], 0, "none is meant");
+    assert_eq!(api.get(&path).await.body["spec"]["replicas"], 0, "absent replicas mean 0");
 }
 
 async fn a_scale_may_name_the_version_that_it_is_for(api: Api) {

@@ -1,4 +1,4 @@
-//! Strategic merge patches: what `kubectl apply`, `edit` and `set` send.
+//! Strategic merge patches, which `kubectl apply`, `edit` and `set` send.
 
 use super::*;
 
@@ -22,7 +22,7 @@ async fn patch(api: &Api, path: &str, patch: &Value) -> Answer {
     api.patch(path, STRATEGIC, patch).await
 }
 
-/// A deployment of three containers; gives its path.
+/// Creates a deployment with three containers, and returns its path.
 async fn deployment(api: &Api) -> String {
     let container = |name: &str| {
         json!({
@@ -116,7 +116,7 @@ async fn a_list_can_be_replaced_all_the_same(api: Api) {
 
     assert_eq!(names(&pods(&patch(&api, &path, &replaced).await)["containers"]), ["d"]);
 
-    // There may be two of one key.
+    // Two items may have the same key.
     let port = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol});
     let service = json!({"metadata": {"name": "dns"}, "spec": {"ports": [{"name": "web", "port": 80}]}});
     let path = api.path("services");
@@ -154,7 +154,7 @@ async fn finalizers_are_added_once_and_taken_away_by_name(api: Api) {
     assert_eq!(finalizers(&none), Value::Null);
 }
 
-/// Of a volume there is one source: with the new one goes the old one.
+/// A volume has one source: the new source replaces the old one.
 async fn only_what_is_retained_stays(api: Api) {
     let path = deployment(&api).await;
 
@@ -200,9 +200,9 @@ async fn a_strategic_patch_of_the_status_merges_conditions(api: Api) {
 
     assert_eq!(patched.code, 200, "{patched:?}");
     let conditions = patched.body["status"]["conditions"].as_array().unwrap();
-    let told = conditions.iter().map(|condition| (condition["type"].as_str(), condition["status"].as_str()));
+    let shown = conditions.iter().map(|condition| (condition["type"].as_str(), condition["status"].as_str()));
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        shown.collect::<Vec<_>>(),
         [(Some("Available"), Some("True")), (Some("Progressing"), Some("True"))],
         "{patched:?}"
     );

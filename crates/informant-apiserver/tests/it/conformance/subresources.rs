@@ -20,7 +20,7 @@ both_ways! {
 }
 
 impl Api {
-    /// Creates a pod, after the service account without which a cluster creates none.
+    /// Creates a pod, after the service account that a cluster needs for it.
     async fn add_pod(&self, name: &str) -> String {
         self.post(&self.path("serviceaccounts"), &json!({"metadata": {"name": "default"}})).await;
         let pod = json!({
@@ -203,7 +203,7 @@ async fn an_action_allows_no_other_verb(api: Api) {
 
 async fn api_services_can_be_created_and_deleted(api: Api) {
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
-    // The group is this test's own, because an API service has a name that no other has.
+    // Only this test uses the group, because names of API services are unique in a cluster.
     let group = format!("{}.example.com", api.namespace);
     let service = json!({
         "metadata": {"name": format!("v1.{group}")},

@@ -1,4 +1,4 @@
-//! Tables: what `kubectl get` asks for.
+//! Tables, which `kubectl get` requests.
 
 use super::definitions::DEFINITIONS;
 use super::definitions::Widgets;
@@ -26,7 +26,7 @@ async fn table(api: &Api, path: &str) -> Answer {
     answer
 }
 
-/// Creates it, and writes its status, if it has one; gives the cells of its row, but for its age.
+/// Creates an object, writes its status if it has one, and returns the cells of its row without the age.
 async fn row(api: &Api, collection: &str, mut object: Value) -> Vec<Value> {
     object["metadata"]["name"] = json!("web");
     row_of(api, &api.path(collection), &object).await
@@ -53,7 +53,7 @@ fn of_pod(containers: &Value) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers, "restartPolicy": "Never"}})
 }
 
-/// Those in brackets are for `-o wide`.
+/// Columns in brackets are shown with `-o wide`.
 async fn kinds_have_the_columns_of_kubernetes(api: Api) {
     for (collection, columns) in [
         ("/api/v1/pods", "Name, Ready, Status, Restarts, Age, [IP], [Node], [Nominated Node], [Readiness Gates]"),
@@ -233,7 +233,7 @@ async fn other_objects_are_shown_as_kubectl_shows_them(api: Api) {
     let shown = ["<unknown>", "Warning", "BackOff", "pod/web", "spec", "kubelet, node-1", "it waits", "<unknown>"];
     assert_eq!(cells, [&shown.map(Value::from)[..], &[json!(7), json!("web")]].concat());
 
-    // Those that are in no namespace.
+    // Cluster-scoped kinds.
     let class =
         json!({"metadata": {"name": api.namespace}, "value": 7, "globalDefault": false, "preemptionPolicy": "Never"});
     let cells = row_of(&api, "/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;

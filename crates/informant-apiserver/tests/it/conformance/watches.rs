@@ -1,4 +1,4 @@
-//! Watches: where they start, what they tell, how they end.
+//! Watches: their start, events and end.
 
 use super::definitions::Widgets;
 use super::*;
@@ -38,7 +38,7 @@ async fn a_watch_from_a_version_tells_what_happened_since(api: Api) {
     assert_eq!(types, ["ADDED", "MODIFIED", "DELETED"]);
     let versions = events.iter().map(|event| version(&event["object"])).collect::<Vec<_>>();
     assert_eq!(versions[..2], [added, modified]);
-    assert!(versions[2] > modified, "a deleted object carries the version of its end");
+    assert!(versions[2] > modified, "a deleted object has the version of its delete");
     assert_eq!(events[2]["object"]["data"]["colour"], "blue", "and its last state");
     for event in &events {
         assert_eq!((&event["object"]["kind"], &event["object"]["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
@@ -63,7 +63,7 @@ async fn a_watch_without_a_version_begins_with_the_state(api: Api) {
     api.change(&api.config_map("a"), |object| object["data"]["colour"] = json!("blue")).await;
 
     for query in ["", "resourceVersion=0", "resourceVersion="] {
-        // "0" may be answered from a cache that is behind, so it is asked when it cannot be.
+        // A response to "0" may come from a cache that is behind, so the test first waits until the cache is current.
         let fresh = format!("{}?resourceVersion={}", api.path("configmaps"), version(&last));
         assert_eq!(api.get(&fresh).await.code, 200);
         let mut watch = api.watch(&api.path("configmaps"), &format!("labelSelector=ours&{query}")).await;
@@ -83,7 +83,7 @@ async fn a_streaming_list_marks_the_end_of_its_state(api: Api) {
     let query = "labelSelector=ours&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
     for rest in ["", "&resourceVersion=0", &format!("&resourceVersion={}", version(&created))] {
-        // "0" may be answered from a cache that is behind the last delete, so the cache is asked to catch up first.
+        // A response to "0" may come from a cache that is behind the last delete, so the test first lets the cache catch up.
         let newest = api.get(&api.path("configmaps")).await.version();
         let fresh = format!("{}?resourceVersion={newest}", api.path("configmaps"));
         assert_eq!(api.get(&fresh).await.code, 200);
@@ -147,7 +147,7 @@ async fn a_watch_keeps_to_its_namespace(api: Api) {
     api.add_labelled("here", json!({"ours": api.namespace})).await;
 
     assert_eq!(watch.next_short().await, "ADDED here");
-    // Others may do the same at the same time.
+    // Other tests may use the same server at the same time.
     let mut seen = Vec::new();
     while seen.len() < 2 {
         let event = across.next().await.unwrap();
@@ -182,7 +182,7 @@ async fn an_object_that_starts_to_match_is_added_and_one_that_stops_is_deleted(a
 
     api.delete(&api.config_map("a")).await;
     api.add_labelled("b", json!({"tier": "front"})).await;
-    assert_eq!(watch.next_short().await, "ADDED b", "the end of what does not match is not told");
+    assert_eq!(watch.next_short().await, "ADDED b", "the delete of an object that does not match is not sent");
     api.delete(&api.config_map("b")).await;
     assert_eq!(watch.next_short().await, "DELETED b");
 }
@@ -246,7 +246,7 @@ async fn a_watch_whose_parameters_contradict_each_other_is_refused(api: Api) {
         let refused = api.get(&format!("{}?watch=true&{query}", api.path("configmaps"))).await;
         assert_eq!(refused.failure().0, 400, "{query}");
     }
-    // Kubernetes takes this for its own mistake.
+    // kube-apiserver reports this as an internal error.
     let refused = api.get(&format!("{}?watch=true&resourceVersion=abc", api.path("configmaps"))).await;
     assert!([400, 500].contains(&refused.failure().0), "{refused:?}");
 }

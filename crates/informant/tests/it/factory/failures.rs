@@ -48,7 +48,7 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     factory.start();
-    server.requested(|request| request.resource == "configmaps").await;
+    server.wait_for_request(|request| request.resource == "configmaps").await;
     let answered = Instant::now();
 
     let error = factory.synced().await.unwrap_err();
@@ -62,10 +62,10 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     nodes.synced().await.unwrap();
 
     // It goes on trying all the same, and what was true before is not held against it.
-    server.heal();
+    server.clear_faults();
     server.inject(On::any().of("configmaps").once(), Fault::Delay(SECOND * 5));
     server.clear_requests();
-    server.requested(|request| request.resource == "configmaps").await;
+    server.wait_for_request(|request| request.resource == "configmaps").await;
     let waiting = factory.synced();
     assert!(timeout(SECOND * 3, waiting).await.is_err(), "while it tries anew, it is waited for");
     until(|| configs.is_synced()).await;
@@ -109,7 +109,7 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
 
     let mut waiting = Box::pin(factory.synced());
     assert!(timeout(SECOND * 100, &mut waiting).await.is_err(), "it waits");
-    server.heal();
+    server.clear_faults();
     waiting.await.unwrap();
     assert!(configs.is_synced() && factory.problems().is_empty());
     stop_factory(&factory, &leaks).await;
@@ -313,7 +313,7 @@ async fn problems_say_what_each_informer_lacks() {
     settle().await;
     assert_eq!(said(), ["informer nodes is syncing: 0 objects so far"]);
 
-    server.heal();
+    server.clear_faults();
     // What hangs is given up after two minutes.
     tokio::time::sleep(SECOND * 150).await;
     until(|| factory.problems().is_empty()).await;

@@ -10,8 +10,8 @@ use informant::informer::WaitError;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Backup;
 use informant_apiserver::Fault;
+use informant_apiserver::FaultId;
 use informant_apiserver::On;
-use informant_apiserver::RuleId;
 use informant_apiserver::Verb;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Secret;
@@ -63,7 +63,7 @@ impl World {
         factory.start();
         factory.synced().await.unwrap();
         for kind in KINDS {
-            server.watched(kind, 1).await;
+            server.wait_for_watches(kind, 1).await;
         }
         Self { server, factory, configs, secrets, accounts, errors, leaks }
     }
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// Refuses connections, breaks all watches and restores the storage.
-    fn restore(&self, backup: &Backup) -> RuleId {
+    fn restore(&self, backup: &Backup) -> FaultId {
         let outage = self.server.inject(On::any(), Fault::Refuse);
         self.server.restore(backup);
         outage
@@ -129,7 +129,7 @@ impl World {
     }
 
     fn full_lists(&self) -> usize {
-        let lists = |request: &informant_apiserver::Requested| {
+        let lists = |request: &informant_apiserver::LoggedRequest| {
             request.verb == Verb::WatchList || (request.verb == Verb::List && !is_lookup(request))
         };
         self.server.requests().iter().filter(|request| lists(request)).count()
@@ -402,7 +402,7 @@ async fn if_the_check_is_forbidden_watches_are_resumed_and_it_is_counted() {
 
     assert_eq!(world.cached(), world.served(), "half a minute later, when the server counts as started");
     assert!(world.factory.status().iter().all(|status| status.source.unchecked_outages == 1));
-    world.server.heal();
+    world.server.clear_faults();
     world.stop().await;
 }
 
@@ -438,7 +438,7 @@ async fn no_more_than_four_informers_check_at_the_same_time() {
     }
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 20).await;
+    server.wait_for_watches("configmaps", 20).await;
     server.inject(On::list(), Fault::Delay(Duration::from_secs(1)));
     server.clear_requests();
 

@@ -61,7 +61,7 @@ impl Client {
         let informers = namespaces.into_iter().map(request).collect();
         factory.start();
         factory.synced().await.unwrap();
-        server.watched("configmaps", NAMESPACES).await;
+        server.wait_for_watches("configmaps", NAMESPACES).await;
         // An event for each, so that watches can be resumed.
         for number in 0..NAMESPACES {
             let mut changed = config(&format!("n{number}/a"));
@@ -167,7 +167,7 @@ async fn without_an_outage_an_overloaded_server_is_asked_with_growing_delays() {
 
     let asked = client.server.requests().len();
     assert!(asked <= 8 * NAMESPACES, "{asked}");
-    client.server.heal();
+    client.server.clear_faults();
     client.stop().await;
 }
 
@@ -204,7 +204,7 @@ async fn without_a_callback_an_outage_is_one_warning_that_names_the_cause() {
     factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     logs.take();
 
     let outage = server.inject(On::any(), Fault::Refuse);
@@ -248,7 +248,7 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
     client.server.cut_all_watches();
     seconds(5.0).await;
     assert!(client.factory.problems().is_empty());
-    client.server.heal();
+    client.server.clear_faults();
     client.server.inject(On::list(), Fault::Hang);
     seconds(60.0).await;
     assert!(client.factory.problems().is_empty());
@@ -261,7 +261,7 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
     let text = problems[0].to_string();
     assert!(text.contains("its watch is silent, and the server does not answer"), "{text}");
 
-    client.server.heal();
+    client.server.clear_faults();
     client.server.put("configmaps", config("n0/b")).unwrap();
     seconds(15.0).await;
     assert!(client.factory.problems().is_empty(), "{:?}", client.factory.problems());
@@ -353,7 +353,7 @@ async fn just_after_an_outage_a_refusal_is_not_blamed_on_permissions() {
     let text = client.factory.problems()[0].to_string();
 
     assert!(text.contains("may still be starting") && !text.contains("grant"), "{text}");
-    client.server.heal();
+    client.server.clear_faults();
     client.caught_up().await;
     client.stop().await;
 }

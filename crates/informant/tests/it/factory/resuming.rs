@@ -88,7 +88,7 @@ async fn a_restore_while_the_reflector_waits_to_open_a_broken_watch_again_is_not
         .build();
     informer.start();
     informer.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     seconds(2.0).await;
     let backup = server.backup();
     server.put("configmaps", config("shop/lost")).unwrap();
@@ -130,7 +130,7 @@ async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_befo
         let _handle = informer.add_handler(Arc::clone(&probe));
         informer.start();
         informer.synced().await.unwrap();
-        server.watched("configmaps", 1).await;
+        server.wait_for_watches("configmaps", 1).await;
         let listed = server.version().to_string();
         informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
         probe.take();
@@ -155,7 +155,7 @@ async fn after_an_outage_an_object_that_a_relist_removed_does_not_come_back() {
     let _handle = informer.add_handler(Arc::clone(&probe));
     informer.start();
     informer.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     // The watch is refused as expired once, so everything is listed again.
     server.inject(On::watch().of("configmaps").once(), Fault::status(410));
     server.cut_all_watches();
@@ -185,7 +185,7 @@ async fn a_version_that_the_cache_had_reached_stays_reached_after_an_ordinary_ou
     let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
     informer.start();
     informer.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     let listed = server.version().to_string();
     informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
 
@@ -214,7 +214,7 @@ async fn if_lookups_fail_for_good_the_informer_comes_back_by_a_list() {
         let informer = SharedInformer::<ConfigMap>::new(source);
         informer.start();
         informer.synced().await.unwrap();
-        server.watched("configmaps", 1).await;
+        server.wait_for_watches("configmaps", 1).await;
 
         fails.store(true, Ordering::Relaxed);
         outage(&server, 1.0).await;
@@ -237,7 +237,7 @@ async fn a_kind_whose_connections_break_does_not_keep_another_from_resuming() {
         let _secrets = factory.informer::<Secret>();
         factory.start();
         factory.synced().await.unwrap();
-        server.watched("configmaps", 1).await;
+        server.wait_for_watches("configmaps", 1).await;
 
         server.inject(On::any().of("secrets"), Fault::Drop);
         server.inject(On::list().of("configmaps"), Fault::status(code));
@@ -260,7 +260,7 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
     let _secrets = factory.informer::<Secret>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
 
     server.inject(On::any().of("secrets"), Fault::Drop);
     server.cut_all_watches();
@@ -287,7 +287,7 @@ async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within
     let informer = factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     outage(&server, 20.0).await;
     while server.open_watches("configmaps") == 0 {
         seconds(0.01).await;
@@ -324,7 +324,7 @@ async fn an_upgraded_server_that_fills_in_a_new_default_is_listed_again_and_not_
     let informer = SharedInformer::<ConfigMap>::new(source);
     informer.start();
     informer.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
 
     is_upgraded.store(true, Ordering::Relaxed);
     outage(&server, 1.0).await;
@@ -343,7 +343,7 @@ async fn a_server_that_does_not_know_lookups_is_watched_again_within_five_second
     let informer = factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
 
     outage(&server, 3.0).await;
     server.inject(On::list().of("configmaps"), Fault::status(400));
@@ -367,7 +367,7 @@ async fn a_delete_that_was_seen_before_a_relist_still_tells_histories_apart() {
     let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
     informer.start();
     informer.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     let backup = server.backup();
     server.delete("configmaps", "shop/a").unwrap();
     seconds(1.0).await;
@@ -403,7 +403,7 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let _informer = factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
 
     outage(&server, 1.0).await;
     seconds(10.0).await;
@@ -423,7 +423,7 @@ async fn after_an_outage_a_quiet_server_without_bookmarks_is_not_asked_for_anoth
     let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
     informer.start();
     informer.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     server.clear_requests();
     seconds(3600.0).await;
     let before = server.requests().len();

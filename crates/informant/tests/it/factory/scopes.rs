@@ -33,7 +33,7 @@ async fn the_scope_is_part_of_lists_and_watches_alike() {
         let (in_shop, everywhere) = (request().in_namespace("shop").informer().unwrap(), request().informer().unwrap());
         factory.start();
         factory.synced().await.unwrap();
-        server.watched("configmaps", 2).await;
+        server.wait_for_watches("configmaps", 2).await;
 
         assert_eq!(keys(&in_shop), ["shop/a"]);
         assert_eq!(keys(&everywhere), ["home/a", "shop/a"]);

@@ -200,7 +200,7 @@ async fn a_factory_that_does_not_stream_lists() {
     factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
 
     assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"]);
     stop_factory(&factory, &leaks).await;
@@ -218,14 +218,14 @@ async fn that_the_server_does_not_stream_a_kind_is_remembered_for_all_its_inform
     factory.informer::<ConfigMap>();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     assert!(server.requests_for("configmaps").contains(&r#"WL("")"#.to_owned()));
 
     server.clear_requests();
     factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
     factory.start();
     factory.synced().await.unwrap();
-    server.watched("configmaps", 2).await;
+    server.wait_for_watches("configmaps", 2).await;
     assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"], "it is not tried again");
 
     factory.informer::<Node>();

@@ -15,8 +15,8 @@ use informant::object::Identity;
 use informant::view::ViewError;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Fault;
+use informant_apiserver::LoggedRequest;
 use informant_apiserver::On;
-use informant_apiserver::Requested;
 use informant_apiserver::Verb;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
@@ -104,7 +104,7 @@ async fn members_that_list_everything_anew_change_nothing_of_each_other() {
     probe.until("synced").await;
     probe.take();
     let lists_of = |namespace: &str| {
-        let is_list = |request: &&Requested| request.verb == Verb::List && request.namespace == namespace;
+        let is_list = |request: &&LoggedRequest| request.verb == Verb::List && request.namespace == namespace;
         server.requests().iter().filter(is_list).count()
     };
 
@@ -244,7 +244,7 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_harms_no_other() {
     assert!(error.to_string().contains("west/configmaps"), "{error}");
     assert_eq!(shown(&view), ["shop/a"]);
 
-    server.heal();
+    server.clear_faults();
     view.synced().await.unwrap();
     assert_eq!(view.len(), 2);
     east.stop().await.unwrap();

@@ -31,9 +31,9 @@ use informant::store::Lister;
 use informant_apiserver::ApiServer;
 use informant_apiserver::Backup;
 use informant_apiserver::Fault;
+use informant_apiserver::FaultId;
+use informant_apiserver::LoggedRequest;
 use informant_apiserver::On;
-use informant_apiserver::Requested;
-use informant_apiserver::RuleId;
 use informant_apiserver::Verb;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
@@ -548,7 +548,7 @@ impl<O: Texted> World<O> {
     }
 
     /// Breaks all watches, and refuses connections until the fault is removed.
-    fn begin_outage(&self) -> RuleId {
+    fn begin_outage(&self) -> FaultId {
         let refusal = self.server.inject(On::any(), Fault::Refuse);
         self.server.cut_all_watches();
         refusal
@@ -559,7 +559,7 @@ impl<O: Texted> World<O> {
     /// Other faults end first, because an informer cannot find out that the history changed while its requests are refused. The
     /// outage lasts longer than 10 s, as that of every restored server does.
     async fn restore(&mut self, passed: Option<u64>, random: &mut fastrand::Rng) {
-        self.server.heal();
+        self.server.clear_faults();
         let refusal = self.begin_outage();
         // Requests that the old server accepted before the outage end: the restored one cannot answer them.
         seconds(60.0).await;
@@ -573,11 +573,11 @@ impl<O: Texted> World<O> {
         seconds(11.0 + random.f64() * 60.0).await;
         self.server.remove_fault(refusal);
         let now = self.started.elapsed();
-        let is_watch = |request: &Requested| {
+        let is_watch = |request: &LoggedRequest| {
             request.at >= now && request.faults.is_empty() && matches!(request.verb, Verb::Watch | Verb::WatchList)
         };
         // If it does not watch, the check of the cache at the end of the life fails.
-        let _ = tokio::time::timeout(Duration::from_secs(4000), self.server.requested(is_watch)).await;
+        let _ = tokio::time::timeout(Duration::from_secs(4000), self.server.wait_for_request(is_watch)).await;
     }
 }
 
@@ -656,7 +656,7 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
             histories.push(leaver.leave().await);
         }
     }
-    server.heal();
+    server.clear_faults();
     let mut wrong = Vec::new();
     if !converges(&informer, &server).await {
         wrong.push(format!("P1: {:?} is not {:?}", cache(&informer), contents(&server)));

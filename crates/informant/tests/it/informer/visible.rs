@@ -169,7 +169,7 @@ async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
     assert!(status.is_synced && status.is_stale() && !status.is_watching());
     assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
     assert_eq!(informer.lister().len(), 1, "what was known stays");
-    server.heal();
+    server.clear_faults();
     seconds(120.0).await;
     assert!(!informer.status().is_stale());
     drop(server);

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use informant::Lazy;
 use informant::listwatch::Reflector;
-use informant_apiserver::After;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Canned;
-use informant_apiserver::Ending;
+use informant_apiserver::CannedResponse;
+use informant_apiserver::CutAfter;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
-use informant_apiserver::Gzip;
+use informant_apiserver::GzipMode;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -35,14 +35,15 @@ fn follow(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
 }
 
 fn canned(code: u16, body: &str) -> Fault {
-    Fault::Answer(Canned::new(code, body))
+    Fault::Response(CannedResponse::new(code, body))
 }
 
 /// The first list is answered so: the error says it, and after a delay everything is there. RE-22
 #[tokio::test(start_paused = true)]
 async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
-    let html = Canned::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
-    let moved = Canned::new(302, "").header("location", "https://elsewhere/");
+    let html =
+        CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
+    let moved = CannedResponse::new(302, "").header("location", "https://elsewhere/");
     let huge = format!(r#"{{"kind":"ConfigMapList","items":[{{"a":"{}"}}]}}"#, "x".repeat(20_000));
     let cases = [
         (canned(200, ""), "the answer ends after 0 bytes, in the middle of the list"),
@@ -68,17 +69,20 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
         ),
         (Fault::WrongKind, "the answer is a list of"),
         (canned(200, &huge), "an item of the list is larger than 10000 bytes"),
-        (Fault::Answer(html), "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\""),
-        (Fault::Answer(moved), "redirects to \"https://elsewhere/\" (HTTP 302)"),
+        (
+            Fault::Response(html),
+            "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\"",
+        ),
+        (Fault::Response(moved), "redirects to \"https://elsewhere/\" (HTTP 302)"),
         (canned(502, "<h1>Bad Gateway</h1>"), "the server says: <h1>Bad Gateway</h1> (no reason given, 502)"),
-        (Fault::Gzip(Gzip::Always), "the answer is compressed (gzip), which was not asked for"),
+        (Fault::Gzip(GzipMode::Always), "the answer is compressed (gzip), which was not asked for"),
         (Fault::status(401), "Unauthorized"),
         (Fault::Garbage, "\"text/html\", not JSON"),
         (Fault::Truncate, "the answer ends after"),
         (Fault::Refuse, "the connection was refused"),
         (Fault::Drop, "the connection failed"),
-        (Fault::Cut { after: After::Bytes(50), ending: Ending::Reset }, "the connection failed"),
-        (Fault::Cut { after: After::Bytes(50), ending: Ending::Silence }, "nothing came for 120 seconds"),
+        (Fault::Cut { after: CutAfter::Bytes(50), ending: CutEnding::Reset }, "the connection failed"),
+        (Fault::Cut { after: CutAfter::Bytes(50), ending: CutEnding::Silence }, "nothing came for 120 seconds"),
         (Fault::Hang, "nothing came for 120 seconds"),
     ];
     for (fault, expected) in cases {
@@ -102,8 +106,8 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
 /// version was not in doubt.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
-    let line = |text: &str| Fault::Line { after: 0, text: text.into() };
-    let html = Canned::new(200, "<html>Please log in</html>").header("content-type", "text/html");
+    let line = |text: &str| Fault::ExtraLine { after: 0, text: text.into() };
+    let html = CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html");
     let endless = line(&format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{}", "x".repeat(20_000)));
     let (resumes, relists) = (true, false);
     let cases = [
@@ -114,8 +118,8 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
         (endless, resumes, "a line of the watch is larger than 10000 bytes"),
         (Fault::Garbage, resumes, "is not a watch event"),
         (Fault::Truncate, resumes, "in the middle of a line of the watch"),
-        (Fault::Cut { after: After::HalfLine(0), ending: Ending::Reset }, resumes, "the connection failed"),
-        (Fault::Cut { after: After::HalfLine(0), ending: Ending::Close }, resumes, "in the middle of a line"),
+        (Fault::Cut { after: CutAfter::HalfLine(0), ending: CutEnding::Reset }, resumes, "the connection failed"),
+        (Fault::Cut { after: CutAfter::HalfLine(0), ending: CutEnding::Close }, resumes, "in the middle of a line"),
         (Fault::cut_after_events(0), resumes, "the connection failed"),
         (Fault::Refuse, resumes, "the connection was refused"),
         (Fault::Drop, resumes, "the connection failed"),
@@ -130,8 +134,8 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
         (line("{\"kind\":\"Status\",\"code\":410,\"reason\":\"Gone\"}\n"), relists, "Gone (410)"),
         (line("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Pod\"}}\n"), relists, "an error event without a status"),
         (canned(200, ""), relists, "ended after 0 ms without an event"),
-        (Fault::Answer(html), relists, "not JSON"),
-        (Fault::Gzip(Gzip::Always), relists, "compressed"),
+        (Fault::Response(html), relists, "not JSON"),
+        (Fault::Gzip(GzipMode::Always), relists, "compressed"),
     ];
     for (fault, resumes, expected) in cases {
         let server = server();
@@ -152,14 +156,14 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
 /// The same for a streamed list.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all_the_same() {
-    let line = |text: &str| Fault::Line { after: 1, text: text.into() };
+    let line = |text: &str| Fault::ExtraLine { after: 1, text: text.into() };
     let cases = [
         line("garbage\n"),
         line("{\"kind\":\"Status\",\"code\":410,\"reason\":\"Gone\"}\n"),
         Fault::Garbage,
         Fault::Truncate,
         Fault::cut_after_events(1),
-        Fault::Cut { after: After::HalfLine(1), ending: Ending::Close },
+        Fault::Cut { after: CutAfter::HalfLine(1), ending: CutEnding::Close },
         Fault::freeze_after_events(1),
         Fault::Hang,
         Fault::Refuse,
@@ -168,7 +172,7 @@ async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all
         Fault::status(410),
         Fault::status(429),
         Fault::status(500),
-        Fault::Gzip(Gzip::Always),
+        Fault::Gzip(GzipMode::Always),
         canned(200, ""),
         canned(200, "{}"),
         Fault::ErrorEvent { code: 500, after: 1 },
@@ -198,7 +202,7 @@ async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all
 async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
     let server = server();
     let text = r#"{"type":"RENAMED","object":{"kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"11"}}}"#;
-    server.inject(On::watch().of("configmaps").once(), Fault::Line { after: 0, text: format!("{text}\n") });
+    server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 0, text: format!("{text}\n") });
     let running = follow(&server);
     running.until("Bookmark@11").await;
 
@@ -229,7 +233,7 @@ async fn a_server_without_bookmarks_will_do() {
 async fn a_token_that_expired_is_waited_for() {
     let server = server();
     let running = follow(&server);
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     server.inject(On::any().of("configmaps").times(5), Fault::status(401));
     seconds(700.0).await;
     server.put("configmaps", config_map("b", "1")).unwrap();
@@ -266,6 +270,6 @@ async fn a_list_may_say_last_which_version_it_is() {
     server.inject(On::list().of("configmaps").once(), canned(200, body));
     let running = follow(&server);
     running.until("Replaced@10 [x@3]").await;
-    server.requested(|request| request.to_string() == "W(10)").await;
+    server.wait_for_request(|request| request.to_string() == "W(10)").await;
     running.stop().await;
 }

@@ -8,7 +8,7 @@ use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
-use informant_apiserver::Canned;
+use informant_apiserver::CannedResponse;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -137,7 +137,7 @@ async fn a_list_without_a_version_empties_nothing() {
         let server = server_at_10();
         server.put("configmaps", config_map("a", "1")).unwrap();
         server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 0, code: 410 });
-        server.inject(On::list().of("configmaps").skip(1).once(), Fault::Answer(Canned::new(200, body)));
+        server.inject(On::list().of("configmaps").skip(1).once(), Fault::Response(CannedResponse::new(200, body)));
         let recorder = Recorder::<Lazy<ConfigMap>>::new();
         let builder = Reflector::builder(config_maps(&server));
         let running = start(builder.backoff(exact()).without_streaming(), recorder);

@@ -5,7 +5,7 @@ use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::Served;
-use informant_apiserver::Canned;
+use informant_apiserver::CannedResponse;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -33,7 +33,8 @@ async fn discovery_that_says_nothing_empties_nothing() {
         let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
         running.until("Replaced@11 [shop/a@11]").await;
         server.inject(On::any().of("configmaps"), Fault::status(404));
-        server.inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Answer(Canned::new(200, body)));
+        server
+            .inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
         seconds(3000.0).await;
 
         assert_eq!(running.recorder.state(), ["shop/a@11"], "{body}");
@@ -70,8 +71,8 @@ async fn a_proxy_that_finds_nothing_at_all_empties_nothing() {
     let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
     running.until("Replaced@11 [shop/a@11]").await;
 
-    let not_found = Canned::new(404, "default backend - 404").header("content-type", "text/plain");
-    server.inject(On::any(), Fault::Answer(not_found));
+    let not_found = CannedResponse::new(404, "default backend - 404").header("content-type", "text/plain");
+    server.inject(On::any(), Fault::Response(not_found));
     seconds(3000.0).await;
 
     assert_eq!(running.recorder.state(), ["shop/a@11"]);
@@ -134,8 +135,8 @@ async fn a_list_may_be_called_otherwise_where_that_is_usual() {
     ];
     for (types, is_ours) in cases {
         let body = format!(r#"{{{types},"metadata":{{"resourceVersion":"9"}},"items":[]}}"#);
-        server.heal();
-        server.inject(On::list().of("widgets.example.com").once(), Fault::Answer(Canned::new(200, body)));
+        server.clear_faults();
+        server.inject(On::list().of("widgets.example.com").once(), Fault::Response(CannedResponse::new(200, body)));
         let client = kube::Client::new(server.service(), "default");
         let source = informant::listwatch::KubeSource::dynamic(client, resource.clone());
         let recorder = Recorder::<DynamicObject>::new();
@@ -177,7 +178,7 @@ async fn a_version_of_a_kind_that_is_served_no_more_is_gone_and_one_that_should_
         );
         let discover = || On::verbs([informant_apiserver::Verb::Discover]);
         server.inject(discover().once(), Fault::status(404));
-        server.inject(discover().skip(1).once(), Fault::Answer(Canned::new(200, groups)));
+        server.inject(discover().skip(1).once(), Fault::Response(CannedResponse::new(200, groups)));
         server.inject(discover().skip(2), Fault::status(503));
         seconds(1500.0).await;
 

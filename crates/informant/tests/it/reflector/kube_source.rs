@@ -122,7 +122,7 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
         }
         let running = start(builder, recorder);
         running.recorder.until(|_, state| state.len() == 2).await;
-        server.watched("configmaps", 1).await;
+        server.wait_for_watches("configmaps", 1).await;
 
         for request in server.requests() {
             assert!(request.accept.contains("as=PartialObjectMetadata"), "{}", request.accept);
@@ -140,7 +140,7 @@ async fn requests_ask_for_what_the_reflector_needs() {
     running.stop().await;
     let recorder = Recorder::<ConfigMap>::new();
     let running = start(Reflector::builder(config_maps(&server)).without_streaming(), recorder);
-    server.requested(|request| request.to_string() == "W(12)").await;
+    server.wait_for_request(|request| request.to_string() == "W(12)").await;
     running.stop().await;
 
     let requests = server.requests();

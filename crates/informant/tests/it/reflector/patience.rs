@@ -8,7 +8,7 @@ use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
-use informant_apiserver::Canned;
+use informant_apiserver::CannedResponse;
 use informant_apiserver::Fault;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -158,7 +158,7 @@ async fn a_round_repeats_a_request_at_once_only_once_for_whatever_reason() {
 #[tokio::test(start_paused = true)]
 async fn how_long_to_wait_is_read_from_header_and_status() {
     let body = r#"{"kind":"Status","status":"Failure","reason":"TooManyRequests","details":{"retryAfterSeconds":9}}"#;
-    let answers = [Fault::too_many_requests(Duration::from_secs(9)), Fault::Answer(Canned::new(429, body))];
+    let answers = [Fault::too_many_requests(Duration::from_secs(9)), Fault::Response(CannedResponse::new(429, body))];
     for answer in answers {
         let server = server_at_10();
         server.inject(On::list().of("configmaps").once(), answer);

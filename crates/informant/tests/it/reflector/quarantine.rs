@@ -134,7 +134,7 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     // While no watch is open, b is deleted and c becomes bad; the server compacts that.
     let outage = server.inject(On::any(), Fault::Refuse);
     server.cut_all_watches();
-    server.requested(|request| request.faults.contains(&Fault::Refuse)).await;
+    server.wait_for_request(|request| request.faults.contains(&Fault::Refuse)).await;
     server.delete("configmaps", "shop/b").unwrap();
     server.put("configmaps", bad("c")).unwrap();
     server.compact();
@@ -203,7 +203,7 @@ async fn an_event_without_a_name_is_set_aside_and_moves_nothing() {
     ];
     for (after, line) in lines.iter().enumerate() {
         let text = format!("{line}\n");
-        server.inject(On::watch().of("configmaps").once(), Fault::Line { after: after + 2, text });
+        server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: after + 2, text });
     }
     let (running, heard) = follow(&server, |builder| builder);
     running.until("Replaced@11 [shop/a@11]").await;
@@ -265,7 +265,7 @@ async fn what_the_cache_has_in_the_same_state_is_not_decoded_again() {
         let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
         running.recorder.until(|_, state| state.len() == 2).await;
         let before = running.recorder.object("shop/same").unwrap();
-        server.watched("configmaps", 1).await;
+        server.wait_for_watches("configmaps", 1).await;
 
         server.inject(On::watch().of("configmaps").once(), Fault::status(410));
         server.put("configmaps", config_map("changes", "2")).unwrap();

@@ -24,11 +24,11 @@ use informant::queue::KnownObjects;
 use informant::store::Indexer;
 use informant::store::Lister;
 use informant::store::WriteBatch;
-use informant_apiserver::After;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Ending;
+use informant_apiserver::CutAfter;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
-use informant_apiserver::Gzip;
+use informant_apiserver::GzipMode;
 use informant_apiserver::On;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
@@ -226,7 +226,7 @@ fn change(server: &ApiServer, random: &mut fastrand::Rng) {
 
 /// Trouble after which a watch can go on where it was.
 fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
-    let ending = if random.u32(0..6) == 0 { Ending::Silence } else { Ending::Reset };
+    let ending = if random.u32(0..6) == 0 { CutEnding::Silence } else { CutEnding::Reset };
     let faults = [
         Fault::Refuse,
         Fault::Drop,
@@ -235,11 +235,14 @@ fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
         Fault::status(503),
         Fault::too_many_requests(Duration::from_secs(3)),
         Fault::Delay(Duration::from_secs(random.u64(1..10))),
-        Fault::Cut { after: After::Events(random.usize(0..4)), ending },
-        Fault::Cut { after: After::Bytes(random.usize(0..2000)), ending },
-        Fault::Cut { after: After::HalfLine(random.usize(0..4)), ending: [Ending::Close, ending][random.usize(0..2)] },
+        Fault::Cut { after: CutAfter::Events(random.usize(0..4)), ending },
+        Fault::Cut { after: CutAfter::Bytes(random.usize(0..2000)), ending },
+        Fault::Cut {
+            after: CutAfter::HalfLine(random.usize(0..4)),
+            ending: [CutEnding::Close, ending][random.usize(0..2)],
+        },
         Fault::ErrorEvent { code: 429, after: random.usize(0..4) },
-        Fault::Line { after: random.usize(0..4), text: "not an event\n".into() },
+        Fault::ExtraLine { after: random.usize(0..4), text: "not an event\n".into() },
         Fault::Truncate,
         Fault::ByteByByte,
         Fault::Split { pieces: 3 },
@@ -252,7 +255,7 @@ fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
 /// Any trouble at all.
 pub(crate) fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Fault) {
     let code = |random: &mut fastrand::Rng| [401, 403, 404, 410, 429, 500, 503, 504][random.usize(0..8)];
-    let ending = [Ending::Close, Ending::Reset, Ending::Reset, Ending::Silence][random.usize(0..4)];
+    let ending = [CutEnding::Close, CutEnding::Reset, CutEnding::Reset, CutEnding::Silence][random.usize(0..4)];
     let faults = [
         Fault::Hang,
         Fault::status(code(random)),
@@ -260,15 +263,15 @@ pub(crate) fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Faul
         Fault::Garbage,
         Fault::WrongKind,
         Fault::BadItem { field: O::CHECKED.into() },
-        Fault::Cut { after: After::Events(random.usize(0..4)), ending },
-        Fault::Cut { after: After::Bytes(random.usize(0..3000)), ending },
+        Fault::Cut { after: CutAfter::Events(random.usize(0..4)), ending },
+        Fault::Cut { after: CutAfter::Bytes(random.usize(0..3000)), ending },
         Fault::ErrorEvent { code: code(random), after: random.usize(0..4) },
         Fault::WatchListRefused,
         Fault::WatchListFails,
         Fault::WatchListNeverEnds,
         Fault::ExpireToken,
         Fault::Stale { versions: random.u64(1..8) },
-        Fault::Gzip(Gzip::Always),
+        Fault::Gzip(GzipMode::Always),
     ];
     if random.bool() {
         let (_, times, fault) = passing_trouble(random);
@@ -338,7 +341,7 @@ async fn soak<O: Texted>(
             Severity::Any => trouble::<O>(random),
         };
         // Passing trouble comes one at a time: too much of it in a row is not passing.
-        let is_over = |(rule, times)| server.struck(rule) == Some(times);
+        let is_over = |(rule, times)| server.fault_hits(rule) == Some(times);
         let is_watching = matches!(pipeline.handle.status().activity, Activity::Watching);
         if severity == Severity::Any || (is_watching && pending.is_none_or(is_over)) {
             pending = Some((server.inject(on.times(times), fault), times));
@@ -352,7 +355,7 @@ async fn soak<O: Texted>(
             server.compact();
         }
         if round % 25 == 0 {
-            server.heal();
+            server.clear_faults();
             pending = None;
             figures.mismatches += usize::from(!pipeline.converges(&server).await);
             figures.quarantined = figures.quarantined.max(pipeline.quarantined().len());

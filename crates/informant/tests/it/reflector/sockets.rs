@@ -7,9 +7,9 @@ use informant::Lazy;
 use informant::listwatch::Backoff;
 use informant::listwatch::KubeSource;
 use informant::listwatch::Reflector;
-use informant_apiserver::After;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Ending;
+use informant_apiserver::CutAfter;
+use informant_apiserver::CutEnding;
 use informant_apiserver::Fault;
 use informant_apiserver::Load;
 use informant_apiserver::On;
@@ -55,7 +55,7 @@ async fn a_server_behind_a_socket_is_followed() {
     assert_eq!(running.told()[1..], ["Added shop/b@12", "Deleted shop/a@13"]);
 
     running.stop().await;
-    server.watched("configmaps", 0).await;
+    server.wait_for_watches("configmaps", 0).await;
     listening.stop().await;
 }
 
@@ -66,8 +66,8 @@ async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost(
     let endings = [
         Fault::Drop,
         Fault::cut_after_events(3),
-        Fault::Cut { after: After::HalfLine(1), ending: Ending::Reset },
-        Fault::Cut { after: After::Bytes(700), ending: Ending::Close },
+        Fault::Cut { after: CutAfter::HalfLine(1), ending: CutEnding::Reset },
+        Fault::Cut { after: CutAfter::Bytes(700), ending: CutEnding::Close },
         Fault::status(503),
         Fault::Garbage,
         Fault::ByteByByte,

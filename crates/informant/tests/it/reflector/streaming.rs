@@ -219,7 +219,7 @@ async fn a_server_that_refuses_to_stream_is_asked_for_lists_until_an_hour_has_pa
     let support = StreamingSupport::new();
     let running = run_config_maps(&server, &support);
     running.until("Replaced@10 [shop/a@10]").await;
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     assert_eq!(server.requests_for("configmaps"), ["WL(\"\")", "L(0, 500)", "W(10)"]);
 
     server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { code: 400, after: 0 });
@@ -238,7 +238,7 @@ async fn a_server_that_refuses_to_stream_is_asked_for_lists_until_an_hour_has_pa
     running.stop().await;
 
     seconds(3600.0).await;
-    server.heal();
+    server.clear_faults();
     server.clear_requests();
     let running = run_config_maps(&server, &support);
     running.until("Replaced@10 [shop/a@10]").await;
@@ -253,7 +253,7 @@ async fn a_server_whose_stream_is_an_error_event_is_asked_for_lists() {
     server.inject(On::any(), Fault::WatchListFails);
     let support = StreamingSupport::new();
     let running = run_config_maps(&server, &support);
-    server.watched("configmaps", 1).await;
+    server.wait_for_watches("configmaps", 1).await;
     assert_eq!(server.requests_for("configmaps"), ["WL(\"\")", "L(0, 500)", "W(10)"]);
     running.stop().await;
 
@@ -289,8 +289,8 @@ async fn a_lost_connection_lets_streaming_be_tried_again() {
     let server = server_with_one();
     server.inject(On::any(), Fault::WatchListRefused);
     let running = run_config_maps(&server, &StreamingSupport::new());
-    server.watched("configmaps", 1).await;
-    server.heal();
+    server.wait_for_watches("configmaps", 1).await;
+    server.clear_faults();
     server.clear_requests();
 
     // The connection is lost, and everything must be listed anew.

@@ -21,7 +21,7 @@ use informant::listwatch::SourceError;
 use informant::object::Identity;
 use informant::queue::KnownObjects;
 use informant_apiserver::ApiServer;
-use informant_apiserver::Requested;
+use informant_apiserver::LoggedRequest;
 use informant_apiserver::Verb;
 use kube::core::Status;
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(crate) fn full_lists(server: &ApiServer, kind: &str) -> usize {
 }
 
 /// Whether it asks for one object, or for the version alone.
-pub(crate) fn is_lookup(request: &Requested) -> bool {
+pub(crate) fn is_lookup(request: &LoggedRequest) -> bool {
     request.verb == Verb::List && (request.limit == 1 || request.field_selector.contains("metadata.name="))
 }
 
