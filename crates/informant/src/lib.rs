@@ -304,6 +304,7 @@
 //! version features (such as `latest`) in your own `Cargo.toml`.
 
 pub mod delta;
+pub mod error;
 mod event;
 pub mod factory;
 pub mod guide;
@@ -325,6 +326,7 @@ pub mod subscribers;
 mod version;
 pub mod view;
 
+pub use error::{Error, Result};
 pub use event::{Deleted, Event, Origin};
 pub use factory::SharedInformerFactory;
 pub use informer::{InformerBuilder, SharedInformer, SyncError};

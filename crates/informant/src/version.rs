@@ -24,7 +24,7 @@ use smol_str::SmolStr;
 pub struct ResourceVersion(SmolStr);
 
 /// Two versions that have no order, because one of them is not a decimal.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resource versions {left:?} and {right:?} cannot be compared: both must be decimals without leading zeros")]
 pub struct NotComparable {
     /// The version that was asked.

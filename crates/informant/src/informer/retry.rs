@@ -30,7 +30,7 @@ pub struct Failed {
 }
 
 /// An item that could not be processed; what is left of it comes again.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("processing {} failed (attempt {attempt}); {}", Which(key), Next(retry_in))]
 #[non_exhaustive]
 pub struct ProcessError {

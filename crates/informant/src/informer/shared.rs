@@ -362,7 +362,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         written: &impl kube::Resource,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let not_written = || WaitError::NotWritten { informer: Arc::clone(self.name()) };
+        let not_written = || WaitError::MissingNameOrVersion { informer: Arc::clone(self.name()) };
         let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
         self.wait_for(&key, &version, within).await
     }

@@ -50,7 +50,7 @@ impl AnyInformer {
             Either::Right((Either::Left((reason, _)), _)) => {
                 // A task that calls this in a loop must not keep the informer from working.
                 yield_now().await;
-                Err(SyncError::Failed { informer: Arc::clone(&core.name), reason })
+                Err(SyncError::Permanent { informer: Arc::clone(&core.name), reason })
             }
         }
     }

@@ -130,7 +130,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     assert!(factory.status().is_empty());
     let error = factory.synced().await.unwrap_err();
     assert!(error.is_stopped && factory.synced_within(SECOND).await.unwrap_err().is_stopped);
-    assert_eq!(error.to_string(), "the factory was stopped, so nothing will be synced");
+    assert_eq!(error.to_string(), "the factory has stopped, so its informers will not sync; create a new factory");
 }
 
 /// FA-07

@@ -85,7 +85,7 @@ async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_
 
     assert_eq!((first.load(Ordering::SeqCst), last.load(Ordering::SeqCst)), (0, 11));
     let error = informer.set_transform(|_| Ok::<_, std::convert::Infallible>(())).unwrap_err();
-    assert_eq!(error.to_string(), "informer things was started already: its transform can be set only before");
+    assert_eq!(error.to_string(), "informer things has already started; set its transform before `start`");
     assert!(informer.set_on_error(|_| {}).is_err());
     leaks.stop(&informer).await;
 }
@@ -247,7 +247,7 @@ async fn shutting_down_from_inside_ones_own_callback_is_an_error() {
         errors,
         [
             "self cannot be waited for from inside one of its own callbacks; remove it, or wait in another task",
-            "informer things cannot be waited for from inside a callback of its own; it stops when that returns",
+            "a callback of informer things cannot wait for the informer to stop; it stops when the callback returns",
         ]
     );
     drop(slot);

@@ -76,7 +76,10 @@ async fn waiting_for_a_list_that_does_not_come_says_that_nothing_has_failed() {
 
     let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
 
-    assert_eq!(show_error(&error), "informer things is not synced after 10s; nothing has come, and nothing has failed");
+    assert_eq!(
+        show_error(&error),
+        "informer things is not synced after 10s; the server has sent no object and no error"
+    );
     leaks.stop(&informer).await;
 }
 
@@ -151,7 +154,7 @@ async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
 
     let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
 
-    assert_eq!(show_error(&error), "informer things is not synced after 10s; 2 objects have come so far");
+    assert_eq!(show_error(&error), "informer things is not synced after 10s; 2 objects received so far");
     leaks.stop(&informer).await;
 }
 
