@@ -188,16 +188,14 @@ pub enum WaitError {
     },
     /// The object has no name or no version, so no server returned it from a write.
     #[error(
-        "informer {informer} cannot wait for an object without a name or a resourceVersion; pass the object that the write returned"
+        "informer {informer} cannot wait for an object without name or resourceVersion; pass the object that the write returned"
     )]
     MissingNameOrVersion {
         /// Which informer.
         informer: Arc<str>,
     },
     /// The object is in a namespace or cluster that is not part of the view.
-    #[error(
-        "the view of {view} will never contain {address}: that is in none of the namespaces and clusters of the view"
-    )]
+    #[error("the view of {view} will not see {address}: that is in none of the namespaces and clusters of the view")]
     OutsideView {
         /// Which view.
         view: Arc<str>,

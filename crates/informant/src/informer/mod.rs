@@ -14,6 +14,7 @@ mod controller;
 mod core;
 mod destinations;
 mod errors;
+mod json;
 mod known_objects;
 mod life;
 mod queues;

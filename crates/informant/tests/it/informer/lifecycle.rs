@@ -335,7 +335,7 @@ async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_no
         let stopping = tokio::spawn(async move { stopping.stop().await });
         until(|| informer.state() == InformerState::Stopping).await;
         let error = informer.stop_within(Duration::from_millis(20)).await.unwrap_err().to_string();
-        assert!(error.ends_with("an index function or a callback of the reflector is still at work"), "{error}");
+        assert!(error.ends_with("an index function or a callback of the reflector is still running"), "{error}");
         assert!(!stopping.is_finished());
 
         drop(open);

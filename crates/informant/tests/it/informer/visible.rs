@@ -16,6 +16,7 @@ use informant::listwatch::ListPiece;
 use informant::listwatch::ListRequest;
 use informant::listwatch::ListStream;
 use informant::listwatch::ListWatch;
+use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
@@ -28,6 +29,7 @@ use kube::core::TypeMeta;
 use metrics_util::debugging::DebugValue;
 use metrics_util::debugging::DebuggingRecorder;
 use metrics_util::debugging::Snapshotter;
+use serde_json::json;
 
 use super::support::Leaks;
 use super::support::Probe;
@@ -306,4 +308,74 @@ async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
     assert_eq!(informer.lister().require(&Key::cluster_scoped("c")).unwrap().types().kind, "Thing");
     assert_eq!(informer.cluster().map(|name| &**name), Some("east"));
     leaks.stop(&informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_an_informer_is_serialized_with_ages_in_seconds_and_errors_as_text() {
+    let leaks = Leaks::watch();
+    let source = source("10", &[("a", 1), ("b", 2)], open_watch());
+    let informer = informer(&source);
+    let json = |informer: &SharedInformer<()>| serde_json::to_string(&informer.status()).unwrap();
+    let registration = informer.subscribe().named("printer").handler(Handler::new()).unwrap();
+
+    informer.start();
+    informer.synced().await.unwrap();
+    registration.synced().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+
+    assert_eq!(
+        json(&informer),
+        concat!(
+            r#"{"name":"things","state":"running","is_synced":true,"problem":null,"objects":2,"version":"10","queued":0,"#,
+            r#""quarantined":0,"source":{"activity":{"type":"watching"},"version":"10","last_event_age_seconds":2.5,"#,
+            r#""confirmed_age_seconds":2.5,"unanswered_seconds":null,"last_error":null,"failing_seconds":null,"is_gone":false,"#,
+            r#""lists":1,"watches":1,"events":0,"history_changes":0,"unchecked_outages":0},"crash":null,"handlers":[{"#,
+            r#""name":"printer","is_synced":true,"backlog":0,"delivered":3,"coalesced":0,"panics":0,"resyncs_skipped":0}]}"#,
+        )
+    );
+    informer.stop().await.unwrap();
+    leaks.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message() {
+    let _logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    let informer = informer(&source);
+    let status = |informer: &SharedInformer<()>| serde_json::to_value(informer.status()).unwrap();
+    assert_eq!(
+        status(&informer)["problem"],
+        json!({"type": "not_started", "informer": "things", "message": "informer things has not been started"})
+    );
+
+    informer.start();
+    source.asked(1).await;
+    settle().await;
+
+    let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());
+    let failing = status(&informer);
+    let message = format!("informer things is not synced: {reason}; failing for 0 s");
+    assert_eq!(
+        failing["problem"],
+        json!({
+            "type": "failing",
+            "informer": "things",
+            "failing_seconds": 0.001,
+            "is_synced": false,
+            "reason": reason,
+            "message": message,
+        })
+    );
+    let activity = json!({"type": "backing_off", "retry_in_seconds": 0.799, "because": reason});
+    assert_eq!(failing["source"]["activity"], activity);
+    assert_eq!(failing["source"]["last_error"], reason);
+    informer.stop().await.unwrap();
+    let stopped = "informer things has stopped";
+    assert_eq!(
+        status(&informer)["problem"],
+        json!({"type": "stopped", "informer": "things", "crash": null, "message": stopped})
+    );
+    leaks.check();
 }
