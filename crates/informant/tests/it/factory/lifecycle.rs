@@ -507,7 +507,7 @@ async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped
 
     let logged = logs.take();
     let said = "the last handle of the informer was dropped, so it stops; its listers keep the last state";
-    assert!(logged.contains(said) && logged.contains("kind=\"configmaps\""), "{logged}");
+    assert!(logged.contains(said) && logged.contains("informer=\"configmaps\""), "{logged}");
     assert!(lister.has_stopped() && registration.is_removed());
     drop((registration, stream));
     leaks.check();

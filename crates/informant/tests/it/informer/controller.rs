@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informant::delta::Delta;
 use informant::informer::Controller;
-use informant::informer::Failed;
+use informant::informer::ProcessFailure;
 use informant::listwatch::Backoff;
 use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
@@ -114,9 +114,9 @@ async fn what_cannot_be_processed_is_reported_and_comes_again_while_others_go_on
     assert_eq!(
         shown(&errors),
         [
-            "processing a failed (attempt 1); trying again in 100 ms: not today",
-            "processing a failed (attempt 2); trying again in 200 ms: not today",
-            "processing a failed (attempt 3); trying again in 400 ms: not today",
+            "processing a failed (attempt 1); retrying in 100 ms: not today",
+            "processing a failed (attempt 2); retrying in 200 ms: not today",
+            "processing a failed (attempt 3); retrying in 400 ms: not today",
         ]
     );
     assert!(queue.is_synced(), "the first attempt counts");
@@ -134,7 +134,7 @@ async fn a_partly_processed_item_comes_again_without_what_was_processed() {
     let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
         write(show_deltas(taken.deltas()));
         match taken.deltas().len() {
-            2 => Err(Failed::after(1, "half of it")),
+            2 => Err(ProcessFailure::after(1, "half of it")),
             _ => Ok(()),
         }
     });
@@ -190,8 +190,11 @@ async fn in_the_in_order_queue_everything_waits_for_what_failed() {
     controller.run(seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["ReplacedAll@10 [a@1]", "Added b@11", "Updated a@12"]);
-    assert_eq!(shown(&errors)[0], "processing a change of all objects failed (attempt 1); trying again in 100 ms");
-    assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); trying again in 200 ms");
+    assert_eq!(
+        shown(&errors)[0],
+        "processing a change that concerns all objects failed (attempt 1); retrying in 100 ms"
+    );
+    assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); retrying in 200 ms");
     assert!(queue.is_synced());
     leaks.check();
 }
@@ -291,12 +294,17 @@ async fn an_item_of_which_nothing_is_left_does_not_come_again() {
     let (errors, report) = writer();
     let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
         write(show_deltas(taken.deltas()));
-        Err(Failed::after(1, "afterwards"))
+        Err(ProcessFailure::after(1, "afterwards"))
     });
     controller.on_error(move |error| report(show_error(error))).run(seconds(100.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
-    assert_eq!(shown(&errors), ["processing a failed (attempt 1); nothing of it is left to try again: afterwards"]);
+    assert_eq!(
+        shown(&errors),
+        [
+            "processing a failed (attempt 1); not retrying, because all of its changes were processed before the error: afterwards"
+        ]
+    );
     leaks.check();
 }
 

@@ -173,7 +173,7 @@ async fn waiting_for_an_informer_that_was_not_started_is_warned_of_once_after_te
     assert_eq!(logs.take(), "");
     seconds(0.2).await;
     let logged = logs.take();
-    assert!(logged.contains("WARN") && logged.contains("kind=\"things\""), "{logged}");
+    assert!(logged.contains("WARN") && logged.contains("informer=\"things\""), "{logged}");
     assert!(logged.contains("waiting for an informer to sync that has not been started"), "{logged}");
     seconds(1000.0).await;
     assert_eq!(logs.take(), "");

@@ -195,7 +195,7 @@ async fn what_is_logged_stands_in_the_span_of_its_informer() {
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines.len(), 3, "{log}");
     for (line, message) in lines.iter().zip(["started", "synced", "stopped"]) {
-        assert!(line.contains("INFO informer{kind=\"things\"}") && line.contains(message), "{line}");
+        assert!(line.contains("INFO informer{informer=\"things\"}") && line.contains(message), "{line}");
     }
 }
 
