@@ -376,7 +376,7 @@ mod tests {
 
         let error = SourceError::other(Wordy(std::io::Error::other("refused")));
 
-        let report = format!("{:?}", error);
+        let report = format!("{error:?}");
         assert!(report.ends_with("\n  caused by: no luck\n    at all: refused"), "{report}");
     }
 

@@ -126,7 +126,7 @@ where
     }
     do_as(caller, || {
         panics::drop_catching(working, |panic| {
-            error!(informer, error = panic, "the source panicked when it was dropped")
+            error!(informer, error = panic, "the source panicked when it was dropped");
         });
     });
     core.close();

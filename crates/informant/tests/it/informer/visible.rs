@@ -1,4 +1,4 @@
-//! Everything can be seen: figures, spans, health.
+//! Metrics, log spans and the status of an informer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ use crate::reflector::support::config_map;
 use crate::reflector::support::server_at_10;
 use crate::support::Logs;
 
-/// All figures: `name{label=value,…}`, without the prefix, and what they are; of histograms how many values there are.
+/// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.
 fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     let shown = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let (_, key) = key.into_parts();
@@ -65,7 +65,7 @@ fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
 
 /// Decision 18, MX-01, MX-02, MX-03 under our names
 #[tokio::test(start_paused = true)]
-async fn figures_are_recorded_under_their_documented_names() {
+async fn metrics_are_recorded_under_their_documented_names() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let recorder = DebuggingRecorder::new();
@@ -77,7 +77,7 @@ async fn figures_are_recorded_under_their_documented_names() {
     source.on_watch(watch.wait(second).breaks(says(410, "Expired")));
     source.on_list(list("20", &[("a", 11)]));
     source.on_watch(open_watch());
-    // The recorder of this thread, when the figures are made.
+    // The informer records to the recorder that is installed in this thread when it is built.
     let (informer, registration) = metrics::with_local_recorder(&recorder, || {
         let informer = informer_with(&source, |builder| builder);
         let handler = Handler::<()>::new().on_update(|_, _| std::panic::resume_unwind(Box::new("oh")));
@@ -113,7 +113,7 @@ async fn figures_are_recorded_under_their_documented_names() {
     assert_eq!((of_handler("handler_backlog"), of_handler("handler_panics_total")), (0.0, 1.0));
     assert!(of_handler("handler_seconds") >= 3.0);
 
-    // The page of the figures names all of them, and no others.
+    // The table in the module docs lists exactly these metrics.
     let page = include_str!("../../../src/metrics.rs");
     let named: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("//! | `informant_")?.split('`').next()).collect();
@@ -125,7 +125,7 @@ async fn figures_are_recorded_under_their_documented_names() {
 
     leaks.stop(&informer).await;
     let figures = figures_of(&snapshotter);
-    assert_eq!(figures["cache_objects{informer=things}"], 0.0, "gauges of what has stopped are zero");
+    assert_eq!(figures["cache_objects{informer=things}"], 0.0, "the gauges of a stopped informer are zero");
 }
 
 /// Decision 18
@@ -153,7 +153,7 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
 
 /// Decision 18
 #[tokio::test(start_paused = true)]
-async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
+async fn the_status_of_an_informer_whose_source_fails_is_stale_and_shows_since_when() {
     let leaks = Leaks::watch();
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
@@ -170,7 +170,7 @@ async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
     let status = informer.status();
     assert!(status.is_synced && status.is_stale() && !status.is_watching());
     assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
-    assert_eq!(informer.lister().len(), 1, "what was known stays");
+    assert_eq!(informer.lister().len(), 1, "the cache keeps its objects");
     server.heal();
     seconds(120.0).await;
     assert!(!informer.status().is_stale());
@@ -183,7 +183,7 @@ async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
 
 /// Decision 18
 #[tokio::test(start_paused = true)]
-async fn what_is_logged_stands_in_the_span_of_its_informer() {
+async fn log_lines_of_an_informer_are_in_its_span() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -199,9 +199,9 @@ async fn what_is_logged_stands_in_the_span_of_its_informer() {
     }
 }
 
-/// Decision 16 and 18: an informer that is made anew counts on.
+/// Decision 16 and 18
 #[tokio::test(start_paused = true)]
-async fn a_second_informer_of_the_same_name_counts_on() {
+async fn counters_of_a_second_informer_of_the_same_name_add_to_those_of_the_first() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     for _ in 0..2 {
@@ -216,11 +216,11 @@ async fn a_second_informer_of_the_same_name_counts_on() {
         informer.stop().await.unwrap();
     }
 
-    // A snapshot gives what was counted since the one before.
+    // A snapshot contains what was counted since the previous one.
     assert_eq!(figures_of(&snapshotter)["lists_total{informer=things}"], 4.0);
 }
 
-/// Decision 18: each has its own figures, and a stream's fall when it is read.
+/// Decision 18
 #[tokio::test(start_paused = true)]
 async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
     let recorder = DebuggingRecorder::new();
@@ -246,9 +246,9 @@ async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
     informer.stop().await.unwrap();
 }
 
-/// Decision 18: what is stuck can be seen.
+/// Decision 18: a batch that is stuck is visible.
 #[tokio::test]
-async fn what_is_being_applied_counts_as_queued() {
+async fn the_queue_depth_includes_the_batch_that_is_being_applied() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let (tell, seen) = std::sync::mpsc::channel();
@@ -267,9 +267,9 @@ async fn what_is_being_applied_counts_as_queued() {
     informer.stop().await.unwrap();
 }
 
-/// Objects that come ready get the name of their source's cluster, unless they have one.
+/// Ready objects get the name of their source's cluster, unless they have one.
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
+async fn objects_get_the_cluster_name_of_their_source_whether_they_are_json_or_ready() {
     struct East;
 
     impl ListWatch<()> for East {
