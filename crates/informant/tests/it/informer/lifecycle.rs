@@ -49,7 +49,7 @@ async fn it_is_new_then_runs_then_has_stopped_and_starts_only_once() {
     assert!(informer.start());
     assert_eq!(informer.state(), InformerState::Running);
     assert!(!informer.start(), "a second start does nothing");
-    assert!(logs.take().contains("a second start does nothing"));
+    assert!(logs.take().contains("so `start` does nothing"));
     informer.synced().await.unwrap();
     leaks.stop(&informer).await;
 
@@ -387,6 +387,6 @@ async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
     assert_eq!(show_error(&error), said);
     assert!(registration.synced().await.is_err());
     until(|| informer.state() == InformerState::Stopped).await;
-    assert!(logs.take().contains("the informer cannot go on"));
+    assert!(logs.take().contains("the informer stops because of an internal error"));
     leaks.check();
 }
