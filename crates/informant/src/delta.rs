@@ -34,7 +34,7 @@ pub struct Deltas<O> {
 }
 
 /// Why a list of deltas is not [`Deltas`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltasError {
     /// There is none.

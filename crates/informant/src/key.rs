@@ -44,7 +44,7 @@ pub struct Key {
 }
 
 /// Why a text is not a [`Key`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseKeyError {
     /// There is more than one slash.

@@ -311,6 +311,7 @@
 //! features, such as `latest`, in your own `Cargo.toml`.
 
 pub mod delta;
+pub mod error;
 mod event;
 pub mod factory;
 pub mod guide;
@@ -332,6 +333,7 @@ pub mod subscribers;
 mod version;
 pub mod view;
 
+pub use error::{Error, Result};
 pub use event::{Deleted, Event, Origin};
 pub use factory::SharedInformerFactory;
 pub use informer::{InformerBuilder, SharedInformer, SyncError};

@@ -1,26 +1,32 @@
-//! Figures for whichever recorder the user installs, through the `metrics` facade.
+//! Metrics of informers and handlers, recorded through the [`metrics`](https://docs.rs/metrics) facade.
 //!
-//! | name | kind | labels | what |
+//! - **In:** numbers from the process loop, the reflector and the listeners.
+//! - **Out:** counters, gauges and histograms for the recorder that the program installs; nothing if it installs none.
+//! - **Knows nothing of:** exporters such as Prometheus.
+//!
+//! Install the recorder before you build informers, and then call [`describe`] to register the descriptions.
+//!
+//! | name | type | labels | description |
 //! | --- | --- | --- | --- |
-//! | `informant_queue_depth` | gauge | informer | objects (or changes, in order) that are being applied, and afterwards those that wait |
-//! | `informant_batch_seconds` | histogram | informer | time to apply one batch and hand it to all handlers |
-//! | `informant_events_total` | counter | informer, type (`added`, `updated`, `deleted`, `unchanged`) | changes of the cache |
-//! | `informant_cache_objects` | gauge | informer | objects in the cache |
-//! | `informant_cache_version` | gauge | informer | the cache's resource version; its last 15 digits, as a number |
-//! | `informant_lists_total` | counter | informer | lists that were completed, streamed ones included: all but the first are relists |
-//! | `informant_watches_total` | counter | informer | watches that were opened: all but the first are restarts |
-//! | `informant_history_changes_total` | counter | informer | times that the server's history changed, such as by a restored backup |
-//! | `informant_failing` | gauge | informer | 1 while the source fails, else 0 |
-//! | `informant_confirmed_timestamp_seconds` | gauge | informer | Unix time at which the server last confirmed that the cache is current |
-//! | `informant_quarantined_objects` | gauge | informer | objects that exist but cannot be read |
-//! | `informant_index_panics_total` | counter | informer | index functions that panicked on a change |
-//! | `informant_handler_backlog` | gauge | informer, handler | events that wait for a handler |
-//! | `informant_handler_seconds` | histogram | informer, handler | time that a handler and its filter spent on one batch, or on up to 64 coalesced events; who reads a stream is not timed |
-//! | `informant_handler_panics_total` | counter | informer, handler | panics of a handler |
-//! | `informant_handler_resyncs_skipped_total` | counter | informer, handler | resyncs that were skipped because the handler had not taken all events of the one before |
+//! | `informant_queue_depth` | gauge | `informer` | Objects (with `in_order`: changes) that wait to be applied to the cache or are being applied. |
+//! | `informant_batch_seconds` | histogram | `informer` | Time to apply one batch to the cache and to put its events into the buffers of all handlers. |
+//! | `informant_events_total` | counter | `informer`, `type` (`added`, `updated`, `deleted`, `unchanged`) | Changes of the cache; `unchanged` counts objects of a relist that the cache had already. |
+//! | `informant_cache_objects` | gauge | `informer` | Objects in the cache. |
+//! | `informant_cache_version` | gauge | `informer` | Resource version of the cache: its last 15 digits, as a number. |
+//! | `informant_lists_total` | counter | `informer` | Completed lists, including streamed lists. All but the first are relists. |
+//! | `informant_watches_total` | counter | `informer` | Opened watches. All but the first are restarts. |
+//! | `informant_history_changes_total` | counter | `informer` | Changes of the server's history, for example by a restored backup. |
+//! | `informant_failing` | gauge | `informer` | 1 while lists or watches fail, otherwise 0. |
+//! | `informant_confirmed_timestamp_seconds` | gauge | `informer` | Unix time at which the server last confirmed that the cache is current. |
+//! | `informant_quarantined_objects` | gauge | `informer` | Objects that exist on the server but cannot be decoded or transformed. |
+//! | `informant_index_panics_total` | counter | `informer` | Panics of index functions while a change was applied. |
+//! | `informant_handler_backlog` | gauge | `informer`, `handler` | Events that wait in the buffer of a handler or stream. |
+//! | `informant_handler_seconds` | histogram | `informer`, `handler` | Time that a handler and its filter spent on one batch, or on up to 64 coalesced events. Not recorded for streams. |
+//! | `informant_handler_panics_total` | counter | `informer`, `handler` | Panics of a handler or its filter. |
+//! | `informant_handler_resyncs_skipped_total` | counter | `informer`, `handler` | Resyncs that were skipped because the handler had not received all events of the previous resync. |
 //!
-//! The recorder must be installed before an informer is built; [`describe`] tells it what each figure is. Gauges of an informer that has stopped are zero. Handlers of one
-//! name are told apart by a number. Of streams there is no time: what is done with their events is not known here.
+//! When an informer stops, its gauges are set to zero. If two handlers of an informer have the same name, a number is appended to the
+//! second.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -35,49 +41,56 @@ use metrics::Unit;
 
 use crate::ResourceVersion;
 
-/// Tells the recorder what each figure is, for those who show it. It must be installed before.
+/// Registers the description and the unit of each metric with the installed recorder.
 ///
 /// ```
+/// // After the recorder was installed:
 /// informant::metrics::describe();
 /// ```
 pub fn describe() {
-    metrics::describe_gauge!("informant_queue_depth", "Objects or changes that are being applied, or wait for it.");
+    metrics::describe_gauge!(
+        "informant_queue_depth",
+        "Objects or changes that wait to be applied to the cache or are being applied."
+    );
     metrics::describe_histogram!(
         "informant_batch_seconds",
         Unit::Seconds,
-        "Time to apply a batch and hand it to all handlers."
+        "Time to apply a batch to the cache and to put its events into the buffers of all handlers."
     );
     metrics::describe_counter!("informant_events_total", "Changes of the cache.");
     metrics::describe_gauge!("informant_cache_objects", "Objects in the cache.");
-    metrics::describe_gauge!("informant_cache_version", "The cache's resource version: its last 15 digits.");
-    metrics::describe_counter!("informant_lists_total", "Lists that were completed: all but the first are relists.");
-    metrics::describe_counter!("informant_watches_total", "Watches that were opened: all but the first are restarts.");
+    metrics::describe_gauge!("informant_cache_version", "Resource version of the cache: its last 15 digits.");
+    metrics::describe_counter!("informant_lists_total", "Completed lists; all but the first are relists.");
+    metrics::describe_counter!("informant_watches_total", "Opened watches; all but the first are restarts.");
     metrics::describe_counter!(
         "informant_history_changes_total",
-        "Times that the server's history changed, such as by a restored backup."
+        "Changes of the server's history, for example by a restored backup."
     );
-    metrics::describe_gauge!("informant_failing", "1 while the source fails, else 0.");
+    metrics::describe_gauge!("informant_failing", "1 while lists or watches fail, otherwise 0.");
     metrics::describe_gauge!(
         "informant_confirmed_timestamp_seconds",
         Unit::Seconds,
         "Unix time at which the server last confirmed that the cache is current."
     );
-    metrics::describe_gauge!("informant_quarantined_objects", "Objects that exist but cannot be read.");
-    metrics::describe_counter!("informant_index_panics_total", "Index functions that panicked on a change.");
-    metrics::describe_gauge!("informant_handler_backlog", "Events that wait for a handler.");
+    metrics::describe_gauge!(
+        "informant_quarantined_objects",
+        "Objects that exist on the server but cannot be decoded or transformed."
+    );
+    metrics::describe_counter!("informant_index_panics_total", "Panics of index functions while a change was applied.");
+    metrics::describe_gauge!("informant_handler_backlog", "Events that wait in the buffer of a handler or stream.");
     metrics::describe_histogram!(
         "informant_handler_seconds",
         Unit::Seconds,
-        "Time that a handler spent on a batch, or on up to 64 coalesced events."
+        "Time that a handler and its filter spent on a batch, or on up to 64 coalesced events."
     );
-    metrics::describe_counter!("informant_handler_panics_total", "Panics of a handler.");
+    metrics::describe_counter!("informant_handler_panics_total", "Panics of a handler or its filter.");
     metrics::describe_counter!(
         "informant_handler_resyncs_skipped_total",
-        "Resyncs that were skipped because the handler had not taken all events of the one before."
+        "Resyncs that were skipped because the handler had not received all events of the previous resync."
     );
 }
 
-/// Figures of one informer.
+/// The metrics of one informer.
 pub(crate) struct InformerMetrics {
     queue_depth: Gauge,
     batch_seconds: Histogram,
@@ -96,18 +109,18 @@ pub(crate) struct InformerMetrics {
     index_panics: Counter,
 }
 
-/// How a source is doing.
+/// The state of a source, as the metrics show it.
 pub(crate) struct SourceFigures {
     pub(crate) lists: u64,
     pub(crate) watches: u64,
     pub(crate) history_changes: u64,
     pub(crate) is_failing: bool,
-    /// How long ago the server confirmed that the cache is current.
+    /// The time since the server last confirmed that the cache is current.
     pub(crate) confirmed_age: Option<Duration>,
     pub(crate) quarantined: usize,
 }
 
-/// How many of which kind a batch had.
+/// The number of changes in a batch, by type.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) added: u64,
@@ -125,7 +138,7 @@ impl Tally {
     }
 }
 
-/// A counter that is told how far it is. Another informer of the same name counts on.
+/// A counter that is set to a total instead of being incremented. A second informer of the same name adds to the first one's count.
 struct Growing {
     counter: Counter,
     reached: AtomicU64,
@@ -144,7 +157,7 @@ impl Growing {
     }
 }
 
-/// Figures of one handler.
+/// The metrics of one handler.
 pub(crate) struct HandlerMetrics {
     backlog: Gauge,
     seconds: Histogram,
@@ -176,7 +189,7 @@ impl InformerMetrics {
         }
     }
 
-    /// A batch was applied and handed on.
+    /// Records a batch that was applied to the cache and distributed.
     pub(crate) fn batch(&self, took: Duration, tally: Tally, index_panics: usize) {
         self.batch_seconds.record(took.as_secs_f64());
         for (counter, count) in [
@@ -192,12 +205,12 @@ impl InformerMetrics {
         }
     }
 
-    /// So much is about to be applied.
+    /// Records the size of a batch that is about to be applied.
     pub(crate) fn taken(&self, items: usize) {
         self.queue_depth.set(items as f64);
     }
 
-    /// How much waits, and what the cache has.
+    /// Records the length of the queue, and the size and version of the cache.
     pub(crate) fn levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
         self.queue_depth.set(queued as f64);
         self.objects.set(objects as f64);
@@ -206,7 +219,7 @@ impl InformerMetrics {
         }
     }
 
-    /// How the source is doing.
+    /// Records the state of the source.
     pub(crate) fn source(&self, figures: &SourceFigures) {
         self.lists.grow_to(figures.lists);
         self.watches.grow_to(figures.watches);
@@ -216,7 +229,7 @@ impl InformerMetrics {
         self.confirmed(figures.confirmed_age);
     }
 
-    /// The server confirmed that the cache was current this long ago.
+    /// Records when the server last confirmed that the cache is current.
     pub(crate) fn confirmed(&self, age: Option<Duration>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         if let (Some(age), Ok(now)) = (age, now) {
@@ -224,7 +237,7 @@ impl InformerMetrics {
         }
     }
 
-    /// The informer has stopped.
+    /// Sets all gauges to zero, when the informer has stopped.
     pub(crate) fn stopped(&self) {
         for gauge in
             [&self.queue_depth, &self.objects, &self.version, &self.failing, &self.confirmed, &self.quarantined]
@@ -249,7 +262,7 @@ impl HandlerMetrics {
         self.backlog.set(waiting as f64);
     }
 
-    /// A chunk was delivered.
+    /// Records the time that a handler spent on one call.
     pub(crate) fn chunk(&self, took: Duration) {
         self.seconds.record(took.as_secs_f64());
     }
@@ -263,7 +276,7 @@ impl HandlerMetrics {
     }
 }
 
-/// The last 15 digits of a version: as many as a number of this kind can hold exactly.
+/// The last 15 digits of a version: as many as an `f64` can hold exactly.
 fn as_number(version: &ResourceVersion) -> Option<f64> {
     let text = version.as_str();
     let digits = text.get(text.len().saturating_sub(15)..)?;

@@ -1,8 +1,13 @@
 //! The server's version of an object or of a whole collection.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::Serialize;
+use serde::Serializer;
 use smol_str::SmolStr;
 
 /// A resource version: opaque, except that decimals can be compared.
@@ -24,7 +29,7 @@ use smol_str::SmolStr;
 pub struct ResourceVersion(SmolStr);
 
 /// Two versions that have no order, because one of them is not a decimal.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resource versions {left:?} and {right:?} cannot be compared: both must be decimals without leading zeros")]
 pub struct NotComparable {
     /// The version that was asked.
@@ -96,6 +101,20 @@ impl From<String> for ResourceVersion {
 impl From<&str> for ResourceVersion {
     fn from(text: &str) -> Self {
         Self::new(text)
+    }
+}
+
+/// As text: `"1042"`.
+impl Serialize for ResourceVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// From text, as the server wrote it.
+impl<'de> Deserialize<'de> for ResourceVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<str>::deserialize(deserializer).map(Self::new)
     }
 }
 

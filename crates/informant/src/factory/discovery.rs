@@ -7,7 +7,7 @@ use kube::discovery::ApiCapabilities;
 use kube::error::DiscoveryError as KubeDiscoveryError;
 
 /// Why a kind was not found.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
     /// The server has no such kind.

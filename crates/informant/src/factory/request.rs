@@ -73,7 +73,7 @@ enum Namespaces {
 }
 
 /// Why an informer cannot be asked for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The scope cannot be.

@@ -85,7 +85,7 @@ impl AnyInformer {
             if let Err(error) = task.await
                 && let Ok(panic) = error.try_into_panic()
             {
-                tracing::error!(kind = &*name, error = panics::said(panic), "the informer's task panicked");
+                tracing::error!(informer = &*name, error = panics::said(panic), "the informer's task panicked");
             }
         };
         *ended = Some(ending.boxed().shared());
@@ -103,7 +103,7 @@ impl AnyInformer {
         }
     }
 
-    /// Stops it, and waits until no callback runs and no task is left.
+    /// Stops the informer, and waits until no callback or task of it is running.
     pub(crate) async fn stop(&self) -> Result<(), StopError> {
         self.owner.ask_to_stop();
         if let Some(error) = self.inside_callback() {
@@ -111,7 +111,7 @@ impl AnyInformer {
         }
         let core = self.core();
         core.stopped.wait().await;
-        // If its runtime is gone, threads may still be at work.
+        // If the runtime has ended, the threads of blocking handlers may still be running.
         for listener in core.roster() {
             listener.ended().await;
         }
@@ -133,12 +133,12 @@ impl AnyInformer {
         self.core().crash.get().is_some()
     }
 
-    /// Stops it without waiting.
+    /// Stops the informer without waiting.
     pub(crate) fn ask_to_stop(&self) {
         self.owner.ask_to_stop();
     }
 
-    /// As [`stop`](Self::stop), but waits no longer than this.
+    /// As [`stop`](Self::stop), with a time limit.
     pub(crate) async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         let Ok(stopped) = timeout(within, self.stop()).await else {
             let awaited = self.core().roster().into_iter().filter(|listener| listener.is_awaited());
@@ -163,7 +163,7 @@ impl AnyInformer {
     /// Runs `write` in a turn: index functions run, and another thread must not wait for the cache's writer while it waits for a turn.
     fn while_writing<R>(&self, write: impl FnOnce(&Indexer<Erased>) -> R) -> R {
         let core = self.core();
-        // INV-A2: there until the turn has come.
+        // INV-A2: `Some` until the closure has run.
         let mut write = Some(write);
         let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
         match (written, write) {
@@ -188,7 +188,7 @@ impl AnyInformer {
         setting: &'static str,
         set: impl FnOnce(&mut Unstarted) -> Option<S>,
     ) -> Result<(), AlreadyStarted> {
-        // Both are users' code, and are dropped without the lock: `set`, if it comes too late, and what was set before.
+        // `set` (if the informer has started) and the previous value are users' code, so they are dropped after the lock is released.
         let mut set = Some(set);
         let mut slot = self.owner.unstarted.lock();
         let before = slot.as_mut().and_then(|unstarted| Some(set.take()?(unstarted)));
@@ -199,7 +199,7 @@ impl AnyInformer {
         }
     }
 
-    /// The objects that exist but cannot be read.
+    /// The objects that exist on the server but cannot be decoded or transformed.
     pub(crate) fn quarantined(&self) -> Vec<Quarantined> {
         self.core().source.get().map(|source| source.reflector.quarantined()).unwrap_or_default()
     }
@@ -223,7 +223,7 @@ impl Drop for Owner {
         let is_running = self.unstarted.get_mut().is_none() && !self.core.stop.initialized() && !self.core.is_closed();
         if is_running {
             tracing::info!(
-                kind = &*self.core.name,
+                informer = &*self.core.name,
                 "the last handle of the informer was dropped, so it stops; its listers keep the last state"
             );
         }

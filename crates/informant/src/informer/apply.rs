@@ -1,8 +1,8 @@
-//! What was taken from a queue becomes writes to the cache, and what they did becomes notices.
+//! Turns a batch of changes into writes to the cache, and what the writes replaced into notices for handlers.
 //!
-//! - **In:** what a receipt has.
-//! - **Out:** one batch of writes; then, from what the writes replaced, what there is to tell.
-//! - **Knows nothing of:** who is told.
+//! - **In:** the items of a receipt.
+//! - **Out:** one batch of cache writes; then the notices, derived from the replaced objects.
+//! - **Knows nothing of:** handlers.
 
 use super::relist_order::deletes_first;
 use crate::Cached;
@@ -23,51 +23,52 @@ use crate::store::Replacement;
 use crate::store::WriteBatch;
 use crate::subscribers::Notice;
 
-/// What can be chosen.
+/// The settings of an informer that decide how changes are applied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    /// An object that was deleted and created again while nobody watched is one update, not a delete and an add.
+    /// An object that was deleted and created again while the watch was down is one update, not a delete and an add.
     pub(super) recreated_as_update: bool,
-    /// An object of the same uid and version has the same content.
+    /// Objects with the same uid and version are treated as equal.
     pub(super) trusts_versions: bool,
 }
 
-/// What happened to the cache.
+/// The changes of the cache that one batch made.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// What belongs to the initial list.
+    /// The adds of the initial list.
     pub(super) initial: Vec<Notice>,
-    /// What came after it.
+    /// All later changes.
     pub(super) live: Vec<Notice>,
     pub(super) tally: Tally,
     pub(super) index_panics: usize,
 }
 
-/// Writes, and what was said of each, with what need not be written in between.
+/// The writes of a batch, and the step that each belongs to; steps that need no write stand between them.
 struct Plan {
     /// INV-A1: as many as there are steps that write, in the same order.
     writes: WriteBatch<Erased>,
     steps: Vec<Step>,
 }
 
-/// What a queue says of one object, one after the other.
+/// One change of one object, in the order of the queue.
 enum Step {
-    /// There is something to write.
+    /// The change must be written to the cache.
     Write(Said),
-    /// The cache has the very same.
+    /// The cache holds the same state already.
     Same(Cached<Erased>),
 }
 
-/// What a queue says of an object that is to be written.
+/// The change that a write stands for.
 enum Said {
+    /// The object exists, according to the watch or the initial list.
     There(Origin),
-    /// As `There`, by a relist.
+    /// The object exists, according to a relist.
     Listed(Origin),
-    /// With its final state, if that is known.
+    /// The object was deleted; with its final state, if that is known.
     Gone(Option<Deleted<Erased>>),
 }
 
-/// What was taken from the grouping queue: all changes of each object.
+/// Applies a batch of the grouping queue: all pending changes of each object.
 pub(super) fn apply_taken(
     items: &[Taken<Erased>],
     version: Option<&ResourceVersion>,
@@ -80,7 +81,7 @@ pub(super) fn apply_taken(
         let mut origin = taken.origin();
         for (position, delta) in taken.deltas().iter().enumerate() {
             match delta {
-                // What a list repeats is left alone: it need not be indexed again, and stays the very same.
+                // A listed object that the cache holds in the same state is not written and not indexed again.
                 Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, rules) {
                     Some(stored) => plan.steps.push(Step::Same(stored)),
                     None => plan.push(delta, origin),
@@ -89,7 +90,7 @@ pub(super) fn apply_taken(
                     plan.push(delta, origin);
                 }
             }
-            // What came after the list is not part of it.
+            // Later deltas of the object are not part of the initial list.
             if !delta.is_deleted() {
                 origin = Origin::Live;
             }
@@ -98,7 +99,7 @@ pub(super) fn apply_taken(
     plan.apply(version, cache, rules)
 }
 
-/// What was taken from the in-order queue: changes one after the other.
+/// Applies a batch of the in-order queue: changes in the server's order.
 pub(super) fn apply_changes(
     items: &[TakenChange<Erased>],
     version: Option<&ResourceVersion>,
@@ -118,7 +119,7 @@ pub(super) fn apply_changes(
                 let before = std::mem::take(&mut plan).apply(None, cache, rules);
                 outcome = outcome.and(before).and(replace(relist, taken.origin(), cache, rules));
             }
-            // A bookmark comes with the receipt's version, and resyncs do not come this way.
+            // The version of a bookmark is that of the receipt; resyncs do not pass through the queue.
             Change::Bookmark(_) | Change::SyncAll => {}
         }
     }
@@ -140,7 +141,7 @@ fn replace(relist: &Relist<Erased>, origin: Origin, cache: &Indexer<Erased>, rul
     outcome
 }
 
-/// What is stored, if it is as good as this.
+/// Returns the cached object if it is in the same state as this one.
 fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, rules: Rules) -> Option<Cached<Erased>> {
     lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || rules.are_same(stored, object))
 }
@@ -167,7 +168,7 @@ impl Plan {
         }
     }
 
-    /// All writes at once; then what they did.
+    /// Applies all writes at once, and derives the notices.
     fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<Erased>, rules: Rules) -> Outcome {
         if let Some(version) = version {
             self.writes.at(version.clone());
@@ -205,7 +206,7 @@ impl Plan {
 }
 
 impl Outcome {
-    /// What one write means to whoever was told of everything before.
+    /// Translates one cache write into the notices that handlers receive.
     fn tell(&mut self, said: Said, replacement: Replacement<Erased>, rules: Rules) {
         let Replacement { old, new } = replacement;
         match (said, old, new) {
@@ -224,12 +225,12 @@ impl Outcome {
                 }
             }
             (Said::Gone(deleted), Some(last), None) => {
-                // Of another life, its end was not seen.
+                // The deleted state is of another incarnation, so the delete of the cached one was missed.
                 let deleted = deleted.filter(|deleted| last.identity().may_be_same_life(deleted.object().uid()));
                 let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
                 self.push(Notice::Deleted { deleted, last });
             }
-            // Nobody was told of it, so nobody has to hear that it is gone.
+            // The object was never in the cache, so no handler knows it.
             (Said::Gone(_), None, None) => {}
             (Said::There(_) | Said::Listed(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("INV-A1"),
         }
@@ -264,9 +265,9 @@ impl Outcome {
 }
 
 impl Rules {
-    /// Whether the stored object is as good as the one that came.
-    fn are_same(self, stored: &Cached<Erased>, came: &Cached<Erased>) -> bool {
-        self.trusts_versions && stored.is_same_state(came)
+    /// Returns true if the cached object is in the same state as the received one, so that it need not be replaced.
+    fn are_same(self, stored: &Cached<Erased>, received: &Cached<Erased>) -> bool {
+        self.trusts_versions && stored.is_same_state(received)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Settings of a shared informer.
+//! The settings of a shared informer.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,14 +21,14 @@ use crate::object::FieldPath;
 use crate::store::Indexer;
 use crate::subscribers::SharedProcessor;
 
-/// Settings of a [`SharedInformer`].
-#[must_use = "an informer is there when it is built"]
+/// A builder for a [`SharedInformer`]; [`SharedInformer::builder`] returns it.
+#[must_use = "call `build` to create the informer"]
 pub struct InformerBuilder<O> {
     builder: AnyInformerBuilder,
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// Settings of an informer whose object type is erased.
+/// The settings of an informer whose object type is erased.
 pub(crate) struct AnyInformerBuilder {
     pub(crate) reflector: ReflectorSettings,
     pub(crate) resync: Option<Duration>,
@@ -38,15 +38,17 @@ pub(crate) struct AnyInformerBuilder {
     rules: Rules,
 }
 
-/// How changes wait.
+/// The order in which pending changes are applied to the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueueKind {
+    /// Grouped by object: all pending changes of one object together.
     Grouped,
+    /// In the server's order.
     InOrder,
 }
 
 impl<O: Send + Sync + 'static> InformerBuilder<O> {
-    /// Gives settings an object type.
+    /// Adds the object type to settings without one.
     pub(crate) fn from_any(builder: AnyInformerBuilder) -> Self {
         Self { builder, object_type: PhantomData }
     }
@@ -56,50 +58,50 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self.builder
     }
 
-    /// What it is called in logs, errors and metrics. Default: what the source is called, such as `pods`.
+    /// Sets the name of the informer in logs, errors and metrics. Default: the name of the source, such as `pods`.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.builder.name = Some(name.into());
         self
     }
 
-    /// Replays the whole cache this often, at least a second apart, to every handler that does not choose another period. The server
-    /// gets no request. A handler that has not taken all events of its last replay skips one; see
-    /// [`Subscribe::resync_every`](super::Subscribe::resync_every). Zero is never. Default: never, and then no handler can ask
-    /// for it either.
+    /// Replays the whole cache with this period to every handler that does not set another one. The shortest period is one second. A
+    /// resync sends no request to the server. A handler that has not received all events of its last resync skips the next one; see
+    /// [`Subscribe::resync_every`](super::Subscribe::resync_every). Zero means never. Default: never; then the periods that handlers set
+    /// have no effect.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.builder.resync = Some(period);
         self
     }
 
-    /// Has [`synced`](SharedInformer::synced) err as soon as a list fails so that waiting will not help: no permission, no such
-    /// kind, nobody there; see [`ListWatchError::may_pass`]. It goes on trying all the same. Default: `synced` waits until it
-    /// succeeds.
+    /// Makes [`synced`](SharedInformer::synced) fail at once on errors that retrying cannot fix: no permission, unknown kind, connection
+    /// refused; see [`ListWatchError::may_pass`]. The informer keeps retrying. Default: `synced` waits until a list succeeds.
     pub fn fail_fast(mut self) -> Self {
         self.builder.fails_fast = true;
         self
     }
 
-    /// Leaves these fields out of every object before anything is decoded; see [`ReflectorBuilder::cut`].
+    /// Removes these fields from every object before it is decoded; see [`ReflectorBuilder::cut`].
     pub fn cut(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.reflector(|reflector| reflector.cut(fields))
     }
 
-    /// Queues every change in the server's order, instead of grouping what waits by object. Both give the same cache and the
-    /// same order for each object; this one also keeps the order between objects. Default: grouped.
+    /// Applies changes in the server's order, instead of grouping pending changes by object. Both result in the same cache and the same
+    /// order of events for each object; this setting also keeps the order between objects. Default: grouped.
     pub fn in_order(mut self) -> Self {
         self.builder.queue = QueueKind::InOrder;
         self
     }
 
-    /// Tells handlers of an object that was deleted and created again while the watch was down as one update, as client-go
-    /// does. Default: a delete of the old one, then an add of the new one.
+    /// Reports an object that was deleted and created again while the watch was down as one update, as client-go does. Default: a delete
+    /// of the old incarnation, then an add of the new one.
     pub fn recreated_as_update(mut self) -> Self {
         self.builder.rules.recreated_as_update = true;
         self
     }
 
-    /// Decodes everything again that a list repeats, and tells handlers of it as an update: for servers that change an object
-    /// without changing its version. Default: what has the uid and version of the cached one is the cached one.
+    /// Decodes every object of a relist and reports it as an update, even if its uid and version are those of the cached object: for
+    /// servers that change an object without changing its version. Default: such an object is taken from the cache, and handlers
+    /// receive no event.
     pub fn distrust_versions(mut self) -> Self {
         self.builder.rules.trusts_versions = false;
         self
@@ -116,25 +118,25 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self.reflector(|reflector| reflector.on_error(callback))
     }
 
-    /// Hears of objects that cannot be read; see [`ReflectorBuilder::on_quarantine`].
-    pub fn on_quarantine(self, hear: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
-        self.reflector(|reflector| reflector.on_quarantine(hear))
+    /// Calls `callback` with each object that is put into quarantine; see [`ReflectorBuilder::on_quarantine`].
+    pub fn on_quarantine(self, callback: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
+        self.reflector(|reflector| reflector.on_quarantine(callback))
     }
 
-    /// Shares what is known of the server with other informers of the same client; see [`ServerHealth`].
+    /// Shares the reachability of the server with other informers of the same client; see [`ServerHealth`].
     pub fn server_health(self, health: ServerHealth) -> Self {
         self.reflector(|reflector| reflector.server_health(health))
     }
 
-    /// Changes settings of the reflector, such as page size, delays or time limits. Its known objects and resyncs are the
-    /// informer's own: what is set of those does not count. Return the builder that you are given: another one would replace the source,
-    /// and settings such as those of the factory.
+    /// Changes settings of the reflector, such as page size, delays or time limits. The informer sets the known objects and resyncs of
+    /// the reflector itself and ignores changes of them. Return the builder that `change` receives: another builder would replace the
+    /// source and the settings of the factory.
     pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O>) -> ReflectorBuilder<O>) -> Self {
         self.builder.reflector = change(ReflectorBuilder::from_any(self.builder.reflector)).into_any();
         self
     }
 
-    /// Makes the informer. It does nothing until it is [started](SharedInformer::start).
+    /// Creates the informer. It does nothing until it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<O> {
         SharedInformer::from_any(self.builder.build())
     }
@@ -146,7 +148,7 @@ impl AnyInformerBuilder {
         Self { reflector, resync: None, fails_fast: false, name: None, queue: QueueKind::Grouped, rules }
     }
 
-    /// Gives it another name, made of the one that it was given, if it was, and of what its source is called.
+    /// Sets a name that `name` makes of the name set before, if any, and the name of the source.
     pub(crate) fn rename(mut self, name: impl FnOnce(Option<&str>, String) -> String) -> Self {
         self.name = Some(name(self.name.as_deref(), self.reflector.resource()).into());
         self

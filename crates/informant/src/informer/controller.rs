@@ -1,9 +1,9 @@
-//! The process loop: runs a reflector, takes what it queues, and has it processed. Read this first.
+//! The process loop: runs a reflector, takes changes from its queue, and calls the code that processes them. Read this file first.
 //!
-//! - **In:** a reflector that fills a queue, and somebody who processes what is taken from it.
-//! - **Out:** every change, taken with a receipt and processed; nothing is left running at the end.
-//! - **Knows nothing of:** what processing means. For a shared informer that is [`turn`](super::turn): write the cache, tell the
-//!   handlers. On its own, it is a function of the user's, with [retries](super::retry).
+//! - **In:** a reflector that fills a queue, and an implementation of `Process`.
+//! - **Out:** every change, taken with a receipt and processed; no task is left when the loop ends.
+//! - **Knows nothing of:** what processing means. In a shared informer it is [`turn`](super::turn), which writes the cache and distributes
+//!   events; in a [`Controller`] it is a function of the user, with [retries](super::retry).
 
 use std::convert::Infallible;
 use std::fmt;
@@ -15,8 +15,8 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio::time::sleep_until;
 
-use super::retry::Failed;
 use super::retry::ProcessError;
+use super::retry::ProcessFailure;
 use super::retry::Retrying;
 use crate::Key;
 use crate::listwatch::Backoff;
@@ -28,16 +28,16 @@ use crate::queue::Closed;
 use crate::queue::Receipt;
 use crate::queue::ReceiptQueue;
 
-/// The low-level informer: keeps a queue in step with a source, and has a function of yours process what is taken from it.
+/// A low-level informer: lists and watches a source, and calls a function of yours with each queued change.
 ///
-/// Whoever wants a cache and handlers takes a [`SharedInformer`](super::SharedInformer). This one is for those who keep a
-/// store of their own: the function gets one item at a time, all that happened to one object ([`DeltaFifo`]) or one change
-/// ([`InOrderFifo`]). If it fails or panics, that is reported, and the item comes again after a delay that grows; in the
-/// grouping queue others go on meanwhile, in the in-order queue all wait.
+/// Use it if you keep a store of your own; for a cache with handlers use a [`SharedInformer`](super::SharedInformer). The function
+/// receives one item at a time: all pending changes of one object ([`DeltaFifo`]) or a single change ([`InOrderFifo`]). If the function
+/// fails or panics, the error is reported and the item is retried after a growing delay. Meanwhile the grouping queue continues with
+/// other objects; the in-order queue waits.
 ///
-/// The grouping queue must know what your store has
-/// ([`known_objects`](crate::queue::DeltaFifoBuilder::known_objects)): it does not tell of the delete of an object that nobody
-/// has, and finds with it what a new list lacks. The in-order queue tells everything as it comes, and its consumer finds out.
+/// The grouping queue needs read access to your store ([`known_objects`](crate::queue::DeltaFifoBuilder::known_objects)): it skips deletes
+/// of objects that the store does not have, and it finds the objects that are absent from a relist. The in-order queue delivers
+/// every change and every relist, and the function must compare a relist with the store itself.
 ///
 /// [`DeltaFifo`]: crate::queue::DeltaFifo
 /// [`InOrderFifo`]: crate::queue::InOrderFifo
@@ -58,7 +58,7 @@ use crate::queue::ReceiptQueue;
 /// # let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// # let client = server.client();
-/// // The store can be anything that says what it has; here it is the library's own.
+/// // The store can be any type that implements `KnownObjects`; this example uses the library's own.
 /// let store = Arc::new(Indexer::<Lazy<ConfigMap>>::new());
 /// let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
 /// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client));
@@ -67,7 +67,7 @@ use crate::queue::ReceiptQueue;
 /// let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<Lazy<ConfigMap>>| {
 ///     match taken.deltas().newest() {
 ///         Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
-///         // Any error becomes a reason to try again: here, one of decoding.
+///         // Any error makes the controller retry; here, an error of decoding.
 ///         delta => {
 ///             delta.object().get()?;
 ///             written.upsert(delta.object().clone());
@@ -76,7 +76,7 @@ use crate::queue::ReceiptQueue;
 ///     Ok(())
 /// });
 ///
-/// // It runs until the future that it gets is done.
+/// // The controller runs until this future completes.
 /// controller.run(async { queue.synced().await.unwrap() }).await;
 /// assert!(store.lister().get(&"shop/opening-hours".parse()?).is_some());
 /// # Ok(())
@@ -89,42 +89,42 @@ pub struct Controller<Q: ReceiptQueue, F> {
     process: Retrying<Q, F>,
 }
 
-/// A queue that a controller can run on: [`DeltaFifo`](crate::queue::DeltaFifo) or [`InOrderFifo`](crate::queue::InOrderFifo).
-/// There are no others, since there are no other [`ReceiptQueue`]s.
+/// The queues that a [`Controller`] can use: [`DeltaFifo`](crate::queue::DeltaFifo) and
+/// [`InOrderFifo`](crate::queue::InOrderFifo). Other crates cannot implement it.
 pub trait ControllerQueue: ReceiptQueue + Clone + Send + Sync + 'static {
     /// Takes one item.
     #[doc(hidden)]
     fn take_one(&self) -> impl Future<Output = Result<Receipt<Self>, Closed>> + Send;
 
-    /// Takes all that can be processed at once.
+    /// Takes all items that can be processed at once.
     #[doc(hidden)]
     fn take_all(&self) -> impl Future<Output = Result<Receipt<Self>, Closed>> + Send;
 
-    /// Ends it.
+    /// Closes the queue.
     #[doc(hidden)]
     fn end(&self);
 
-    /// Which object an item is about, if it is about one.
+    /// The object that an item belongs to; `None` if it concerns all objects.
     #[doc(hidden)]
     fn key_of(item: &Self::Taken) -> Option<&Key>;
 
-    /// How many changes an item has.
+    /// The number of changes in an item.
     #[doc(hidden)]
     fn changes_of(item: &Self::Taken) -> usize;
 }
 
-/// What is done with what was taken.
+/// The code that processes what the loop takes from the queue.
 pub(super) trait Process<Q: ReceiptQueue> {
-    /// How much is taken at once.
+    /// The number of items that the loop takes at once.
     const TAKES: Takes;
 
-    /// Processes what was taken, and answers the receipt, now or later.
+    /// Processes the items of a receipt, and acknowledges it now or later.
     fn process(&mut self, receipt: Receipt<Q>);
 
-    /// When it wants to be woken, if nothing comes before.
+    /// The time of the next call of `wake`, if any.
     fn wakes_at(&self) -> Option<Instant>;
 
-    /// It is time.
+    /// Called when the time that `wakes_at` returned has passed.
     fn wake(&mut self, now: Instant);
 }
 
@@ -137,7 +137,7 @@ pub(super) enum Takes {
 impl<Q, F> Controller<Q, F>
 where
     Q: ControllerQueue,
-    F: FnMut(&Q::Taken) -> Result<(), Failed> + Send,
+    F: FnMut(&Q::Taken) -> Result<(), ProcessFailure> + Send,
 {
     /// Creates a controller: a reflector that fills `queue`, and a loop that calls `process` for each queued item.
     pub fn new<O>(reflector: ReflectorBuilder<O>, queue: Q, process: F) -> Self
@@ -154,20 +154,20 @@ where
         self.reflector.handle()
     }
 
-    /// How delays grow for an item that fails again and again. Default: 5 ms, doubling up to 30 s.
+    /// Sets the delays between retries of an item. Default: 5 ms, doubling up to 30 s.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.process.backoff(backoff);
         self
     }
 
-    /// Hears of each item that could not be processed. Default: it is logged.
-    pub fn on_error(mut self, hear: impl Fn(&ProcessError) + Send + Sync + 'static) -> Self {
-        self.process.on_error(Box::new(hear));
+    /// Calls `callback` for each item that could not be processed. Default: the error is logged as a warning.
+    pub fn on_error(mut self, callback: impl Fn(&ProcessError) + Send + Sync + 'static) -> Self {
+        self.process.on_error(Box::new(callback));
         self
     }
 
-    /// Runs until `stop` is done, or somebody else has closed the queue and it is empty. What is being processed then is brought
-    /// to its end, and nothing more is taken.
+    /// Runs until `stop` completes, or until the queue is closed elsewhere and empty. A running call of the function finishes first; no
+    /// further item is taken.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let Self { reflector, queue, mut process } = self;
         let running = run(reflector, &queue, &mut process);
@@ -176,7 +176,7 @@ where
     }
 }
 
-/// Runs a reflector beside the process loop. Both end when this is dropped, between two steps.
+/// Runs a reflector beside the process loop. Both end when the future is dropped, between two steps.
 pub(super) async fn run<Q, P>(reflector: Reflector, queue: &Q, process: &mut P)
 where
     Q: ControllerQueue,
@@ -184,7 +184,7 @@ where
 {
     let reflecting = pin!(reflector.run(std::future::pending()));
     let processing = pin!(process_all(queue, process));
-    // The reflector first: what has come is queued before it is taken, so batches are as large as they can be.
+    // The reflector is polled first: received changes are queued before the loop takes a batch, so batches are as large as possible.
     select(reflecting, processing).await;
 }
 
@@ -211,7 +211,7 @@ where
             Either::Left((receipt, _)) => process.process(receipt?),
             Either::Right(((), _)) => {}
         }
-        // Also if there is always something to take.
+        // Checked after each batch, so that `wake` is also called while the queue is never empty.
         let now = Instant::now();
         if process.wakes_at().is_some_and(|at| at <= now) {
             process.wake(now);

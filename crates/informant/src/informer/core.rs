@@ -1,4 +1,8 @@
-//! What a shared informer, its task and its handles share.
+//! The state that an informer's task and its handles share.
+//!
+//! - **In:** the settings, a cache and a processor of events.
+//! - **Out:** the cache, the listeners, the phase and the wake-ups of one informer, each behind its own lock or signal.
+//! - **Knows nothing of:** the queue, and the type of the objects.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -31,48 +35,51 @@ use crate::subscribers::SharedProcessor;
 use crate::subscribers::Workers;
 use crate::subscribers::do_as;
 
-/// One informer without its handle: what lives as long as anybody needs it.
+/// The state of one informer that its handles, its task and its listeners' registrations share.
 pub(super) struct Core {
     pub(super) name: Arc<str>,
-    /// The cluster of its objects.
+    /// The cluster of the objects, if the source names it.
     pub(super) cluster: Option<Arc<str>>,
-    /// The namespace of its objects, if it has only one.
+    /// The namespace of the objects, if the source is restricted to one.
     pub(super) namespace: Option<Arc<str>>,
     pub(super) indexer: Indexer<Erased>,
     pub(super) lister: Lister<Erased>,
-    /// Writing the cache, telling of it and joining take turns: so whoever joins hears of everything exactly once.
+    /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
+    /// receives every change exactly once.
     ///
-    /// Index functions run in a turn. One that wants a turn of its own would wait for itself; the lock lets it in again, and
-    /// the cell refuses.
+    /// Index functions run while the lock is held. One that takes the lock again would wait for itself; the lock is reentrant, so the
+    /// cell detects this and `in_turn` returns [`InsideTurn`].
     turn: ReentrantMutex<RefCell<SharedProcessor>>,
-    /// Tells it from all others.
+    /// Unique among all informers of the process.
     pub(super) id: u64,
-    /// All followers that have not ended, removed ones among them. Can be looked at without a turn.
+    /// Listeners whose worker has not finished, including removed ones. Has its own lock: `status()` and `stop()` must not wait for `turn`.
     roster: Mutex<Vec<Arc<Listener>>>,
-    /// How often to look who is due for a resync. Can be looked at without a turn.
+    /// The period at which the informer checks which listeners are due for a resync. Has its own lock, as `roster`.
     check_period: Mutex<Option<Duration>>,
     pub(super) workers: Workers,
     pub(super) metrics: InformerMetrics,
-    /// Set when it starts.
+    /// Set when the informer starts.
     pub(super) source: OnceLock<Source>,
-    /// Whether the first list is in the cache; an error if it will never be.
+    /// Set when the first list has been applied to the cache; an error if the informer stopped before.
     pub(super) sync: SetOnce<Result<(), Unsynced>>,
-    /// While it waits before it tries again: what failed, if waiting will not help. Nobody looks if it is to keep trying.
+    /// The last list error that retrying cannot fix, while the reflector is in backoff. Read only if `fails_fast` is set.
     pub(super) hopeless: watch::Sender<Option<Arc<ListWatchError>>>,
     pub(super) fails_fast: bool,
-    /// The cache was written, or will not be any more.
+    /// Notified after each cache write, and once when the informer stops.
     pub(super) moved: Notify,
-    /// How many relists of a changed history the cache has taken.
+    /// The number of relists after a history change that have been applied to the cache.
     pub(super) history_changes: AtomicU64,
+    /// Set when the informer is asked to stop.
     pub(super) stop: SetOnce<()>,
+    /// Set when the informer's task has ended.
     pub(super) stopped: SetOnce<()>,
-    /// What went wrong inside, if anything did.
+    /// The reason why the informer stopped without being asked.
     pub(super) crash: OnceLock<Arc<str>>,
-    /// The cache is not written any more.
+    /// True once no further write to the cache can happen.
     is_closed: AtomicBool,
 }
 
-/// What is settled when it is made.
+/// The settings that do not change after the informer is built.
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
     pub(super) cluster: Option<Arc<str>>,
@@ -80,17 +87,17 @@ pub(super) struct Plan {
     pub(super) fails_fast: bool,
 }
 
-/// It stopped before it was synced.
+/// The informer stopped before it was synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsynced;
 
-/// What is known of the source side once it runs.
+/// The running reflector and its queue, as the status shows them.
 pub(super) struct Source {
     pub(super) reflector: ReflectorHandle,
     pub(super) queued: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
-/// Somebody inside a turn, that is an index function, wants another one.
+/// The error of taking the lock `turn` inside an index function, which runs while it is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InsideTurn;
 
@@ -122,12 +129,12 @@ impl Core {
         }
     }
 
-    /// What runs on behalf of the informer itself.
+    /// The caller under which the informer's own code runs.
     pub(super) fn caller(&self) -> Caller {
         Caller { informer: self.id, listener: None }
     }
 
-    /// Waits for a turn.
+    /// Runs `act` while the lock `turn` is held.
     pub(super) fn in_turn<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideTurn> {
         let turn = self.turn.lock();
         let mut processor = turn.try_borrow_mut().map_err(|_| InsideTurn)?;
@@ -144,7 +151,7 @@ impl Core {
     pub(super) fn let_go<T>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
             panics::drop_catching(value, |panic| {
-                error!(kind = &*self.name, error = panic, "something panicked when it was dropped");
+                error!(informer = &*self.name, error = panic, "an object or a handler panicked when it was dropped");
             });
         }
     }
@@ -157,7 +164,7 @@ impl Core {
         self.roster.lock().push(listener);
     }
 
-    /// All followers that have not ended.
+    /// The listeners whose worker has not finished.
     pub(super) fn roster(&self) -> Vec<Arc<Listener>> {
         let mut roster = self.roster.lock();
         let ended: Vec<_> = roster.extract_if(.., |listener| listener.has_ended()).collect();
@@ -167,12 +174,12 @@ impl Core {
         left
     }
 
-    /// Whether nobody is left whose end is to be waited for.
+    /// Returns true if every listener's worker has finished.
     pub(super) fn is_deserted(&self) -> bool {
         self.roster.lock().iter().all(|listener| listener.has_ended())
     }
 
-    /// The name, with a number if somebody who follows has it already.
+    /// Returns the name, with a number appended if another listener has it.
     pub(super) fn unique(&self, name: Arc<str>) -> Arc<str> {
         let roster = self.roster.lock();
         let is_taken = |name: &str| roster.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
@@ -183,7 +190,7 @@ impl Core {
         numbered.find(|name| !is_taken(name)).map_or(name, Into::into)
     }
 
-    /// Whether the cache is not written any more.
+    /// Returns true once no further write to the cache can happen.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
@@ -196,7 +203,7 @@ impl Core {
         self.source.get().map(|source| source.reflector.status()).unwrap_or_default()
     }
 
-    /// How long ago the server confirmed that the cache is current.
+    /// The time since the server last confirmed that the cache is current.
     pub(super) fn confirmed_age(&self) -> Option<Duration> {
         let confirmed = self.source.get()?.reflector.look(|status| status.confirmed)?;
         Some(confirmed.elapsed())
@@ -211,22 +218,22 @@ impl Core {
         self.lister.version()
     }
 
-    /// Followers are told nothing any more.
+    /// Closes all listeners and the cache: no event is delivered and no write happens any more.
     pub(super) fn close(&self) {
-        let followers = self.in_turn(SharedProcessor::close).unwrap_or_default();
-        followers.iter().for_each(|listener| listener.close(Ended::Stopped));
-        self.let_go(followers);
+        let listeners = self.in_turn(SharedProcessor::close).unwrap_or_default();
+        listeners.iter().for_each(|listener| listener.close(Ended::Stopped));
+        self.let_go(listeners);
         let _ = self.sync.set(Err(Unsynced));
         let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
         self.indexer.stop();
         self.moved.notify_waiters();
-        // Once: by the second time, another one of the same name may be at work.
+        // Only once: at a second call, another informer of the same name may be recording.
         if !was_closed {
             self.metrics.stopped();
         }
     }
 
-    /// The informer's own work has ended.
+    /// Called when the informer's task has ended.
     pub(super) fn end(&self) {
         self.close();
         let _ = self.stopped.set(());

@@ -1,4 +1,4 @@
-//! Both queues as the reflector's destination.
+//! Implements the reflector's destination for both queues.
 
 use futures_util::future::BoxFuture;
 

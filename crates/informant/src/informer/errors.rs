@@ -1,4 +1,8 @@
-//! What can go wrong with a shared informer: what happened, to which informer, handler or object, and where it stands.
+//! The error types of shared informers.
+//!
+//! - **In:** the name of the informer, the handler or the object, and the cause.
+//! - **Out:** one line of text for each error; `report()` adds the causes.
+//! - **Knows nothing of:** how an informer works.
 
 use std::error::Error;
 use std::fmt;
@@ -12,100 +16,105 @@ use crate::listwatch::ListWatchError;
 use crate::object::DecodeError;
 use crate::object::NotComparable;
 
-/// A handler or a stream could not be added.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// The error of adding a handler or a stream.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddHandlerError {
     /// The informer has stopped.
-    #[error("informer {informer} has stopped: nobody can follow it any more; make a new one")]
+    #[error("informer {informer} has stopped and accepts no handlers or streams; create a new informer")]
     Stopped {
         /// Which informer.
         informer: Arc<str>,
     },
-    /// An index function of the same informer tries to.
-    #[error("an index function of informer {informer} must not add handlers to it")]
+    /// An index function of the informer made the call. The informer holds a lock while it runs index functions.
+    #[error(
+        "an index function of informer {informer} cannot add handlers or streams to it; add them outside of index functions"
+    )]
     InsideIndexFunction {
         /// Which informer.
         informer: Arc<str>,
     },
 }
 
-/// What can be set only before the start.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// The error of changing a setting of an informer that has started.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[error("informer {informer} was started already: its {setting} can be set only before")]
+#[error("informer {informer} has already started; set its {setting} before `start`")]
 pub struct AlreadyStarted {
     /// Which informer.
     pub informer: Arc<str>,
-    /// What was to be set.
+    /// The setting, such as `transform`.
     pub setting: &'static str,
 }
 
-/// Why an informer is not synced.
-#[derive(Debug, Clone, thiserror::Error)]
+/// The reason why an informer is not synced.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// It stopped before.
+    /// The informer stopped before its first list was applied to the cache.
     #[error("informer {informer} stopped before it was synced{}", Crash(crash))]
     Stopped {
         /// Which informer.
         informer: Arc<str>,
-        /// What went wrong inside, if it did not stop because it was asked to.
+        /// The reason why the informer stopped by itself; `None` if it was stopped by a call.
         crash: Option<Arc<str>>,
-        /// What failed last.
+        /// The last list or watch that failed.
         #[source]
         reason: Option<Arc<ListWatchError>>,
     },
-    /// A list failed so that waiting will not help, and it is to fail fast. It goes on trying all the same.
+    /// A list failed with an error that retrying cannot fix, and the informer [fails fast](super::InformerBuilder::fail_fast). It keeps
+    /// retrying after it has returned this error.
     #[error("informer {informer} cannot sync")]
-    Failed {
+    Permanent {
         /// Which informer.
         informer: Arc<str>,
-        /// What failed.
+        /// The list that failed.
         #[source]
         reason: Arc<ListWatchError>,
     },
-    /// It was not, in the time that was given.
-    #[error("informer {informer} is not synced after {within:?}{}", Got(*.objects, reason.is_some()))]
+    /// The informer was not synced in time. It keeps trying.
+    #[error("informer {informer} is not synced after {within:?}{}", Received(*.objects, reason.is_some()))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
-        /// How long it was waited for.
+        /// The time limit.
         within: Duration,
-        /// How many objects of the list that is under way have come.
+        /// The number of objects that the current list has received so far.
         objects: usize,
-        /// What failed last.
+        /// The last list or watch that failed.
         #[source]
         reason: Option<Arc<ListWatchError>>,
     },
 }
 
 impl SyncError {
-    /// Which informer is not synced.
+    /// The name of the informer that is not synced.
     pub fn informer(&self) -> &Arc<str> {
         match self {
-            Self::Stopped { informer, .. } | Self::Failed { informer, .. } | Self::TimedOut { informer, .. } => {
+            Self::Stopped { informer, .. } | Self::Permanent { informer, .. } | Self::TimedOut { informer, .. } => {
                 informer
             }
         }
     }
 }
 
-/// Which of several informers are not synced, and why: all of it in one line.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{}", Said { errors: self })]
+/// The informers that are not synced, of several that were awaited together.
+///
+/// `Display` prints all of them with their causes in one line, [`report()`](Self::report) in several lines.
+#[derive(Clone, thiserror::Error)]
+#[error("{}{}", self.headline(), Members(errors))]
 #[non_exhaustive]
 pub struct SyncErrors {
-    /// How many were waited for.
+    /// The number of informers that were awaited.
     pub informers: usize,
-    /// Those that are not synced.
+    /// One error for each informer that is not synced, sorted by its name.
     pub errors: Vec<SyncError>,
-    /// Whether their factory was stopped before they were waited for.
+    /// True if the factory had stopped before the wait; `errors` is then empty.
     pub is_stopped: bool,
 }
 
 impl SyncErrors {
-    pub(super) fn new(informers: usize, mut errors: Vec<SyncError>) -> Self {
+    pub(crate) fn new(informers: usize, mut errors: Vec<SyncError>) -> Self {
         errors.sort_by(|one, other| one.informer().cmp(other.informer()));
         Self { informers, errors, is_stopped: false }
     }
@@ -113,70 +122,81 @@ impl SyncErrors {
     pub(crate) fn stopped() -> Self {
         Self { informers: 0, errors: Vec::new(), is_stopped: true }
     }
+
+    /// The error without its members.
+    pub(crate) fn headline(&self) -> String {
+        let Self { informers, errors, is_stopped } = self;
+        let are = if errors.len() == 1 { "is" } else { "are" };
+        match is_stopped {
+            true => "the factory has stopped, so its informers will not sync; create a new factory".to_owned(),
+            false => format!("{} of {informers} informers {are} not synced", errors.len()),
+        }
+    }
 }
 
-/// What was waited for did not come.
-#[derive(Debug, Clone, thiserror::Error)]
+/// The error of waiting for the cache to reach a state.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// Not in the time that was given.
+    /// The cache did not reach the state in time.
     #[error("informer {informer} has not seen {awaited} within {within:?}; its cache is at {}", At(cache))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
-        /// What was waited for.
-        awaited: Awaited,
-        /// How long.
+        /// The state that was awaited.
+        awaited: WaitTarget,
+        /// The time limit.
         within: Duration,
         /// The version of the cache; `None` before the first list.
         cache: Option<ResourceVersion>,
-        /// What failed last, if it fails now.
+        /// The last list or watch that failed, if the informer is failing now.
         #[source]
         reason: Option<Arc<ListWatchError>>,
     },
-    /// The server's history changed meanwhile, as it does when a backup is restored: the awaited write may be undone.
+    /// The server's history changed during the wait, for example because a backup was restored: the awaited write may be lost.
     #[error(
         "informer {informer}: the server's history changed (was it restored from a backup?) while waiting for {awaited}; that write \
-         may be lost, so read it again; its cache is at {}",
+         may be lost, so read the object again; its cache is at {}",
         At(cache)
     )]
     HistoryChanged {
         /// Which informer.
         informer: Arc<str>,
-        /// What was waited for.
-        awaited: Awaited,
+        /// The state that was awaited.
+        awaited: WaitTarget,
         /// The version of the cache.
         cache: Option<ResourceVersion>,
     },
-    /// The object is there in a state that cannot be read, so the cache will not show it.
-    #[error("informer {informer} cannot read {key}: what its cache has of it is an older state")]
+    /// The object is in [quarantine](super::SharedInformer::quarantined): its awaited state cannot be decoded or transformed, so the
+    /// cache will not show it.
+    #[error("informer {informer} cannot read {key}, so its cache keeps an older state of the object or none")]
     Quarantined {
         /// Which informer.
         informer: Arc<str>,
         /// Which object.
         key: Key,
-        /// Why it cannot be read.
+        /// The reason why it cannot be read.
         source: Arc<DecodeError>,
     },
-    /// The versions are not numbers, so nobody can tell which is newer.
-    #[error("informer {informer} cannot tell which version is newer")]
+    /// The versions are not numbers, so they have no order.
+    #[error("informer {informer} cannot find out whether its cache is newer than the awaited version")]
     NotComparable {
         /// Which informer.
         informer: Arc<str>,
         /// Which versions.
         source: NotComparable,
     },
-    /// The object has no name or no version, so it is not what a server returned from a write.
+    /// The object has no name or no version, so no server returned it from a write.
     #[error(
         "informer {informer} cannot wait for an object without name or resourceVersion; pass the object that the write returned"
     )]
-    NotWritten {
+    MissingNameOrVersion {
         /// Which informer.
         informer: Arc<str>,
     },
     /// The object is in a namespace or cluster that is not part of the view.
     #[error("the view of {view} will not see {address}: that is in none of the namespaces and clusters of the view")]
-    Elsewhere {
+    OutsideView {
         /// Which view.
         view: Arc<str>,
         /// Which object, with its cluster if the view has several.
@@ -187,65 +207,82 @@ pub enum WaitError {
     Stopped {
         /// Which informer.
         informer: Arc<str>,
-        /// What was waited for.
-        awaited: Awaited,
+        /// The state that was awaited.
+        awaited: WaitTarget,
         /// The version of the cache.
         cache: Option<ResourceVersion>,
     },
 }
 
-/// What is waited for.
+/// The state of the cache that a call waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Awaited {
-    /// Everything up to a version.
+pub enum WaitTarget {
+    /// All changes up to this version are in the cache.
     Version(ResourceVersion),
-    /// A state of an object, or a newer one.
+    /// The object is in the cache at this version or a newer one.
     Object(Key, ResourceVersion),
-    /// That an object is gone.
+    /// The object is not in the cache.
     Deletion(Key),
 }
 
-/// An informer stops, but its end could not be waited for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// The error of waiting until an informer has stopped. The informer stops later by itself.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {
-    /// From inside one of its own callbacks: it would wait for itself. It stops all the same.
-    #[error("informer {informer} cannot be waited for from inside a callback of its own; it stops when that returns")]
+    /// A callback of the informer made the call and would wait for its own end. The informer stops when the callback returns.
+    #[error(
+        "a callback of informer {informer} cannot wait for the informer to stop; it stops when the callback returns"
+    )]
     InsideCallback {
         /// Which informer.
         informer: Arc<str>,
     },
-    /// Callbacks have not returned in the time that was given. It stops when they do.
+    /// Callbacks did not return in time. The informer stops when they do.
     #[error("informer {informer} has not stopped within {within:?}: {}", Running(handlers))]
     StillRunning {
         /// Which informer.
         informer: Arc<str>,
-        /// How long it was waited for.
+        /// The time limit.
         within: Duration,
-        /// The handlers that are still at work.
+        /// The handlers whose callbacks are still running.
         handlers: Vec<Arc<str>>,
     },
 }
 
-/// Several informers stop, but the end of some could not be waited for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// The informers that have not stopped, of several that were stopped together.
+///
+/// `Display` prints all of them in one line, [`report()`](Self::report) in several lines.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", List(errors))]
 #[non_exhaustive]
 pub struct StopErrors {
-    /// Which, and why.
+    /// One error for each informer that has not stopped.
     pub errors: Vec<StopError>,
 }
 
-struct At<'a>(&'a Option<ResourceVersion>);
-struct Crash<'a>(&'a Option<Arc<str>>);
-struct Got(usize, bool);
-/// Several errors, each with what stands behind it.
-struct List<'a, E>(&'a [E]);
-struct Running<'a>(&'a [Arc<str>]);
-struct Said<'a> {
-    errors: &'a SyncErrors,
+impl StopErrors {
+    /// The error without its members.
+    pub(crate) fn headline(&self) -> String {
+        match self.errors.len() {
+            1 => "1 informer has not stopped".to_owned(),
+            count => format!("{count} informers have not stopped"),
+        }
+    }
 }
+
+/// A version of the cache.
+struct At<'a>(&'a Option<ResourceVersion>);
+/// The reason why an informer stopped by itself, if it did.
+struct Crash<'a>(&'a Option<Arc<str>>);
+/// The number of objects that were received, and whether a request failed.
+struct Received(usize, bool);
+/// Several errors with their causes, in one line.
+struct List<'a, E>(&'a [E]);
+/// As [`List`], after a colon; empty if there are no errors.
+struct Members<'a, E>(&'a [E]);
+/// The handlers whose callbacks are still running.
+struct Running<'a>(&'a [Arc<str>]);
 
 impl<E: Error + 'static> fmt::Display for List<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -275,12 +312,12 @@ impl fmt::Display for Crash<'_> {
     }
 }
 
-impl fmt::Display for Got {
+impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self(0, true) => Ok(()),
-            Self(0, false) => f.write_str("; nothing has come, and nothing has failed"),
-            Self(objects, _) => write!(f, "; {objects} objects have come so far"),
+            Self(0, false) => f.write_str("; the server has sent no object and no error"),
+            Self(objects, _) => write!(f, "; {objects} objects received so far"),
         }
     }
 }
@@ -288,24 +325,22 @@ impl fmt::Display for Got {
 impl fmt::Display for Running<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            [] => f.write_str("an index function or a callback of the reflector is still at work"),
+            [] => f.write_str("an index function or a callback of the reflector is still running"),
             handlers => write!(f, "callbacks of {} have not returned", handlers.join(", ")),
         }
     }
 }
 
-impl fmt::Display for Said<'_> {
+impl<E: Error + 'static> fmt::Display for Members<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SyncErrors { informers, errors, is_stopped } = self.errors;
-        if *is_stopped {
-            return f.write_str("the factory was stopped, so nothing will be synced");
+        match self.0 {
+            [] => Ok(()),
+            errors => write!(f, ": {}", List(errors)),
         }
-        let are = if errors.len() == 1 { "is" } else { "are" };
-        write!(f, "{} of {informers} informers {are} not synced: {}", errors.len(), List(errors))
     }
 }
 
-impl fmt::Display for Awaited {
+impl fmt::Display for WaitTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version(version) => write!(f, "version {version}"),

@@ -1,4 +1,4 @@
-//! The cache as other stages see it.
+//! Implements, for the cache, the trait through which a queue and a reflector read cached objects.
 
 use crate::Cached;
 use crate::Key;

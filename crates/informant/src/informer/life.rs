@@ -1,8 +1,8 @@
-//! The whole life of an informer: what it is until it starts, what it does until it ends.
+//! The informer's task, from the start to the stop.
 //!
-//! - **In:** settings, and a core that all handles share.
-//! - **Out:** one future that does everything; however it ends, also if it never begins, the informer ends with it.
-//! - **Knows nothing of:** what handles look like.
+//! - **In:** the settings, and the state that all handles share.
+//! - **Out:** one future that does all work of the informer. When it ends or is dropped, even before its first poll, the informer has stopped.
+//! - **Knows nothing of:** the handles.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -64,7 +64,7 @@ impl Unstarted {
     }
 }
 
-/// Makes what has to be there at once; the rest is done by what it gives.
+/// Builds the reflector, starts the handlers, and returns the future of the informer's task.
 fn start<Q>(
     reflector: ReflectorSettings,
     queue: Q,
@@ -77,15 +77,15 @@ where
     Q::Taken: Send + Sync,
     Q::Ticket: Send + Sync,
 {
-    // Made first: the source, which is users' code, may panic below, and the guard then ends the informer.
+    // Created first: the source, which is users' code, may panic below, and the guard then ends the informer.
     let ending = Ending(Arc::clone(core));
     let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
     let looked_at = queue.clone();
     let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.waiting()) };
-    // It is started once, so it is set once.
+    // An informer starts only once, so this is the first value.
     let _ = core.source.set(source);
-    // In a turn, so that nobody who joins meanwhile is left without a worker.
+    // While `turn` is locked, so that a listener that is added at the same time gets a worker too.
     let _ = core.in_turn(|processor| {
         core.workers.start(runtime);
         let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
@@ -93,7 +93,7 @@ where
     });
     let ticks = core.check_period().and_then(Ticks::every);
     let turns = Turns { core: Arc::clone(core), queue: queue.clone(), rules, ticks };
-    let span = tracing::info_span!("informer", kind = &*core.name);
+    let span = tracing::info_span!("informer", informer = &*core.name);
     live(reflector, queue, turns, handle, ending).instrument(span)
 }
 
@@ -104,9 +104,9 @@ where
     Q::Ticket: Send + Sync,
 {
     let core = Arc::clone(&ending.0);
-    let (kind, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
-    info!(kind, "started");
-    // It owns all that works, so that nothing of it is left when it is dropped.
+    let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
+    info!(informer, "started");
+    // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
         let working = controller::run(reflector, &queue, &mut turns);
         select(pin!(working), pin!(show(handle, &shown))).await;
@@ -120,20 +120,22 @@ where
                 Ok(()) => "its queue was closed".to_owned(),
                 Err(panic) => format!("panicked: {}", panics::said(panic)),
             };
-            error!(kind, error = crash, "the informer cannot go on");
+            error!(informer, error = crash, "the informer stops because of an internal error");
             let _ = core.crash.set(crash.into());
         }
     }
     do_as(caller, || {
-        panics::drop_catching(working, |panic| error!(kind, error = panic, "the source panicked when it was dropped"));
+        panics::drop_catching(working, |panic| {
+            error!(informer, error = panic, "the source panicked when it was dropped");
+        });
     });
     core.close();
     core.workers.ended().await;
-    info!(kind, "stopped");
+    info!(informer, "stopped");
     drop(ending);
 }
 
-/// Keeps the figures of the source up to date, and says when there is no hope for the first list.
+/// Records the metrics of the source, and publishes list errors that retrying cannot fix.
 async fn show(mut handle: ReflectorHandle, core: &Core) {
     loop {
         let status = handle.changed().await;
@@ -147,7 +149,7 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
         });
         let verdict = match &status.activity {
             Activity::BackingOff { because, .. } if !because.may_pass() => Some(Arc::clone(because)),
-            // It tries anew: what was true before need not be now.
+            // A new attempt is in progress, so the last error may not apply any more.
             Activity::Idle
             | Activity::Listing { .. }
             | Activity::Streaming { .. }
@@ -164,14 +166,14 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
     }
 }
 
-/// Ends the informer when it is dropped, with the runtime if need be.
+/// Ends the informer when it is dropped, for example with its runtime.
 struct Ending(Arc<Core>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // Nobody asked for it, and nothing went wrong inside: it was dropped with all that ran there.
+        // The informer was not asked to stop. If no other reason is recorded, its task was dropped.
         if !self.0.stop.initialized() {
-            // Set as soon as the source has been asked for what the reflector needs.
+            // Set after all calls of the source that `start` makes.
             let has_begun = self.0.source.get().is_some();
             let crash = if has_begun { "its runtime has ended" } else { "its source panicked" };
             let _ = self.0.crash.set(crash.into());

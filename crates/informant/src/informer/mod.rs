@@ -1,10 +1,11 @@
-//! Assembly: the only place where the stages meet.
+//! Joins the stages to an informer; only this module knows all of them.
 //!
 //! - **In:** a source.
-//! - **Out:** a [`SharedInformer`]: an indexed cache that handlers can follow.
+//! - **Out:** a [`SharedInformer`]: an indexed cache with events for handlers and streams.
 //!
-//! The `controller` runs a reflector, takes what waits in its queue, and in one `turn` writes the cache and tells everybody
-//! (`apply` has the rules). [`Controller`] is the same loop around a function of the user's.
+//! The process loop (`controller`) runs a reflector, takes batches from its queue, and passes them to `turn`, which writes the cache and
+//! distributes the events; `apply` has the rules. [`Controller`] is the same loop with a function of the user in place of cache and
+//! handlers.
 
 mod any;
 mod apply;
@@ -14,6 +15,7 @@ mod controller;
 mod core;
 mod destinations;
 mod errors;
+mod json;
 mod known_objects;
 mod life;
 mod queues;
@@ -35,14 +37,14 @@ pub use self::controller::Controller;
 pub use self::controller::ControllerQueue;
 pub use self::errors::AddHandlerError;
 pub use self::errors::AlreadyStarted;
-pub use self::errors::Awaited;
 pub use self::errors::StopError;
 pub use self::errors::StopErrors;
 pub use self::errors::SyncError;
 pub use self::errors::SyncErrors;
 pub use self::errors::WaitError;
-pub use self::retry::Failed;
+pub use self::errors::WaitTarget;
 pub use self::retry::ProcessError;
+pub use self::retry::ProcessFailure;
 pub(crate) use self::several::stop;
 pub(crate) use self::several::synced;
 pub use self::shared::InformerState;

@@ -1,4 +1,4 @@
-//! Both queues as a controller uses them, and as a shared informer does.
+//! Implements, for both queues, what the process loop and a shared informer need of a queue.
 
 use super::apply::Outcome;
 use super::apply::Rules;
@@ -16,15 +16,15 @@ use crate::queue::Receipt;
 use crate::queue::Taken;
 use crate::queue::TakenChange;
 
-/// What else a shared informer asks of its queue.
+/// A queue that a shared informer can use.
 pub(super) trait SharedQueue: ControllerQueue + Destination<Erased> {
-    /// How much waits.
+    /// The number of queued items.
     fn waiting(&self) -> usize;
 
-    /// Whether the first list was processed.
+    /// Returns true if the first list was processed.
     fn has_synced(&self) -> bool;
 
-    /// Writes to the cache what was taken, and says what that changed.
+    /// Applies the items of a receipt to the cache, and returns what that changed.
     fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome;
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::AnyInformer;
-use super::Awaited;
 use super::WaitError;
+use super::WaitTarget;
 use super::core::Core;
 use crate::Cached;
 use crate::Key;
@@ -23,7 +23,7 @@ impl AnyInformer {
     /// Waits until the cache has everything up to this version.
     pub(crate) async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
-        let wait = Wait::new(core, Awaited::Version(version.clone()), within);
+        let wait = Wait::new(core, WaitTarget::Version(version.clone()), within);
         wait.until(|| wait.has_reached(version)?.then_some(()).ok_or(Unseen)).await
     }
 
@@ -35,7 +35,7 @@ impl AnyInformer {
         within: Duration,
     ) -> Result<Option<Cached<Erased>>, WaitError> {
         let core = self.core();
-        let wait = Wait::new(core, Awaited::Object(key.clone(), version.clone()), within);
+        let wait = Wait::new(core, WaitTarget::Object(key.clone(), version.clone()), within);
         wait.until(|| {
             // What cannot be read will not be shown, unless it changes again.
             let unreadable = wait.unreadable(key);
@@ -63,7 +63,7 @@ impl AnyInformer {
     /// Waits until the cache has seen that this incarnation of an object is over.
     pub(crate) async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
-        let wait = Wait::new(core, Awaited::Deletion(deleted.key.clone()), within);
+        let wait = Wait::new(core, WaitTarget::Deletion(deleted.key.clone()), within);
         wait.until(|| {
             // A cache that has not seen the object yet has not seen its end either.
             if !deleted.version.is_empty() && !wait.has_reached(&deleted.version)? {
@@ -85,7 +85,7 @@ impl AnyInformer {
 /// Somebody who waits.
 struct Wait<'a> {
     core: &'a Core,
-    awaited: Awaited,
+    awaited: WaitTarget,
     within: Duration,
     /// The number of history changes when the wait began.
     history_changes: u64,
@@ -106,7 +106,7 @@ impl From<WaitError> for NotYet {
 }
 
 impl<'a> Wait<'a> {
-    fn new(core: &'a Core, awaited: Awaited, within: Duration) -> Self {
+    fn new(core: &'a Core, awaited: WaitTarget, within: Duration) -> Self {
         Self { core, awaited, within, history_changes: core.history_changes.load(atomic::Ordering::Acquire) }
     }
 

@@ -1,7 +1,7 @@
-//! A user's process function, and what could not be processed: held back, reported, and tried again.
+//! Calls a user's process function, and retries items that it could not process.
 //!
 //! - **In:** receipts of one item each.
-//! - **Out:** answers; reports of what failed.
+//! - **Out:** acknowledged or requeued items; a [`ProcessError`] for each failure.
 //! - **Knows nothing of:** where items come from.
 
 use std::error::Error;
@@ -22,44 +22,59 @@ use crate::queue::Answer;
 use crate::queue::Receipt;
 use crate::queue::ReceiptQueue;
 
-/// Says that an item could not be processed. Any error becomes one by `?`.
+/// The error that a process function returns to have an item retried. Any error converts into it with `?`.
+///
+/// ```
+/// use informant::informer::ProcessFailure;
+///
+/// fn process(text: &str) -> Result<(), ProcessFailure> {
+///     let number: u32 = text.parse()?;
+///     if number > 9 {
+///         return Err("the number has more than one digit".into());
+///     }
+///     Ok(())
+/// }
+/// assert!(process("12").is_err());
+/// ```
 #[derive(Debug)]
-pub struct Failed {
+pub struct ProcessFailure {
     processed: usize,
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// An item that could not be processed; what is left of it comes again.
-#[derive(Debug, thiserror::Error)]
+/// An item of the queue that could not be processed. Its unprocessed changes are retried after a delay.
+#[derive(thiserror::Error)]
 #[error("processing {} failed (attempt {attempt}); {}", Which(key), Next(retry_in))]
 #[non_exhaustive]
 pub struct ProcessError {
-    /// Which object; `None` for what concerns all of them.
+    /// The object; `None` for a change that concerns all objects, such as a relist.
     pub key: Option<Key>,
-    /// How often it was tried.
+    /// The number of attempts so far.
     pub attempt: u32,
-    /// How long it waits; `None` if all of it was processed, so that nothing is left to try again.
+    /// The delay before the next attempt; `None` if all changes of the item were processed before the error, so that nothing is retried.
     pub retry_in: Option<Duration>,
-    /// Why it failed.
+    /// The error that the process function returned, or its panic.
     pub source: Box<dyn Error + Send + Sync>,
 }
 
+/// The object of an item.
 struct Which<'a>(&'a Option<Key>);
+/// The next step after a failure.
 struct Next<'a>(&'a Option<Duration>);
 
-/// Calls a user's function, and holds back what it could not process.
+/// Calls a user's function, and holds items that it could not process until they are retried.
 pub(super) struct Retrying<Q: ReceiptQueue, F> {
     function: F,
     key_of: fn(&Q::Taken) -> Option<&Key>,
     changes_of: fn(&Q::Taken) -> usize,
     backoff: Backoff,
     on_error: Option<OnError>,
-    /// In flight until their time has come.
+    /// Items that wait for their next attempt; they stay in flight.
     held: Vec<Held<Q>>,
     failures: HashMap<Option<Key>, Failures>,
 }
 
-/// Until the user says otherwise.
+/// The backoff of a controller that sets none.
 fn default_backoff() -> Backoff {
     Backoff::new(Duration::from_millis(5), Duration::from_secs(30))
 }
@@ -77,14 +92,14 @@ struct Failures {
     delays: Delays,
 }
 
-impl Failed {
-    /// The first `processed` changes of the item were processed and shall not come again; then this happened.
+impl ProcessFailure {
+    /// Reports an error after the first `processed` changes of the item were processed. Only the other changes are retried.
     pub fn after(processed: usize, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { processed, source: source.into() }
     }
 }
 
-impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failed {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ProcessFailure {
     fn from(source: E) -> Self {
         Self::after(0, source)
     }
@@ -100,11 +115,11 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
         self.backoff = backoff;
     }
 
-    pub(super) fn on_error(&mut self, hear: OnError) {
-        self.on_error = Some(hear);
+    pub(super) fn on_error(&mut self, callback: OnError) {
+        self.on_error = Some(callback);
     }
 
-    fn fail(&mut self, receipt: Receipt<Q>, key: Option<Key>, failed: Failed) {
+    fn fail(&mut self, receipt: Receipt<Q>, key: Option<Key>, failed: ProcessFailure) {
         let now = Instant::now();
         let backoff = self.backoff;
         let failures = self.failures.entry(key.clone());
@@ -117,12 +132,18 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
             self.failures.remove(&key);
         }
         let error = ProcessError { key, attempt, retry_in, source: failed.source };
-        let told = self.on_error.as_ref().map(|hear| panics::catch(|| hear(&error)));
-        if !matches!(told, Some(Ok(()))) {
+        let reported = self.on_error.as_ref().map(|callback| panics::catch(|| callback(&error)));
+        // Without a callback, or if the callback panicked.
+        if !matches!(reported, Some(Ok(()))) {
             let (key, source) = (error.key.as_ref().map(Key::as_str), &*error.source);
             match retry_in.map(|delay| delay.as_millis()) {
-                Some(delay_ms) => warn!(key, attempt, delay_ms, error = source, "processing failed; trying again"),
-                None => warn!(key, attempt, error = source, "processing failed; nothing is left to try again"),
+                Some(delay_ms) => warn!(key, attempt, delay_ms, error = source, "processing an item failed; retrying"),
+                None => warn!(
+                    key,
+                    attempt,
+                    error = source,
+                    "processing an item failed after all of its changes were processed; not retrying"
+                ),
             }
         }
         match retry_in {
@@ -138,17 +159,17 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
 impl<Q, F> Process<Q> for Retrying<Q, F>
 where
     Q: ReceiptQueue,
-    F: FnMut(&Q::Taken) -> Result<(), Failed>,
+    F: FnMut(&Q::Taken) -> Result<(), ProcessFailure>,
 {
     const TAKES: Takes = Takes::One;
 
     fn process(&mut self, receipt: Receipt<Q>) {
-        // Without an item it only tells a version.
+        // A receipt without items only carries a version.
         let Some(item) = receipt.items().first() else { return };
         let key = (self.key_of)(item).cloned();
         let function = &mut self.function;
         let outcome = panics::catch(|| function(item));
-        match outcome.unwrap_or_else(|panic| Err(Failed::from(format!("panicked: {panic}")))) {
+        match outcome.unwrap_or_else(|panic| Err(ProcessFailure::from(format!("panicked: {panic}")))) {
             Ok(()) => {
                 self.failures.remove(&key);
                 receipt.done();
@@ -172,8 +193,8 @@ where
 impl fmt::Display for Next<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(delay) => write!(f, "trying again in {} ms", delay.as_millis()),
-            None => f.write_str("nothing of it is left to try again"),
+            Some(delay) => write!(f, "retrying in {} ms", delay.as_millis()),
+            None => f.write_str("not retrying, because all of its changes were processed before the error"),
         }
     }
 }
@@ -182,7 +203,7 @@ impl fmt::Display for Which<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(key) => write!(f, "{key}"),
-            None => f.write_str("a change of all objects"),
+            None => f.write_str("a change that concerns all objects"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Several informers at once: waited for, and stopped, together.
+//! Waits for several informers, and stops several informers, together.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::AnyInformer;
 use super::StopErrors;
 use super::SyncErrors;
 
-/// How long others may take to fail as well, so that somebody who mends one thing after the other need not try each time.
+/// After the first permanent failure, wait this long so that other failures appear in the same error.
 const TOGETHER: Duration = Duration::from_millis(250);
 
-/// Waits until all are synced, or one of them will not be; for as long as is given.
+/// Waits until all informers are synced, one of them fails, or the time limit passes.
 pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), SyncErrors> {
     let failed = |errors| Err(SyncErrors::new(informers.len(), errors));
     let mut waiting: FuturesUnordered<_> = informers.iter().map(AnyInformer::synced).collect();
@@ -40,12 +40,12 @@ pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) 
             errors.extend(outcome.err());
         }
     };
-    // If it takes longer, some go on.
+    // Informers that have not failed by then are left out of the error.
     let _ = timeout(TOGETHER, select(pin!(others), over)).await;
     failed(errors)
 }
 
-/// Gives the time when it is over.
+/// Completes after the time limit and returns it; without a limit, never completes.
 async fn sleep_or_never(time: Option<Duration>) -> Duration {
     match time {
         Some(time) => {
@@ -56,11 +56,11 @@ async fn sleep_or_never(time: Option<Duration>) -> Duration {
     }
 }
 
-/// Stops all of them at once, and waits for all, for as long as is given.
+/// Stops all informers at once, and waits for all of them, up to the time limit.
 pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), StopErrors> {
-    // All of them before any is waited for: so that one that takes long does not keep others at work.
+    // All are asked to stop before any is awaited, so that a slow one does not delay the others.
     informers.iter().for_each(AnyInformer::ask_to_stop);
-    // Whoever waits inside a callback of one may keep others from ending, too.
+    // A callback that waited here would block its own informer, and possibly others that wait for it.
     let errors: Vec<_> = informers.iter().filter_map(AnyInformer::inside_callback).collect();
     if !errors.is_empty() {
         return Err(StopErrors { errors });

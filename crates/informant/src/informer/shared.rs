@@ -1,4 +1,8 @@
-//! One informer for everybody who is interested in one kind.
+//! [`SharedInformer`]: the handle that users hold of an informer.
+//!
+//! - **In:** calls with the user's object type.
+//! - **Out:** the same calls on the informer whose object type is erased.
+//! - **Knows nothing of:** how an informer works.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -39,13 +43,14 @@ use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
 use crate::subscribers::Registration;
 
-/// One indexed, always-current local copy of a kind, that any number of handlers can follow.
+/// An indexed local copy of one kind, kept current by a watch, to which any number of handlers can subscribe.
 ///
-/// - **Read it** with its [`lister`](Self::lister) and [indexes](Self::add_index): every answer is consistent, shared, not copied.
-/// - **Follow it** with [handlers](Self::add_handler) and [streams](Self::stream), added before or after the start. Each has its
-///   own buffer and hears of everything exactly once: first of what is there, then of every change.
-/// - **Rely on it**: [`synced`](Self::synced) waits for the first list, [`wait_for`](Self::wait_for) for what you have
-///   written yourself, and [`status`](Self::status) says what is wrong if something is.
+/// - **Reads:** the [`lister`](Self::lister) and the [indexes](Self::add_index) return consistent results and share objects instead of
+///   copying them.
+/// - **Events:** [handlers](Self::add_handler) and [streams](Self::stream) can be added before and after the start. Each has its own
+///   buffer and receives every change exactly once: first an add for each object in the cache, then every later change.
+/// - **Waits and health:** [`synced`](Self::synced) waits for the first list, [`wait_for_write`](Self::wait_for_write) until the cache
+///   shows a write of your own, and [`status`](Self::status) shows whether the cache is current, and if not, why.
 ///
 /// Cheap to clone; all clones are handles of the same informer. An informer runs until it is [stopped](Self::stop) or its last handle
 /// is dropped; in the latter case it logs that it stops. A [factory](crate::SharedInformerFactory) and a [`View`](crate::View) have
@@ -92,33 +97,33 @@ pub struct SharedInformer<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// What an informer is doing.
+/// The phase that an informer is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InformerState {
-    /// It has not started.
+    /// The informer has not been started.
     New,
-    /// It runs.
+    /// The informer lists, watches and delivers events.
     Running,
-    /// It was asked to stop, or cannot go on, and callbacks may still be running.
+    /// The informer is about to stop; callbacks may still be running.
     Stopping,
-    /// It has stopped; nothing of it is left.
+    /// No task or callback of the informer is running any more.
     Stopped,
 }
 
 impl<O> SharedInformer<O> {
-    /// Gives an informer an object type.
+    /// Adds the object type to an informer without one.
     pub(crate) fn from_any(informer: AnyInformer) -> Self {
         Self { informer, object_type: PhantomData }
     }
 
-    /// As [`from_any`](Self::from_any), of a reference.
+    /// As [`from_any`](Self::from_any), for a reference.
     #[ref_cast_custom]
     pub(crate) fn from_any_ref(informer: &AnyInformer) -> &Self;
 }
 
 impl<O: Send + Sync + 'static> SharedInformer<O> {
-    /// An informer of objects that come as JSON.
+    /// Creates an informer with default settings, for a source that delivers objects as JSON. It does nothing until [`start`](Self::start).
     pub fn new(source: impl ListWatch<O>) -> Self
     where
         O: Object,
@@ -126,7 +131,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         Self::builder(source).build()
     }
 
-    /// Settings of an informer of objects that come as JSON.
+    /// Returns a builder for an informer whose source delivers objects as JSON.
     pub fn builder(source: impl ListWatch<O>) -> InformerBuilder<O>
     where
         O: Object,
@@ -134,67 +139,71 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::builder(source).into_any()))
     }
 
-    /// Settings of an informer of a source whose objects come [ready](crate::listwatch::Item::new): they can be of any type.
+    /// Returns a builder for an informer whose source delivers [ready objects](crate::listwatch::Item::new), which can be of any type.
     pub fn of_ready_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
         InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_ready_objects(source).into_any()))
     }
 
-    /// What it is called in logs, errors and metrics.
+    /// The name of the informer in logs, errors and metrics, such as `pods`.
     pub fn name(&self) -> &Arc<str> {
         self.informer.name()
     }
 
-    /// The namespace that its objects are of, if its source has [only one](crate::listwatch::KubeSource::in_namespace).
+    /// The namespace of the objects, if the source is restricted to [one namespace](crate::listwatch::KubeSource::in_namespace).
     pub fn namespace(&self) -> Option<&Arc<str>> {
         self.informer.namespace()
     }
 
-    /// The cluster that its objects are of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
+    /// The cluster of the objects, if the source [names it](crate::listwatch::KubeSource::of_cluster).
     pub fn cluster(&self) -> Option<&Arc<str>> {
         self.informer.cluster()
     }
 
-    /// Starts it, in tasks of the runtime that this is called in. Says whether it did: it starts only once, and not after it
-    /// was stopped.
+    /// Starts the informer, in tasks of the current tokio runtime. Returns false if it was started or stopped before; an informer starts
+    /// only once.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with a clock.
+    /// If called outside of a tokio runtime, or in a runtime without time enabled.
     pub fn start(&self) -> bool {
         let has_started = self.informer.start_if_new();
         if !has_started {
-            tracing::warn!(kind = &**self.name(), "started already, or stopped; a second start does nothing");
+            tracing::warn!(
+                informer = &**self.name(),
+                "the informer was started or stopped before, so `start` does nothing"
+            );
         }
         has_started
     }
 
-    /// What it is doing.
+    /// The phase that the informer is in.
     pub fn state(&self) -> InformerState {
         self.informer.state()
     }
 
-    /// Stops it, and waits until no callback runs and no task is left. Events that wait for handlers are dropped.
+    /// Stops the informer, and waits until no callback or task of it is running. Undelivered events are dropped.
     ///
-    /// Cancel safe: it stops all the same.
+    /// Cancel safe: if the call is dropped, the informer stops anyway.
     ///
     /// # Errors
     ///
-    /// From inside one of its own callbacks, index functions among them, which would wait for itself. It stops all the same.
+    /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. The informer
+    /// stops when the callback returns.
     pub async fn stop(&self) -> Result<(), StopError> {
         self.informer.stop().await
     }
 
-    /// As [`stop`](Self::stop), but waits no longer than this.
+    /// As [`stop`](Self::stop), with a time limit.
     ///
     /// # Errors
     ///
-    /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
-    /// again.
+    /// As for `stop`; and if callbacks have not returned in time, with the names of their handlers. Call `stop` again to continue
+    /// waiting.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         self.informer.stop_within(within).await
     }
 
-    /// Reads the cache. A lister can be kept; when the informer has stopped, it shows the last state.
+    /// Returns a handle that reads the cache. It can outlive the informer; it then reads the last state.
     pub fn lister(&self) -> Lister<O> {
         self.informer.lister().typed()
     }
@@ -203,11 +212,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// When an index of that name exists.
+    /// If an index of that name exists.
     ///
     /// # Panics
     ///
-    /// Inside an index function of the same informer.
+    /// If an index function of the same informer makes the call.
     pub fn add_index<V, I>(
         &self,
         name: &str,
@@ -224,11 +233,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// When an index of one of the names exists; then none is added.
+    /// If an index of one of these names exists; no index is added then.
     ///
     /// # Panics
     ///
-    /// Inside an index function of the same informer.
+    /// If an index function of the same informer makes the call.
     pub fn add_indexes(
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
@@ -236,35 +245,35 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         self.informer.add_indexes(functions.into_iter().map(IndexFunction::into_any).collect())
     }
 
-    /// Has a handler follow it, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    /// Adds a handler with default settings; for other settings see [`subscribe`](Self::subscribe).
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if one of its index functions makes the call.
     pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.subscribe().handler(handler)
     }
 
-    /// Events as a stream, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    /// Returns the events as a stream with default settings; for other settings see [`subscribe`](Self::subscribe).
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if one of its index functions makes the call.
     pub fn stream(&self) -> Result<EventStream<O>, AddHandlerError> {
         self.subscribe().stream()
     }
 
-    /// A handler or stream with settings: a filter, resyncs, what happens when it is slow, a name.
+    /// Returns a builder for a handler or a stream with settings: a filter, a resync period, coalescing for slow handlers, a name.
     pub fn subscribe(&self) -> Subscribe<'_, O> {
         Subscribe::new(self)
     }
 
     /// Sets a function that is called with each object once, before it is cached; see
-    /// [`ReflectorBuilder::transform`](crate::listwatch::ReflectorBuilder::transform). The last one that is set counts.
+    /// [`ReflectorBuilder::transform`](crate::listwatch::ReflectorBuilder::transform). Replaces an earlier transform.
     ///
     /// # Errors
     ///
-    /// After the start.
+    /// If the informer has been started.
     pub fn set_transform<R: TransformResult>(
         &self,
         transform: impl Fn(&mut O) -> R + Send + Sync + 'static,
@@ -273,12 +282,11 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Calls `callback` once for each outage that lasts three seconds, and each time the server answers a list with an error;
-    /// [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error) has the exact rules. The last one that is set
-    /// counts.
+    /// [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error) has the exact rules. Replaces an earlier callback.
     ///
     /// # Errors
     ///
-    /// After the start.
+    /// If the informer has been started.
     pub fn set_on_error(
         &self,
         callback: impl Fn(&ListWatchError) + Send + Sync + 'static,
@@ -286,50 +294,49 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         self.informer.set_on_error(Box::new(callback))
     }
 
-    /// Whether the first complete list is in the cache. Once true, it stays; handlers may not have heard of all of it.
+    /// Returns true once the first complete list has been applied to the cache. Handlers may not have received all of it yet; see
+    /// [`Registration::synced`].
     pub fn is_synced(&self) -> bool {
         self.informer.is_synced()
     }
 
-    /// Waits until [`is_synced`](Self::is_synced). While it waits, [`status`](Self::status) says what is wrong, if something is.
+    /// Waits until [`is_synced`](Self::is_synced). During the wait, [`status`](Self::status) shows errors of the source.
     ///
-    /// An informer that was not [started](Self::start) is not synced before it is. After waiting 10 s for such an informer, each call
-    /// logs one warning that names it.
+    /// An informer that is never [started](Self::start) is never synced: after 10 s, the call logs a warning that names the informer.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// If it is stopped before that, or if it is to [fail fast](super::InformerBuilder::fail_fast) and a list fails so that
-    /// waiting will not help.
+    /// If the informer stops first; and, if the informer [fails fast](super::InformerBuilder::fail_fast), as soon as a list fails with
+    /// an error that retrying cannot fix.
     pub async fn synced(&self) -> Result<(), SyncError> {
         self.informer.synced().await
     }
 
-    /// As [`synced`](Self::synced), but waits no longer than this.
+    /// As [`synced`](Self::synced), with a time limit.
     ///
     /// # Errors
     ///
-    /// If it is stopped before that; or with what failed last, if it is not synced by then.
+    /// As for `synced`; and if the informer is not synced in time, with the last failure of its source.
     pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
         self.informer.synced_within(within).await
     }
 
-    /// Waits until the cache has everything up to this version, such as the one that the answer to a write had.
+    /// Waits until all changes up to this version are in the cache. Use it with the version that a write returned.
     ///
-    /// A quiet server moves the cache's version by bookmarks, about once a minute; to wait for one object,
+    /// On a quiet server the version of the cache advances only by bookmarks, about once a minute; to wait for one object,
     /// [`wait_for`](Self::wait_for) is quicker.
     ///
     /// # Errors
     ///
-    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
-    /// be compared.
+    /// If the time limit passes, the server's history changes, the informer stops, or the versions cannot be compared.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         self.informer.caught_up_to(version, within).await
     }
 
-    /// Waits until the cache shows an object as a write returned it, or a newer state; returns the cached object, or `None` if it is gone
-    /// by then.
+    /// Waits until the cache shows an object as a write returned it, or a newer state of it. Returns the cached object, or `None` if it
+    /// has been deleted meanwhile.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -362,13 +369,13 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         written: &impl kube::Resource,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let not_written = || WaitError::NotWritten { informer: Arc::clone(self.name()) };
+        let not_written = || WaitError::MissingNameOrVersion { informer: Arc::clone(self.name()) };
         let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
         self.wait_for(&key, &version, within).await
     }
 
-    /// Waits until the cache shows this version of an object, or a newer one; gives what it shows, which is nothing if the
-    /// object is gone by then.
+    /// Waits until the cache shows this version of an object, or a newer one. Returns the cached object, or `None` if it has been deleted
+    /// meanwhile.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -396,8 +403,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If it does not come to that in time, the object is there but cannot be read, the server's history changes,
-    /// the informer stops, or versions cannot be compared.
+    /// If the time limit passes, the object is in [quarantine](Self::quarantined), the server's history changes, the informer stops, or
+    /// the versions cannot be compared.
     pub async fn wait_for(
         &self,
         key: &Key,
@@ -407,33 +414,32 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         Ok(self.informer.wait_for(key, version, within).await?.map(Cached::typed))
     }
 
-    /// Waits until the cache has seen that this incarnation of an object is over. `deleted` is any state of it, such as the one that
-    /// the answer to the delete had.
+    /// Waits until the deletion of this incarnation of an object has been applied to the cache. `deleted` is any state of the
+    /// incarnation, such as the one that the delete request returned.
     ///
     /// # Errors
     ///
-    /// If it does not come to that in time, the server's history changes, the informer stops, or versions cannot
-    /// be compared.
+    /// If the time limit passes, the server's history changes, the informer stops, or the versions cannot be compared.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
         self.informer.wait_until_gone(deleted, within).await
     }
 
-    /// How it is doing: for health checks, and for finding out why something does not happen.
+    /// Returns the status of the informer, its source and its handlers: for health checks and for debugging.
     pub fn status(&self) -> InformerStatus {
         self.informer.status()
     }
 
-    /// The newest version that came from the source; the cache may not have come so far. `None` before the first list.
+    /// The newest version that the source has delivered; the cache may not have reached it yet. `None` before the first list.
     pub fn last_version(&self) -> Option<ResourceVersion> {
         self.informer.core().source_status().version
     }
 
-    /// How often it looks which handlers are due for a resync; `None` is never.
+    /// The period at which the informer checks which handlers are due for a resync; `None` if no handler resyncs.
     pub fn resync_check_period(&self) -> Option<Duration> {
         self.informer.core().check_period()
     }
 
-    /// The objects that exist but cannot be read. What the cache has of them, if anything, is an older state.
+    /// The objects that exist on the server but cannot be decoded or transformed. The cache keeps an older state of them, or none.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.informer.quarantined()
     }

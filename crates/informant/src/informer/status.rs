@@ -1,4 +1,8 @@
-//! How an informer is doing, all of it at one glance.
+//! The status of an informer, and the problem that it shows.
+//!
+//! - **In:** what the informer, its reflector and its handlers record about themselves.
+//! - **Out:** [`InformerStatus`], and from it a [`Problem`] if the cache may be out of date.
+//! - **Knows nothing of:** how to repair a problem; the informer retries by itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,82 +17,125 @@ use crate::listwatch::ListWatchError;
 use crate::listwatch::ReflectorStatus;
 use crate::subscribers::HandlerStatus;
 
-/// How an informer is doing.
+/// The status of an informer at one moment: for health checks and status pages.
+///
+/// # JSON
+///
+/// The status implements `Serialize`. Fields have the names of the Rust fields in snake_case, with these differences:
+///
+/// - Durations and ages are numbers of seconds with three decimals; their names end with `_seconds`. An `Instant` becomes its age when
+///   the status is serialized: `source.last_event` becomes `source.last_event_age_seconds`, `source.confirmed` becomes
+///   `source.confirmed_age_seconds`, `source.unanswered_since` becomes `source.unanswered_seconds`, and `source.failing_since` becomes
+///   `source.failing_seconds`.
+/// - `problem` holds the [problem](Self::problem), and is `null` if there is none. A problem is an object with a `type`
+///   (`not_started`, `stopped`, `gone`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant, and its
+///   text as `message`.
+/// - `source.activity` is an object with a `type` (`idle`, `listing`, `streaming`, `checking_history`, `opening`, `watching`,
+///   `backing_off`, `stopped`) and the fields of its variant; the end of a backoff becomes `retry_in_seconds`.
+/// - An error is a text: one line with its causes, as `{:#}` of [`report()`](crate::Error::report) prints it.
+///
+/// ```
+/// # use informant::SharedInformerFactory;
+/// # use informant_apiserver::ApiServer;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::new().client();
+/// let factory = SharedInformerFactory::new(client);
+/// let configs = factory.informer::<ConfigMap>();
+///
+/// // The answer of a `/status` endpoint.
+/// println!("{}", serde_json::to_string_pretty(&factory.status())?);
+///
+/// let status = serde_json::to_value(configs.status())?;
+/// assert_eq!(status["name"], "configmaps");
+/// assert_eq!(status["state"], "new");
+/// assert_eq!(status["problem"]["message"], "informer configmaps has not been started");
+/// # factory.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// What it is called.
+    /// The name of the informer, such as `pods`.
     pub name: Arc<str>,
-    /// Whether it runs.
+    /// The phase that the informer is in.
     pub state: InformerState,
-    /// Whether the first complete list is in the cache.
+    /// Whether the first complete list has been applied to the cache.
     pub is_synced: bool,
-    /// How many objects are in the cache.
+    /// The number of objects in the cache.
     pub objects: usize,
-    /// The version up to which the cache has everything.
+    /// The reached version: all changes up to it have been applied to the cache. `None` before the first list.
     pub version: Option<ResourceVersion>,
-    /// How many objects, or changes if they are kept in order, wait to be applied.
+    /// The number of objects whose changes wait to be applied to the cache; with
+    /// [`in_order`](super::InformerBuilder::in_order), the number of changes.
     pub queued: usize,
-    /// How many objects exist but cannot be read.
+    /// The number of objects in [quarantine](super::SharedInformer::quarantined): they exist on the server but cannot be decoded or
+    /// transformed.
     pub quarantined: usize,
-    /// How the source is doing, and what failed last.
+    /// The status of the reflector, which lists and watches the source.
     pub source: ReflectorStatus,
-    /// What went wrong inside, if it stopped because of that.
+    /// The reason why the informer stopped by itself, such as a panic; `None` if it runs or was stopped by a call.
     pub crash: Option<Arc<str>>,
-    /// How those are doing who follow it.
+    /// The status of each handler and stream.
     pub handlers: Vec<HandlerStatus>,
 }
 
-/// Why the cache of an informer may lag behind the server.
+/// The reason why the cache of an informer may be out of date.
+///
+/// `Display` prints one line with the name of the informer, the causes, and what to do if that is known. For the JSON form see
+/// [`InformerStatus`](InformerStatus#json).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It has not been started.
+    /// The informer has not been started.
     NotStarted {
         /// Which informer.
         informer: Arc<str>,
     },
-    /// It has stopped, or is about to: the cache shows the last state.
+    /// The informer has stopped or is stopping; its cache keeps the last state.
     Stopped {
         /// Which informer.
         informer: Arc<str>,
-        /// What went wrong inside, if it did not stop because it was asked to.
+        /// The reason why the informer stopped by itself; `None` if it was stopped by a call.
         crash: Option<Arc<str>>,
     },
-    /// The server has no such kind any more, so its objects are gone. If it comes back, so do they.
+    /// The server no longer serves the kind, for example because its definition was deleted, so the cache is empty. The informer lists
+    /// again when the kind is back.
     Gone {
         /// Which informer.
         informer: Arc<str>,
     },
-    /// Lists or watches fail. It goes on trying.
+    /// Lists or watches fail. The informer keeps retrying.
     Failing {
         /// Which informer.
         informer: Arc<str>,
-        /// For how long.
+        /// The time since the first of these failures.
         duration: Duration,
-        /// Whether the cache has an older state, or nothing yet.
+        /// Whether the cache holds an older list; if not, it has never been filled.
         is_synced: bool,
-        /// What failed last.
+        /// The last list or watch that failed.
         reason: Arc<ListWatchError>,
     },
-    /// The watch is open but silent, and the server did not answer when it was asked for its version: the cache may be out of date.
+    /// The watch is open but delivers nothing, and the server did not answer a request for its current version.
     Silent {
         /// Which informer.
         informer: Arc<str>,
-        /// How long ago the server last confirmed that the cache is current.
+        /// The time since the server last confirmed that the cache is current.
         confirmed_age: Duration,
     },
-    /// The first list is under way.
+    /// The first list is in progress.
     Syncing {
         /// Which informer.
         informer: Arc<str>,
-        /// How many objects of it have come.
+        /// The number of objects that the list has received so far.
         objects: usize,
     },
 }
 
 impl InformerStatus {
-    /// Why the cache may lag behind the server, if it may: there is a problem exactly if it [is stale](Self::is_stale).
+    /// Returns the reason why the cache may be out of date; `None` exactly if it is not [stale](Self::is_stale).
     pub fn problem(&self) -> Option<Problem> {
         let informer = Arc::clone(&self.name);
         let failing = self.source.failing_since.zip(self.source.last_error.as_ref());
@@ -114,7 +161,7 @@ impl InformerStatus {
         }
     }
 
-    /// Whether changes come in: a watch is open.
+    /// Returns true if a watch is open, so that changes are received.
     pub fn is_watching(&self) -> bool {
         match self.source.activity {
             Activity::Watching => true,
@@ -128,26 +175,26 @@ impl InformerStatus {
         }
     }
 
-    /// Whether the cache may lag behind the server for longer than it takes a change to arrive: it was never filled, the
-    /// source fails, is gone or does not answer, or the informer does not run.
+    /// Returns true if the cache may be out of date by more than the time that a change takes to arrive: the cache was never filled, the
+    /// source fails or does not answer, the kind is gone, or the informer does not run.
     pub fn is_stale(&self) -> bool {
         self.problem().is_some()
     }
 
-    /// How long ago the server last showed that the watch works: by a list, an event or a bookmark, or by confirming the version that the
-    /// watch has reached. `None` before the first list.
+    /// The time since the server last confirmed that the cache is current: by a list, an event or a bookmark, or by answering a request
+    /// for its current version with the version that the watch has reached. `None` before the first list.
     pub fn confirmed_age(&self) -> Option<Duration> {
         self.source.confirmed.map(|confirmed| confirmed.elapsed())
     }
 
-    /// How long ago something came from the source: a list, an event or a bookmark.
+    /// The time since the source last delivered a list, an event or a bookmark. `None` before the first list.
     pub fn last_event_age(&self) -> Option<Duration> {
         self.source.last_event.map(|last| last.elapsed())
     }
 }
 
 impl Problem {
-    /// Which informer has it.
+    /// The name of the informer that has the problem.
     pub fn informer(&self) -> &Arc<str> {
         match self {
             Self::NotStarted { informer }
@@ -160,7 +207,7 @@ impl Problem {
     }
 }
 
-/// In one line: what is wrong with which informer, and what to do about it if that is known.
+/// One line: the informer, the problem, its causes, and what to do if that is known.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let informer = self.informer();
@@ -187,8 +234,8 @@ impl fmt::Display for Problem {
 impl AnyInformer {
     pub(crate) fn status(&self) -> InformerStatus {
         let core = self.core();
-        let followers = core.roster();
-        let handlers = followers.iter().filter(|listener| !listener.is_closed()).map(|listener| listener.status());
+        let listeners = core.roster();
+        let handlers = listeners.iter().filter(|listener| !listener.is_closed()).map(|listener| listener.status());
         InformerStatus {
             name: Arc::clone(&core.name),
             state: self.state(),

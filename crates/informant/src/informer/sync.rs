@@ -1,4 +1,4 @@
-//! Waiting for the first list to be in the cache, and why it is not.
+//! Waits until the first list has been applied to the cache, and explains why it has not.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -38,7 +38,7 @@ impl AnyInformer {
                 None => std::future::pending().await,
             }
         };
-        // Whether it is synced is asked first: what failed before that counts no more.
+        // `sync` is polled first: once the informer is synced, earlier failures do not matter.
         match select(pin!(core.sync.wait()), pin!(select(pin!(no_hope), pin!(self.warn_if_not_started())))).await {
             Either::Left((Ok(()), _)) => Ok(()),
             Either::Left((Err(Unsynced), _)) => Err(SyncError::Stopped {
@@ -50,19 +50,19 @@ impl AnyInformer {
             Either::Right((Either::Left((reason, _)), _)) => {
                 // A task that calls this in a loop must not keep the informer from working.
                 yield_now().await;
-                Err(SyncError::Failed { informer: Arc::clone(&core.name), reason })
+                Err(SyncError::Permanent { informer: Arc::clone(&core.name), reason })
             }
         }
     }
 
     /// Logs a warning if the informer is not started within [`WARNING_DELAY`]. Never returns: it runs beside the wait for sync.
     async fn warn_if_not_started(&self) -> Infallible {
-        // Without a runtime there is no clock.
+        // `sleep` panics outside of a runtime.
         if self.state() == InformerState::New && Handle::try_current().is_ok() {
             sleep(WARNING_DELAY).await;
             if self.state() == InformerState::New {
                 warn!(
-                    kind = &**self.name(),
+                    informer = &**self.name(),
                     "waiting for an informer to sync that has not been started; call `start` on it or on its factory"
                 );
             }
@@ -70,7 +70,7 @@ impl AnyInformer {
         std::future::pending().await
     }
 
-    /// As [`synced`](Self::synced), but waits no longer than this.
+    /// As [`synced`](Self::synced), with a time limit.
     pub(crate) async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
         match timeout(within, self.synced()).await {
             Ok(outcome) => outcome,
@@ -78,7 +78,7 @@ impl AnyInformer {
         }
     }
 
-    /// What is to be said when the time is over.
+    /// The error of an informer that is not synced when the time limit passes.
     pub(super) fn not_synced_within(&self, within: Duration) -> SyncError {
         let status = self.core().source_status();
         let objects = status.activity.objects_so_far();

@@ -1,8 +1,8 @@
-//! What a shared informer does with what was taken: write the cache, then tell everybody, in one turn.
+//! Applies a batch in a shared informer: writes the cache, then distributes the events, under one lock.
 //!
-//! - **In:** receipts of everything that waits; ticks for resyncs.
+//! - **In:** receipts of all queued changes; ticks for resyncs.
 //! - **Out:** writes to the cache, notices to the processor.
-//! - **Knows nothing of:** where changes come from, who is told.
+//! - **Knows nothing of:** where changes come from, and which handlers exist.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use super::core::Core;
 use super::queues::SharedQueue;
 use crate::queue::Receipt;
 
-/// The turns of one informer.
+/// The process step of one informer: applies batches and triggers resyncs.
 pub(super) struct Turns<Q> {
     pub(super) core: Arc<Core>,
     pub(super) queue: Q,
@@ -30,7 +30,7 @@ pub(super) struct Turns<Q> {
     pub(super) ticks: Option<Ticks>,
 }
 
-/// When to look who is due for a resync.
+/// The times at which the informer checks which listeners are due for a resync.
 pub(super) struct Ticks {
     next: Instant,
     period: Duration,
@@ -41,8 +41,8 @@ impl Ticks {
         Some(Self { next: Instant::now().checked_add(period)?, period })
     }
 
-    /// The tick that is due, and those that were missed, are over; gives when the last of them should have been. By that time
-    /// it is decided who is due: a clock that wakes us a little late would make the next tick a little early.
+    /// Advances past the ticks that are due, and returns the scheduled time of the last one. Listeners are due according to that time and
+    /// not to the current time: the task may wake up late, and the next tick would then come too early for them.
     fn pass(&mut self, now: Instant) -> Instant {
         let mut last = self.next;
         while self.next <= now {
@@ -67,20 +67,20 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
             let receipt = receipt.take()?;
             let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
             let initial = processor.distribute(initial);
-            // Holds the last reference to objects that were superseded in the queue; dropped after the turn.
+            // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.
             let processed = receipt.acknowledge();
             if !core.is_synced() && self.queue.has_synced() {
-                // Before anybody hears of it, since whoever does may ask.
+                // Set before handlers receive the event, because they may call `is_synced`.
                 let _ = core.sync.set(Ok(()));
                 processor.set_synced();
                 info!(
-                    kind = &*core.name,
+                    informer = &*core.name,
                     rv = core.version().map(tracing::field::display),
                     count = core.lister.len(),
                     "synced"
                 );
             }
-            // What came after the initial list is told after its end.
+            // Later changes are distributed after the end of the initial list.
             let live = processor.distribute(live);
             Some((tally, index_panics, processed, initial, live))
         });
@@ -94,8 +94,11 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
             core.let_go([initial, live]);
         }
         if let Some(receipt) = receipt {
-            // Somebody drives the runtime from inside an index function; it comes again.
-            error!(kind = &*core.name, "a turn inside a turn: an index function must not run the informer's runtime");
+            // An index function polls the runtime, and with it this task; the batch is retried later.
+            error!(
+                informer = &*core.name,
+                "an index function runs the informer's runtime, which it must not; retrying the batch"
+            );
             receipt.requeue();
         }
         core.metrics.levels(core.queued(), core.lister.len(), core.version().as_ref());
@@ -112,7 +115,7 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
         if !core.is_synced() {
             return;
         }
-        let told = core.in_turn(|processor| processor.resync(tick, || core.lister.list()));
-        debug!(kind = &*core.name, count = told.unwrap_or_default(), "resync");
+        let listeners = core.in_turn(|processor| processor.resync(tick, || core.lister.list()));
+        debug!(informer = &*core.name, count = listeners.unwrap_or_default(), "resync");
     }
 }

@@ -9,9 +9,10 @@ use kube::core::Status;
 
 use super::frames::CutError;
 use crate::ResourceVersion;
+use crate::error::inner_of;
 
 /// A request that failed: which, and why.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{attempt} {resource} failed")]
 #[non_exhaustive]
 pub struct ListWatchError {
@@ -46,7 +47,7 @@ pub enum Attempt {
 /// It decides what the reflector does next. After [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable), [`Connection`](Self::Connection) and errors of
 /// the server (5xx, 429) a watch is opened again from where it was; after [`expired`](Self::expired), most other answers of a
 /// server and [`Other`](Self::Other) everything is listed anew. All of that happens after a delay.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// The server says no, or that it cannot go on.
@@ -304,11 +305,12 @@ impl fmt::Display for Chain<'_> {
 }
 
 /// An error and its causes. Stacks nest a handful of errors; one that is its own source must not hold us up.
-pub(super) fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| (*error).source()).take(16)
+pub(crate) fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source()).map(inner_of).take(16)
 }
 
-fn advice_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
+/// The advice of an error, if it is a failed request.
+pub(crate) fn advice_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let shared = error.downcast_ref::<Arc<ListWatchError>>().map(|error| &**error);
     error.downcast_ref::<ListWatchError>().or(shared)?.advice()
 }

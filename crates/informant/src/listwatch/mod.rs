@@ -59,6 +59,8 @@ pub use error::Attempt;
 pub(crate) use error::Chain;
 pub use error::ListWatchError;
 pub use error::SourceError;
+pub(crate) use error::advice_of;
+pub(crate) use error::causes;
 pub use health::ServerHealth;
 pub(crate) use intake::Transform;
 pub use intake::TransformResult;

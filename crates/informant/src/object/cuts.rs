@@ -23,7 +23,7 @@ pub struct FieldPath {
 }
 
 /// Why something is no field that can be left out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldPathError {
     /// A name is missing: before, after or between dots, or altogether.

@@ -6,7 +6,7 @@ use crate::Key;
 ///
 /// Its own message never quotes the object, which may be secret; the source of [`Field`](Self::Field) may quote the
 /// value that does not fit.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes are not one JSON object.

@@ -56,7 +56,7 @@ pub enum Answer {
 }
 
 /// The queue is closed, and nothing is left in it: nothing waits, and nothing is in flight that could come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
 pub struct Closed;
 

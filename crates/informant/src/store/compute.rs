@@ -33,7 +33,7 @@ pub trait IndexValue {
 }
 
 /// An index function panicked. The object is stored, but that index does not find it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the function of index {index:?} panicked on {key}: {message}")]
 pub struct IndexPanic {
     /// The index.

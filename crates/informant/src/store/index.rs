@@ -48,7 +48,7 @@ pub struct Index<O, V = String> {
 }
 
 /// An object does not have exactly one value in an index.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotOneValue {
     /// It has none, or several.

@@ -89,7 +89,7 @@ pub(super) struct Shared {
 }
 
 /// An index of that name exists already.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an index named {name:?} exists already")]
 pub struct DuplicateIndex {
     /// The name.

@@ -56,7 +56,7 @@ pub struct NamespaceLister<O> {
 }
 
 /// The cache does not have the object.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{key} not found in the cache of {resource}{}", Of(cluster), if *.has_stopped { ", which is not kept up to date any more" } else { "" })]
 #[non_exhaustive]
 pub struct NotFound {

@@ -37,7 +37,7 @@ pub(super) struct TableIndex {
 }
 
 /// There is no index of that name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no index is named {name:?}; there are {existing:?}")]
 pub struct UnknownIndex {
     /// The name that was asked for.

@@ -42,7 +42,7 @@ pub struct HandlerStatus {
 }
 
 /// Why a handler will never be synced.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotSynced {
     /// It was removed before.
@@ -64,7 +64,7 @@ pub enum NotSynced {
 }
 
 /// A callback waits for its own end: that would be for ever.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{name} cannot be waited for from inside one of its own callbacks; remove it, or wait in another task")]
 pub struct InsideCallback {

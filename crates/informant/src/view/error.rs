@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Why informers do not make a view.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
     /// There is none.

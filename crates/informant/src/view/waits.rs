@@ -111,7 +111,7 @@ impl<O> View<O> {
         written: &impl kube::Resource,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let not_written = || WaitError::NotWritten { informer: Arc::clone(&self.view.name) };
+        let not_written = || WaitError::MissingNameOrVersion { informer: Arc::clone(&self.view.name) };
         let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
         self.wait_for(&key, &version, within).await
     }
@@ -155,7 +155,7 @@ impl AnyView {
     /// The member that covers this address, whether or not the object exists.
     fn informer_of(&self, address: &impl Address) -> Result<&AnyInformer, WaitError> {
         let member = self.member_of(address.cluster(), address.key());
-        let elsewhere = || WaitError::Elsewhere { view: Arc::clone(&self.name), address: address.to_string() };
+        let elsewhere = || WaitError::OutsideView { view: Arc::clone(&self.name), address: address.to_string() };
         member.map(|member| &member.informer).ok_or_else(elsewhere)
     }
 

@@ -6,6 +6,7 @@ mod decode_errors;
 mod decoding;
 mod delta_fifo;
 mod erased;
+mod errors;
 mod factory;
 mod frames;
 mod in_order_fifo;

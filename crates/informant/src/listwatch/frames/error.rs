@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why a body could not be cut: where, and what is wrong there.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CutError {
     /// A byte that cannot stand there.

@@ -63,7 +63,7 @@ pub struct KubeSource {
 }
 
 /// A scope that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError {
     /// Objects of this kind are not in namespaces.

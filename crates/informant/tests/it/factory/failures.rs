@@ -58,7 +58,7 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     assert!(message.starts_with("1 of 2 informers is not synced: informer configmaps cannot sync"), "{message}");
     assert!(message.contains("grant the client's user `list` and `watch` on it"), "{message}");
     assert!(message.contains("configmaps failed: the server says: ") && message.contains("403"), "{message}");
-    assert!(matches!(configs.synced().await, Err(SyncError::Failed { .. })), "so does the informer itself");
+    assert!(matches!(configs.synced().await, Err(SyncError::Permanent { .. })), "so does the informer itself");
     nodes.synced().await.unwrap();
 
     // It goes on trying all the same, and what was true before is not held against it.
@@ -161,7 +161,7 @@ async fn failures_a_little_apart_are_told_together_if_there_is_time() {
     factory.informer::<Secret>();
     factory.start();
     let failed = |error: &SyncErrors| {
-        assert!(error.errors.iter().all(|error| matches!(error, SyncError::Failed { .. })), "{error}");
+        assert!(error.errors.iter().all(|error| matches!(error, SyncError::Permanent { .. })), "{error}");
         error.errors.iter().map(|error| error.informer().to_string()).collect::<Vec<_>>()
     };
 

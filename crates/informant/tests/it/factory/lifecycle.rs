@@ -130,7 +130,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     assert!(factory.status().is_empty());
     let error = factory.synced().await.unwrap_err();
     assert!(error.is_stopped && factory.synced_within(SECOND).await.unwrap_err().is_stopped);
-    assert_eq!(error.to_string(), "the factory was stopped, so nothing will be synced");
+    assert_eq!(error.to_string(), "the factory has stopped, so its informers will not sync; create a new factory");
 }
 
 /// FA-07
@@ -507,7 +507,7 @@ async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped
 
     let logged = logs.take();
     let said = "the last handle of the informer was dropped, so it stops; its listers keep the last state";
-    assert!(logged.contains(said) && logged.contains("kind=\"configmaps\""), "{logged}");
+    assert!(logged.contains(said) && logged.contains("informer=\"configmaps\""), "{logged}");
     assert!(lister.has_stopped() && registration.is_removed());
     drop((registration, stream));
     leaks.check();

@@ -144,7 +144,7 @@ async fn a_view_waits_for_writes_where_they_are() {
     let elsewhere = Identity { key: "home/a".parse().unwrap(), ..identity };
     let error = view.wait_for(&elsewhere.key, &elsewhere.version, LONG).await.unwrap_err();
     assert!(error.to_string().contains("that is in none of the namespaces and clusters of the view"), "{error}");
-    assert!(matches!(view.wait_until_gone(&elsewhere, LONG).await, Err(WaitError::Elsewhere { .. })));
+    assert!(matches!(view.wait_until_gone(&elsewhere, LONG).await, Err(WaitError::OutsideView { .. })));
     stop_factory(&factory, &leaks).await;
 }
 

@@ -1,4 +1,4 @@
-//! The low-level informer: a function of one's own over a queue.
+//! `Controller`, the low-level informer: a user's process function over a queue.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informant::delta::Delta;
 use informant::informer::Controller;
-use informant::informer::Failed;
+use informant::informer::ProcessFailure;
 use informant::listwatch::Backoff;
 use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
@@ -34,7 +34,7 @@ use crate::support::show_deltas;
 
 type Lines = Arc<Mutex<Vec<(u128, String)>>>;
 
-/// Writes down what is processed, with the milliseconds since the start.
+/// Records the processed items, with the milliseconds since the start.
 fn writer() -> (Lines, impl Fn(String) + Clone + Send) {
     let lines = Lines::default();
     let (writing, start) = (Arc::clone(&lines), Instant::now());
@@ -61,7 +61,7 @@ fn in_order(source: &Source) -> (ReflectorBuilder<()>, InOrderFifo<()>) {
 
 /// CT-01, CT-06
 #[tokio::test(start_paused = true)]
-async fn a_function_of_ones_own_processes_what_the_reflector_queues() {
+async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
     let leaks = Leaks::watch();
     let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(ready("a", 11)).stays_open();
     let source = source("10", &[("a", 1), ("b", 2)], watch);
@@ -86,9 +86,9 @@ async fn a_function_of_ones_own_processes_what_the_reflector_queues() {
     leaks.check();
 }
 
-/// CT-03 as we want it, decision 8: what fails is reported and comes again, and others go on meanwhile.
+/// CT-03 (differs from client-go), decision 8
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_processed_is_reported_and_comes_again_while_others_go_on() {
+async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
     let watch = ScriptedWatch::new().wait(second / 20).added(ready("c", 11)).stays_open();
@@ -114,18 +114,18 @@ async fn what_cannot_be_processed_is_reported_and_comes_again_while_others_go_on
     assert_eq!(
         shown(&errors),
         [
-            "processing a failed (attempt 1); trying again in 100 ms: not today",
-            "processing a failed (attempt 2); trying again in 200 ms: not today",
-            "processing a failed (attempt 3); trying again in 400 ms: not today",
+            "processing a failed (attempt 1); retrying in 100 ms: not today",
+            "processing a failed (attempt 2); retrying in 200 ms: not today",
+            "processing a failed (attempt 3); retrying in 400 ms: not today",
         ]
     );
     assert!(queue.is_synced(), "the first attempt counts");
     leaks.check();
 }
 
-/// Decision 8: what was processed does not come again.
+/// Decision 8
 #[tokio::test(start_paused = true)]
-async fn a_partly_processed_item_comes_again_without_what_was_processed() {
+async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
     let leaks = Leaks::watch();
     let source = source("10", &[("a", 1)], ScriptedWatch::new().modified(ready("a", 11)).stays_open());
     let (reflector, queue) = grouped(&source);
@@ -134,7 +134,7 @@ async fn a_partly_processed_item_comes_again_without_what_was_processed() {
     let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
         write(show_deltas(taken.deltas()));
         match taken.deltas().len() {
-            2 => Err(Failed::after(1, "half of it")),
+            2 => Err(ProcessFailure::after(1, "half of it")),
             _ => Ok(()),
         }
     });
@@ -144,9 +144,9 @@ async fn a_partly_processed_item_comes_again_without_what_was_processed() {
     leaks.check();
 }
 
-/// CT-05 as we want it: a panic is a failure like any other, and is not lost.
+/// CT-05 (differs from client-go): a panic is a failure like any other, and the item is not lost.
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panics_has_failed_and_the_log_says_so_if_nobody_listens() {
+async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_error_callback() {
     let leaks = Leaks::watch();
     let logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
@@ -164,13 +164,13 @@ async fn a_function_that_panics_has_failed_and_the_log_says_so_if_nobody_listens
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     let log = logs.take();
-    assert!(log.contains("processing failed; trying again") && log.contains("panicked: what a day"), "{log}");
+    assert!(log.contains("processing an item failed; retrying") && log.contains("panicked: what a day"), "{log}");
     leaks.check();
 }
 
-/// Decision 8: in order means that nothing overtakes what failed.
+/// Decision 8: no item overtakes a failed one.
 #[tokio::test(start_paused = true)]
-async fn in_the_in_order_queue_everything_waits_for_what_failed() {
+async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
     let leaks = Leaks::watch();
     let watch = ScriptedWatch::new().added(ready("b", 11)).modified(ready("a", 12)).stays_open();
     let source = source("10", &[("a", 1)], watch);
@@ -190,15 +190,18 @@ async fn in_the_in_order_queue_everything_waits_for_what_failed() {
     controller.run(seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["ReplacedAll@10 [a@1]", "Added b@11", "Updated a@12"]);
-    assert_eq!(shown(&errors)[0], "processing a change of all objects failed (attempt 1); trying again in 100 ms");
-    assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); trying again in 200 ms");
+    assert_eq!(
+        shown(&errors)[0],
+        "processing a change that concerns all objects failed (attempt 1); retrying in 100 ms"
+    );
+    assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); retrying in 200 ms");
     assert!(queue.is_synced());
     leaks.check();
 }
 
-/// CT-02: what waits is left, also what failed.
+/// CT-02: queued and failed items are dropped.
 #[tokio::test(start_paused = true)]
-async fn stopping_waits_for_no_retry() {
+async fn stopping_a_controller_does_not_wait_for_retries() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
@@ -213,9 +216,9 @@ async fn stopping_waits_for_no_retry() {
     leaks.check();
 }
 
-/// P5: with what the consumer has as known objects, deletes and what a new list lacks come too.
+/// P5: both deletes of the watch and missed deletes.
 #[tokio::test(start_paused = true)]
-async fn deletes_come_if_the_queue_knows_what_the_consumer_has() {
+async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
     let source = source(
@@ -247,9 +250,8 @@ async fn deletes_come_if_the_queue_knows_what_the_consumer_has() {
     leaks.check();
 }
 
-/// Each object has its own delays, and its own moment.
 #[tokio::test(start_paused = true)]
-async fn failures_of_one_object_are_not_those_of_another_and_are_forgotten_after_success() {
+async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
     let watch = ScriptedWatch::new().wait(second / 20).added(ready("b", 11)).wait(10 * second).modified(ready("a", 12));
@@ -281,9 +283,9 @@ async fn failures_of_one_object_are_not_those_of_another_and_are_forgotten_after
     leaks.check();
 }
 
-/// What was processed altogether does not come again, and the error says so.
+/// The text of the error states it.
 #[tokio::test(start_paused = true)]
-async fn an_item_of_which_nothing_is_left_does_not_come_again() {
+async fn an_item_without_unprocessed_changes_is_not_retried() {
     let leaks = Leaks::watch();
     let source = source("10", &[("a", 1)], open_watch());
     let (reflector, queue) = grouped(&source);
@@ -291,12 +293,17 @@ async fn an_item_of_which_nothing_is_left_does_not_come_again() {
     let (errors, report) = writer();
     let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
         write(show_deltas(taken.deltas()));
-        Err(Failed::after(1, "afterwards"))
+        Err(ProcessFailure::after(1, "afterwards"))
     });
     controller.on_error(move |error| report(show_error(error))).run(seconds(100.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
-    assert_eq!(shown(&errors), ["processing a failed (attempt 1); nothing of it is left to try again: afterwards"]);
+    assert_eq!(
+        shown(&errors),
+        [
+            "processing a failed (attempt 1); not retrying, because all of its changes were processed before the error: afterwards"
+        ]
+    );
     leaks.check();
 }
 

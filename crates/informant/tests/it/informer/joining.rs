@@ -175,7 +175,10 @@ async fn nobody_can_join_after_the_end() {
     let error = informer.add_handler(Probe::new()).unwrap_err();
 
     assert_eq!(error, AddHandlerError::Stopped { informer: "things".into() });
-    assert_eq!(error.to_string(), "informer things has stopped: nobody can follow it any more; make a new one");
+    assert_eq!(
+        error.to_string(),
+        "informer things has stopped and accepts no handlers or streams; create a new informer"
+    );
     assert!(informer.stream().is_err());
     assert!(
         informer.add_index("name", |object: &Cached<()>| [object.key().name().to_owned()]).is_ok(),

@@ -49,7 +49,7 @@ async fn it_is_new_then_runs_then_has_stopped_and_starts_only_once() {
     assert!(informer.start());
     assert_eq!(informer.state(), InformerState::Running);
     assert!(!informer.start(), "a second start does nothing");
-    assert!(logs.take().contains("a second start does nothing"));
+    assert!(logs.take().contains("so `start` does nothing"));
     informer.synced().await.unwrap();
     leaks.stop(&informer).await;
 
@@ -85,7 +85,7 @@ async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_
 
     assert_eq!((first.load(Ordering::SeqCst), last.load(Ordering::SeqCst)), (0, 11));
     let error = informer.set_transform(|_| Ok::<_, std::convert::Infallible>(())).unwrap_err();
-    assert_eq!(error.to_string(), "informer things was started already: its transform can be set only before");
+    assert_eq!(error.to_string(), "informer things has already started; set its transform before `start`");
     assert!(informer.set_on_error(|_| {}).is_err());
     leaks.stop(&informer).await;
 }
@@ -247,7 +247,7 @@ async fn shutting_down_from_inside_ones_own_callback_is_an_error() {
         errors,
         [
             "self cannot be waited for from inside one of its own callbacks; remove it, or wait in another task",
-            "informer things cannot be waited for from inside a callback of its own; it stops when that returns",
+            "a callback of informer things cannot wait for the informer to stop; it stops when the callback returns",
         ]
     );
     drop(slot);
@@ -335,7 +335,7 @@ async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_no
         let stopping = tokio::spawn(async move { stopping.stop().await });
         until(|| informer.state() == InformerState::Stopping).await;
         let error = informer.stop_within(Duration::from_millis(20)).await.unwrap_err().to_string();
-        assert!(error.ends_with("an index function or a callback of the reflector is still at work"), "{error}");
+        assert!(error.ends_with("an index function or a callback of the reflector is still running"), "{error}");
         assert!(!stopping.is_finished());
 
         drop(open);
@@ -387,6 +387,6 @@ async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
     assert_eq!(show_error(&error), said);
     assert!(registration.synced().await.is_err());
     until(|| informer.state() == InformerState::Stopped).await;
-    assert!(logs.take().contains("the informer cannot go on"));
+    assert!(logs.take().contains("the informer stops because of an internal error"));
     leaks.check();
 }

@@ -1,4 +1,4 @@
-//! Objects that exist but cannot be read: what handlers hear of them, and who waits for them.
+//! Quarantined objects: the events that handlers receive, and calls that wait for such objects.
 
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -29,7 +29,7 @@ use super::support::until;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Objects that are read first, second … and cannot be.
+/// Makes the transform fail for the objects with these positions in the order of decoding.
 fn failing_at(bad: &'static [u32]) -> impl Fn(Builder) -> Builder {
     move |builder| {
         let calls = Mutex::new(0);
@@ -48,19 +48,19 @@ fn identity(version: &str, uid: &str) -> Identity {
 
 /// Decision 3, P8
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_stays_as_it_was_until_it_is_of_another_life_or_gone() {
+async fn a_quarantined_object_stays_in_the_cache_until_its_incarnation_ends() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
         let expires = || ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired"));
         source.on_list(list("10", &[("a", 1), ("b", 2)]));
         source.on_watch(expires());
-        // a@15 cannot be read: a@1 stays.
+        // a@15 is quarantined: a@1 stays in the cache.
         source.on_list(list("20", &[("a", 15), ("b", 2)]));
         source.on_watch(expires());
-        // Nor can its next life: the first one is over.
+        // The next incarnation is quarantined too: the first one is deleted.
         source.on_list(ScriptedList::at("30").object(reborn("a", 25, "u2")).object(ready("b", 2)));
-        // Then it can. The last state of b cannot, but it is gone.
+        // Then a can be decoded. The final state of b cannot, but b is deleted.
         let watch = ScriptedWatch::new().wait(SECOND).modified(reborn("a", 35, "u2")).wait(SECOND);
         source.on_watch(watch.deleted(ready("b", 40)).stays_open());
         let informer = informer_with(&source, |builder| queue(failing_at(&[3, 4, 6])(builder)));
@@ -78,7 +78,7 @@ async fn what_cannot_be_read_stays_as_it_was_until_it_is_of_another_life_or_gone
 
 /// Decision 3
 #[tokio::test(start_paused = true)]
-async fn a_new_life_that_a_watch_tells_and_that_cannot_be_read_ends_the_old_one() {
+async fn a_watch_event_of_a_quarantined_new_incarnation_deletes_the_old_one() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let watch = ScriptedWatch::new().wait(SECOND).added(reborn("a", 12, "u2")).stays_open();
@@ -96,9 +96,9 @@ async fn a_new_life_that_a_watch_tells_and_that_cannot_be_read_ends_the_old_one(
     }
 }
 
-/// Decision 3: it counts as present.
+/// Decision 3
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_not_gone() {
+async fn wait_until_gone_does_not_treat_a_quarantined_object_as_gone() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let watch = ScriptedWatch::new().wait(10 * SECOND).deleted(ready("a", 11)).stays_open();
@@ -114,9 +114,9 @@ async fn what_cannot_be_read_is_not_gone() {
     }
 }
 
-/// Decision 13: an older state is not what was asked for.
+/// Decision 13: the cache keeps an older state than the awaited one.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_version_at_which_the_object_cannot_be_read_is_an_error_also_if_it_was_older() {
+async fn wait_for_is_an_error_if_the_object_is_quarantined_at_that_version_or_an_older_one() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let watch = ScriptedWatch::new().wait(SECOND).modified(ready("a", 12)).added(ready("b", 20));
@@ -132,14 +132,14 @@ async fn waiting_for_a_version_at_which_the_object_cannot_be_read_is_an_error_al
         }
         let found = informer.wait_for(&key, &"25".into(), 100 * SECOND).await.unwrap();
 
-        assert_eq!(format!("{:?}", found.unwrap()), "a@30", "it has changed again, and can be read");
+        assert_eq!(format!("{:?}", found.unwrap()), "a@30", "it has changed again, and can be decoded");
         leaks.stop(&informer).await;
     }
 }
 
-/// P8: and everything is as it was for everybody else.
+/// P8: other objects are not affected.
 #[tokio::test(start_paused = true)]
-async fn a_first_list_with_an_object_that_cannot_be_read_syncs() {
+async fn a_first_list_with_a_quarantined_object_syncs() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = source("10", &[("a", 1), ("b", 2)], open_watch());
@@ -156,16 +156,16 @@ async fn a_first_list_with_an_object_that_cannot_be_read_syncs() {
     }
 }
 
-/// Decision 13: the source is ahead of the cache, so what it can read again may not be there yet.
+/// Decision 13: the source is ahead of the cache, so an object that it can decode again may not be in the cache yet.
 #[tokio::test]
-async fn what_can_be_read_again_but_is_not_applied_yet_is_neither_gone_nor_seen() {
+async fn an_object_released_from_quarantine_is_neither_gone_nor_seen_until_it_is_applied() {
     let (enter, entered) = mpsc::channel();
     let (open, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
     let watch = ScriptedWatch::new().wait(SECOND / 100).added(ready("a", 11)).wait(SECOND / 10);
     let watch = watch.modified(ready("a", 12)).stays_open();
     let informer = informer_with(&source("10", &[("z", 1)], watch), failing_at(&[2]));
-    // In a runtime of its own, because it has to wait for its turn.
+    // In a runtime of its own, because the informer has to wait for the lock of the cache.
     let running = informer.clone();
     let thread = std::thread::spawn(move || {
         one_thread().block_on(async {

@@ -1,4 +1,4 @@
-//! Synced, and if not, why not.
+//! `synced`, `synced_within`, and the errors that explain why an informer is not synced.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ fn forbidden() -> ScriptedSource<()> {
     source
 }
 
-/// Decision 11: while it waits, the reason can be read.
+/// Decision 11: the reason can be read during the wait.
 #[tokio::test(start_paused = true)]
-async fn while_it_is_not_synced_the_status_says_why() {
+async fn the_status_of_an_informer_that_is_not_synced_shows_the_error() {
     let leaks = Leaks::watch();
     let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
     informer.start();
@@ -46,7 +46,7 @@ async fn while_it_is_not_synced_the_status_says_why() {
 
 /// Decision 11
 #[tokio::test(start_paused = true)]
-async fn waiting_with_a_time_limit_says_what_failed() {
+async fn synced_within_returns_the_last_error_when_the_time_limit_passes() {
     let leaks = Leaks::watch();
     let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
     informer.start();
@@ -67,7 +67,7 @@ async fn waiting_with_a_time_limit_says_what_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_list_that_does_not_come_says_that_nothing_has_failed() {
+async fn synced_within_reports_that_the_server_has_sent_neither_an_object_nor_an_error() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(60)));
@@ -76,13 +76,16 @@ async fn waiting_for_a_list_that_does_not_come_says_that_nothing_has_failed() {
 
     let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
 
-    assert_eq!(show_error(&error), "informer things is not synced after 10s; nothing has come, and nothing has failed");
+    assert_eq!(
+        show_error(&error),
+        "informer things is not synced after 10s; the server has sent no object and no error"
+    );
     leaks.stop(&informer).await;
 }
 
-/// ST-01, ST-03, ST-05, ST-07, P7: getter and future agree, without polling.
+/// ST-01, ST-03, ST-05, ST-07, P7: `is_synced` and `synced` agree, without polling.
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_at_the_moment_of_the_sync() {
+async fn synced_completes_at_the_moment_of_the_sync() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
@@ -104,9 +107,9 @@ async fn whoever_waits_is_told_at_the_moment_of_the_sync() {
     }
 }
 
-/// P7: a handler that joins while the first list is under way is synced by it.
+/// P7
 #[tokio::test(start_paused = true)]
-async fn who_joins_during_the_first_list_is_synced_with_it() {
+async fn a_handler_that_is_added_during_the_first_list_is_synced_with_it() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
@@ -128,7 +131,7 @@ async fn who_joins_during_the_first_list_is_synced_with_it() {
 
 /// SI-29
 #[tokio::test(start_paused = true)]
-async fn the_last_version_is_that_of_the_source_and_there_is_none_before_the_start() {
+async fn last_version_is_that_of_the_source_and_none_before_the_start() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[], open_watch()));
     assert_eq!(informer.last_version(), None);
@@ -141,7 +144,7 @@ async fn the_last_version_is_that_of_the_source_and_there_is_none_before_the_sta
 
 /// Decision 11
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
+async fn synced_within_reports_the_number_of_objects_that_a_slow_list_has_received() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1), ("b", 2)]).more("C1"));
@@ -151,13 +154,13 @@ async fn waiting_for_a_list_that_takes_long_says_how_far_it_is() {
 
     let error = informer.synced_within(Duration::from_secs(10)).await.unwrap_err();
 
-    assert_eq!(show_error(&error), "informer things is not synced after 10s; 2 objects have come so far");
+    assert_eq!(show_error(&error), "informer things is not synced after 10s; 2 objects received so far");
     leaks.stop(&informer).await;
 }
 
 /// Decision 11
 #[tokio::test(start_paused = true)]
-async fn waiting_for_an_informer_that_was_not_started_is_warned_of_once_after_ten_seconds() {
+async fn synced_logs_one_warning_after_ten_seconds_if_the_informer_was_not_started() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -170,7 +173,7 @@ async fn waiting_for_an_informer_that_was_not_started_is_warned_of_once_after_te
     assert_eq!(logs.take(), "");
     seconds(0.2).await;
     let logged = logs.take();
-    assert!(logged.contains("WARN") && logged.contains("kind=\"things\""), "{logged}");
+    assert!(logged.contains("WARN") && logged.contains("informer=\"things\""), "{logged}");
     assert!(logged.contains("waiting for an informer to sync that has not been started"), "{logged}");
     seconds(1000.0).await;
     assert_eq!(logs.take(), "");
@@ -182,7 +185,7 @@ async fn waiting_for_an_informer_that_was_not_started_is_warned_of_once_after_te
 
 /// Decision 11
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_started_while_a_task_waits_for_it_is_not_warned_of() {
+async fn synced_logs_no_warning_if_the_informer_is_started_during_the_wait() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
@@ -202,7 +205,7 @@ async fn an_informer_that_is_started_while_a_task_waits_for_it_is_not_warned_of(
 
 /// Decision 11: `synced` needs no runtime.
 #[test]
-fn waiting_for_an_informer_that_was_not_started_works_outside_of_a_runtime() {
+fn synced_of_an_informer_that_was_not_started_works_outside_of_a_runtime() {
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
 
     assert!(informer.synced().now_or_never().is_none());

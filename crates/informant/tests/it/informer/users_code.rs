@@ -1,4 +1,4 @@
-//! What users write may block, panic, hang or call back, when it is called and when it is dropped: it harms only itself.
+//! Users' code that blocks, panics, hangs or calls the informer, when it is called and when it is dropped, affects only itself.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -51,7 +51,7 @@ use super::support::until;
 use super::support::without_deadlock;
 use crate::support::Logs;
 
-/// A blocking handler may do what may not be done inside a runtime.
+/// A blocking handler may call functions that panic inside a runtime, such as `block_on`.
 #[test]
 fn a_blocking_handler_may_block_on_the_runtime_itself() {
     without_deadlock(|| {
@@ -74,9 +74,9 @@ fn a_blocking_handler_may_block_on_the_runtime_itself() {
     });
 }
 
-/// P9: the first poll may never come.
+/// P9
 #[test]
-fn a_runtime_that_ends_before_the_informer_has_begun_ends_it() {
+fn an_informer_stops_if_its_runtime_ends_before_the_first_poll() {
     without_deadlock(|| {
         let runtime = one_thread();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -93,7 +93,7 @@ fn a_runtime_that_ends_before_the_informer_has_begun_ends_it() {
 
 /// P9
 #[test]
-fn stopping_waits_for_a_blocking_callback_also_if_the_runtime_is_gone() {
+fn stop_waits_for_a_blocking_callback_even_if_the_runtime_has_ended() {
     without_deadlock(|| {
         let runtime = one_thread();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -113,7 +113,7 @@ fn stopping_waits_for_a_blocking_callback_also_if_the_runtime_is_gone() {
     });
 }
 
-/// Lists one object, then does what it is told when a watch is opened.
+/// Lists one object, and calls a function when a watch is opened.
 struct Trouble(fn() -> OnDrop);
 
 impl ListWatch<()> for Trouble {
@@ -124,16 +124,16 @@ impl ListWatch<()> for Trouble {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
-        // After the list was processed.
+        // Waits until the list has been processed.
         tokio::time::sleep(milliseconds(20)).await;
         let _held = (self.0)();
         std::future::pending().await
     }
 }
 
-/// P9: a source that panics, also when its panic or itself is dropped.
+/// P9: also if the source or its panic payload panics when it is dropped.
 #[test]
-fn stopping_waits_for_callbacks_whatever_the_source_does() {
+fn stop_waits_for_callbacks_even_if_the_source_panics() {
     let _logs = Logs::capture();
     let troubles: [fn() -> OnDrop; 3] = [
         || std::panic::resume_unwind(Box::new("boom")),
@@ -158,9 +158,9 @@ fn stopping_waits_for_callbacks_whatever_the_source_does() {
     }
 }
 
-/// An informer that cannot go on does not look healthy while a callback of it hangs.
+/// Its state is `Stopping` even while a callback hangs.
 #[test]
-fn an_informer_that_has_crashed_says_so_at_once() {
+fn an_informer_whose_source_panicked_is_stopping_at_once() {
     without_deadlock(|| {
         let _logs = Logs::capture();
         let runtime = many_threads();
@@ -181,7 +181,7 @@ fn an_informer_that_has_crashed_says_so_at_once() {
 
 /// Decision 7: lock order.
 #[test]
-fn an_index_function_that_wants_a_turn_while_others_write_is_no_deadlock() {
+fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not_deadlock() {
     without_deadlock(|| {
         let runtime = many_threads();
         let mut watch = ScriptedWatch::new();
@@ -206,9 +206,9 @@ fn an_index_function_that_wants_a_turn_while_others_write_is_no_deadlock() {
     });
 }
 
-/// B11 of the past: also index functions and callbacks of the reflector cannot wait for themselves.
+/// B11 of the past: index functions and callbacks of the reflector cannot wait for their own end either.
 #[tokio::test(start_paused = true)]
-async fn stopping_from_inside_an_index_function_or_a_transform_is_an_error() {
+async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
     for in_transform in [false, true] {
         let leaks = Leaks::watch();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -246,7 +246,7 @@ fn many(objects: u64) -> Source {
     source
 }
 
-/// Counts how often another task gets its turn until it is told to end.
+/// Counts how often another task is polled until `is_over` is set.
 async fn count_turns(is_over: Arc<AtomicBool>) -> usize {
     let mut turns = 0;
     while !is_over.load(Ordering::SeqCst) {
@@ -256,9 +256,9 @@ async fn count_turns(is_over: Arc<AtomicBool>) -> usize {
     turns
 }
 
-/// P8: who has much to hear lets others run.
+/// P8
 #[tokio::test(start_paused = true)]
-async fn a_long_backlog_does_not_starve_others() {
+async fn a_long_backlog_does_not_starve_other_tasks() {
     let leaks = Leaks::watch();
     const MANY: u64 = 20_000;
     for rejects in [false, true] {
@@ -291,13 +291,13 @@ async fn a_long_backlog_does_not_starve_others() {
     }
 }
 
-/// P8: also if calls become slow all of a sudden.
+/// P8
 #[tokio::test]
-async fn a_handler_that_becomes_slow_lets_others_run_after_a_few_calls() {
+async fn a_handler_that_becomes_slow_yields_to_other_tasks_after_a_few_calls() {
     let leaks = Leaks::watch();
     let informer = informer(&many(2000));
     let (calls, others) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
-    // Of the slow calls: in which turn of others each was made.
+    // For each slow call, how often the other task had been polled before.
     let turns = Arc::new(Mutex::new(Vec::new()));
     let (seen, told) = (Arc::clone(&others), Arc::clone(&turns));
     let handler = Handler::<()>::new().on_add(move |_, _| {
@@ -324,9 +324,9 @@ async fn a_handler_that_becomes_slow_lets_others_run_after_a_few_calls() {
     leaks.stop(&informer).await;
 }
 
-/// Whoever is woken may look at once.
+/// The informer wakes tasks without holding a lock.
 #[test]
-fn a_waker_may_look_at_what_wakes_it() {
+fn a_waker_may_read_the_informer_that_wakes_it() {
     struct Looker(Registration);
     impl std::task::Wake for Looker {
         fn wake(self: Arc<Self>) {
@@ -344,9 +344,9 @@ fn a_waker_may_look_at_what_wakes_it() {
     });
 }
 
-/// P5: an index function that drives the informer's own runtime is a mistake, but no change is lost by it.
+/// P5: an index function must not run the informer's runtime, but no change is lost if it does.
 #[test]
-fn what_comes_while_an_index_function_runs_the_runtime_comes_again() {
+fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
     without_deadlock(|| {
         let _logs = Logs::capture();
         let runtime = Arc::new(one_thread());
@@ -373,7 +373,7 @@ fn what_comes_while_an_index_function_runs_the_runtime_comes_again() {
     });
 }
 
-/// A source that always has another event ready, and sees how far the cache is behind what was read.
+/// A source that always has another event ready, and records how many events the cache is behind.
 struct Flood {
     lister: Arc<OnceLock<Lister<()>>>,
     farthest: Arc<AtomicUsize>,
@@ -397,7 +397,7 @@ impl ListWatch<()> for Flood {
     }
 }
 
-/// Reflector and process loop share a task: neither may keep the other from running.
+/// The reflector and the process loop share a task: neither may starve the other.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_always_ready_is_never_far_ahead_of_the_cache() {
     for is_in_order in [false, true] {

@@ -1,4 +1,4 @@
-//! Everything can be seen: figures, spans, health.
+//! Metrics, log spans and the status of an informer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use informant::listwatch::ListPiece;
 use informant::listwatch::ListRequest;
 use informant::listwatch::ListStream;
 use informant::listwatch::ListWatch;
+use informant::listwatch::ScriptedList;
 use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::listwatch::SourceError;
@@ -28,6 +29,7 @@ use kube::core::TypeMeta;
 use metrics_util::debugging::DebugValue;
 use metrics_util::debugging::DebuggingRecorder;
 use metrics_util::debugging::Snapshotter;
+use serde_json::json;
 
 use super::support::Leaks;
 use super::support::Probe;
@@ -45,7 +47,7 @@ use crate::reflector::support::config_map;
 use crate::reflector::support::server_at_10;
 use crate::support::Logs;
 
-/// All figures: `name{label=value,…}`, without the prefix, and what they are; of histograms how many values there are.
+/// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.
 fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     let shown = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let (_, key) = key.into_parts();
@@ -63,7 +65,7 @@ fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
 
 /// Decision 18, MX-01, MX-02, MX-03 under our names
 #[tokio::test(start_paused = true)]
-async fn figures_are_recorded_under_their_documented_names() {
+async fn metrics_are_recorded_under_their_documented_names() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let recorder = DebuggingRecorder::new();
@@ -75,7 +77,7 @@ async fn figures_are_recorded_under_their_documented_names() {
     source.on_watch(watch.wait(second).breaks(says(410, "Expired")));
     source.on_list(list("20", &[("a", 11)]));
     source.on_watch(open_watch());
-    // The recorder of this thread, when the figures are made.
+    // The informer records to the recorder that is installed in this thread when it is built.
     let (informer, registration) = metrics::with_local_recorder(&recorder, || {
         let informer = informer_with(&source, |builder| builder);
         let handler = Handler::<()>::new().on_update(|_, _| std::panic::resume_unwind(Box::new("oh")));
@@ -111,7 +113,7 @@ async fn figures_are_recorded_under_their_documented_names() {
     assert_eq!((of_handler("handler_backlog"), of_handler("handler_panics_total")), (0.0, 1.0));
     assert!(of_handler("handler_seconds") >= 3.0);
 
-    // The page of the figures names all of them, and no others.
+    // The table in the module docs lists exactly these metrics.
     let page = include_str!("../../../src/metrics.rs");
     let named: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("//! | `informant_")?.split('`').next()).collect();
@@ -123,7 +125,7 @@ async fn figures_are_recorded_under_their_documented_names() {
 
     leaks.stop(&informer).await;
     let figures = figures_of(&snapshotter);
-    assert_eq!(figures["cache_objects{informer=things}"], 0.0, "gauges of what has stopped are zero");
+    assert_eq!(figures["cache_objects{informer=things}"], 0.0, "the gauges of a stopped informer are zero");
 }
 
 /// Decision 18
@@ -151,7 +153,7 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
 
 /// Decision 18
 #[tokio::test(start_paused = true)]
-async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
+async fn the_status_of_an_informer_whose_source_fails_is_stale_and_shows_since_when() {
     let leaks = Leaks::watch();
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
@@ -168,7 +170,7 @@ async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
     let status = informer.status();
     assert!(status.is_synced && status.is_stale() && !status.is_watching());
     assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
-    assert_eq!(informer.lister().len(), 1, "what was known stays");
+    assert_eq!(informer.lister().len(), 1, "the cache keeps its objects");
     server.clear_faults();
     seconds(120.0).await;
     assert!(!informer.status().is_stale());
@@ -181,7 +183,7 @@ async fn a_cache_whose_source_fails_is_stale_and_says_since_when() {
 
 /// Decision 18
 #[tokio::test(start_paused = true)]
-async fn what_is_logged_stands_in_the_span_of_its_informer() {
+async fn log_lines_of_an_informer_are_in_its_span() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -193,13 +195,13 @@ async fn what_is_logged_stands_in_the_span_of_its_informer() {
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines.len(), 3, "{log}");
     for (line, message) in lines.iter().zip(["started", "synced", "stopped"]) {
-        assert!(line.contains("INFO informer{kind=\"things\"}") && line.contains(message), "{line}");
+        assert!(line.contains("INFO informer{informer=\"things\"}") && line.contains(message), "{line}");
     }
 }
 
-/// Decision 16 and 18: an informer that is made anew counts on.
+/// Decision 16 and 18
 #[tokio::test(start_paused = true)]
-async fn a_second_informer_of_the_same_name_counts_on() {
+async fn counters_of_a_second_informer_of_the_same_name_add_to_those_of_the_first() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     for _ in 0..2 {
@@ -214,11 +216,11 @@ async fn a_second_informer_of_the_same_name_counts_on() {
         informer.stop().await.unwrap();
     }
 
-    // A snapshot gives what was counted since the one before.
+    // A snapshot contains what was counted since the previous one.
     assert_eq!(figures_of(&snapshotter)["lists_total{informer=things}"], 4.0);
 }
 
-/// Decision 18: each has its own figures, and a stream's fall when it is read.
+/// Decision 18
 #[tokio::test(start_paused = true)]
 async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
     let recorder = DebuggingRecorder::new();
@@ -244,9 +246,9 @@ async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
     informer.stop().await.unwrap();
 }
 
-/// Decision 18: what is stuck can be seen.
+/// Decision 18: a batch that is stuck is visible.
 #[tokio::test]
-async fn what_is_being_applied_counts_as_queued() {
+async fn the_queue_depth_includes_the_batch_that_is_being_applied() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let (tell, seen) = std::sync::mpsc::channel();
@@ -265,9 +267,9 @@ async fn what_is_being_applied_counts_as_queued() {
     informer.stop().await.unwrap();
 }
 
-/// Objects that come ready get the name of their source's cluster, unless they have one.
+/// Ready objects get the name of their source's cluster, unless they have one.
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
+async fn objects_get_the_cluster_name_of_their_source_whether_they_are_json_or_ready() {
     struct East;
 
     impl ListWatch<()> for East {
@@ -306,4 +308,74 @@ async fn objects_of_a_source_of_a_cluster_say_so_however_they_come() {
     assert_eq!(informer.lister().require(&Key::cluster_scoped("c")).unwrap().types().kind, "Thing");
     assert_eq!(informer.cluster().map(|name| &**name), Some("east"));
     leaks.stop(&informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_an_informer_is_serialized_with_ages_in_seconds_and_errors_as_text() {
+    let leaks = Leaks::watch();
+    let source = source("10", &[("a", 1), ("b", 2)], open_watch());
+    let informer = informer(&source);
+    let json = |informer: &SharedInformer<()>| serde_json::to_string(&informer.status()).unwrap();
+    let registration = informer.subscribe().named("printer").handler(Handler::new()).unwrap();
+
+    informer.start();
+    informer.synced().await.unwrap();
+    registration.synced().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+
+    assert_eq!(
+        json(&informer),
+        concat!(
+            r#"{"name":"things","state":"running","is_synced":true,"problem":null,"objects":2,"version":"10","queued":0,"#,
+            r#""quarantined":0,"source":{"activity":{"type":"watching"},"version":"10","last_event_age_seconds":2.5,"#,
+            r#""confirmed_age_seconds":2.5,"unanswered_seconds":null,"last_error":null,"failing_seconds":null,"is_gone":false,"#,
+            r#""lists":1,"watches":1,"events":0,"history_changes":0,"unchecked_outages":0},"crash":null,"handlers":[{"#,
+            r#""name":"printer","is_synced":true,"backlog":0,"delivered":3,"coalesced":0,"panics":0,"resyncs_skipped":0}]}"#,
+        )
+    );
+    informer.stop().await.unwrap();
+    leaks.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message() {
+    let _logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    let informer = informer(&source);
+    let status = |informer: &SharedInformer<()>| serde_json::to_value(informer.status()).unwrap();
+    assert_eq!(
+        status(&informer)["problem"],
+        json!({"type": "not_started", "informer": "things", "message": "informer things has not been started"})
+    );
+
+    informer.start();
+    source.asked(1).await;
+    settle().await;
+
+    let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());
+    let failing = status(&informer);
+    let message = format!("informer things is not synced: {reason}; failing for 0 s");
+    assert_eq!(
+        failing["problem"],
+        json!({
+            "type": "failing",
+            "informer": "things",
+            "failing_seconds": 0.001,
+            "is_synced": false,
+            "reason": reason,
+            "message": message,
+        })
+    );
+    let activity = json!({"type": "backing_off", "retry_in_seconds": 0.799, "because": reason});
+    assert_eq!(failing["source"]["activity"], activity);
+    assert_eq!(failing["source"]["last_error"], reason);
+    informer.stop().await.unwrap();
+    let stopped = "informer things has stopped";
+    assert_eq!(
+        status(&informer)["problem"],
+        json!({"type": "stopped", "informer": "things", "crash": null, "message": stopped})
+    );
+    leaks.check();
 }

@@ -1,0 +1,83 @@
+//! `informant::Error`: every error type of the library converts into it, and `main` can return it.
+
+use std::error::Error as StdError;
+use std::fmt::Debug;
+use std::path::Path;
+
+use informant::Error;
+use informant::delta::DeltasError;
+use informant::factory::{DiscoveryError, RequestError};
+use informant::informer::{
+    AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
+};
+use informant::listwatch::frames::CutError;
+use informant::listwatch::{ListWatchError, ScopeError, SourceError};
+use informant::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
+use informant::queue::Closed;
+use informant::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, UnknownIndex};
+use informant::subscribers::{InsideCallback, NotSynced};
+use informant::view::ViewError;
+
+use crate::tidy::library;
+
+/// Lists types that convert into [`Error`] by `?` and that an error type of the user can hold; returns their names.
+macro_rules! names_of {
+    ($($type:ident,)+) => {{
+        fn converts<E: Into<Error> + StdError + Debug + Send + Sync + 'static>() {}
+        $(converts::<$type>();)+
+        [$(stringify!($type),)+]
+    }};
+}
+
+#[test]
+fn every_error_type_of_the_library_converts_into_its_error() {
+    // The texts of `SyntaxProblem` are parts of those of `DecodeError`; no call returns it.
+    let names = names_of![
+        AddHandlerError,
+        AlreadyStarted,
+        Closed,
+        CutError,
+        DecodeError,
+        DeltasError,
+        DiscoveryError,
+        DuplicateIndex,
+        Error,
+        FieldPathError,
+        IndexPanic,
+        InsideCallback,
+        ListWatchError,
+        NotComparable,
+        NotFound,
+        NotOneValue,
+        NotSynced,
+        ParseKeyError,
+        ProcessError,
+        RequestError,
+        ScopeError,
+        SourceError,
+        StopError,
+        StopErrors,
+        SyncError,
+        SyncErrors,
+        UnknownIndex,
+        ViewError,
+        WaitError,
+    ];
+
+    let declared = library().into_iter().flat_map(|(path, text)| error_types(&path, &text));
+    for name in declared.filter(|name| name != "SyntaxProblem") {
+        assert!(names.contains(&name.as_str()), "{name} does not convert into `informant::Error`");
+    }
+}
+
+/// The public error types that a file declares.
+fn error_types(path: &Path, text: &str) -> Vec<String> {
+    let derives = text.match_indices("thiserror::Error)]\n").map(|(position, _)| &text[position..]);
+    let declarations = derives.map(|rest| {
+        let line = rest.lines().find(|line| line.contains("enum ") || line.contains("struct "));
+        line.unwrap_or_else(|| panic!("{} derives an error for no type", path.display())).to_owned()
+    });
+    let public = declarations.filter_map(|line| line.strip_prefix("pub ").map(str::to_owned));
+    let name = |line: String| line.split(|character: char| !character.is_alphanumeric()).nth(1).map(str::to_owned);
+    public.filter_map(name).collect()
+}
