@@ -307,6 +307,7 @@ pub mod delta;
 mod event;
 pub mod factory;
 pub mod guide;
+pub mod index;
 pub mod informer;
 mod key;
 mod known;

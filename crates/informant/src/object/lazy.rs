@@ -17,6 +17,7 @@ use super::DecodeError;
 use super::Labelled;
 use super::Object;
 use super::RawObject;
+use super::fields::label_value;
 use super::raw::decode_fields;
 use super::raw::member;
 use super::raw::write_with_types;
@@ -172,6 +173,10 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
 impl<K> Labelled for Lazy<K> {
     fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         Cow::Owned(self.labels())
+    }
+
+    fn label_value(&self, key: &str) -> Option<String> {
+        label_value(&self.json[self.labels.clone()], key)
     }
 }
 
