@@ -1,5 +1,7 @@
 //! A change on its way from the server to the cache, and the change that replaces everything.
 
+use std::fmt;
+
 use hashbrown::HashMap;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -12,7 +14,6 @@ use crate::Uid;
 use crate::object::Erased;
 
 /// One change of one object.
-#[derive(Debug)]
 pub enum Delta<O> {
     /// The watch said that it was created.
     Added(Cached<O>),
@@ -27,7 +28,6 @@ pub enum Delta<O> {
 }
 
 /// All waiting changes of one object, oldest first; never empty.
-#[derive(Debug)]
 pub struct Deltas<O> {
     /// INV-D1: not empty, and all of one key.
     deltas: SmallVec<[Delta<O>; 1]>,
@@ -51,7 +51,6 @@ pub enum DeltasError {
 }
 
 /// The complete picture of the server at one version.
-#[derive(Debug)]
 pub struct Relist<O> {
     /// The version of the list.
     pub version: ResourceVersion,
@@ -65,7 +64,6 @@ pub struct Relist<O> {
 }
 
 /// One entry of the in-order queue: a change of one object, or something that concerns all of them.
-#[derive(Debug)]
 pub enum Change<O> {
     /// A change of one object.
     One(Delta<O>),
@@ -175,7 +173,7 @@ impl<O> Deltas<O> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
-            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_life(newer) => {
+            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_incarnation(newer) => {
                 let superseded = match older {
                     Deleted::Observed(_) => delta,
                     Deleted::Missed { .. } => std::mem::replace(newest, delta),
@@ -200,7 +198,7 @@ impl<O> Relist<O> {
         let quarantined: HashMap<&Key, &Uid> = self.quarantined.iter().map(|(key, uid)| (key, uid)).collect();
         move |object| {
             let is_quarantined =
-                || quarantined.get(object.key()).is_some_and(|uid| object.identity().may_be_same_life(uid));
+                || quarantined.get(object.key()).is_some_and(|uid| object.identity().may_be_same_incarnation(uid));
             !listed.contains(object.key()) && !is_quarantined()
         }
     }
@@ -279,5 +277,48 @@ impl<O> Clone for Delta<O> {
 impl<O> Clone for Deltas<O> {
     fn clone(&self) -> Self {
         Self { deltas: self.deltas.clone() }
+    }
+}
+
+/// Shows the identity of the object, not its content; so does `Debug` of the other types of this module.
+impl<O> fmt::Debug for Delta<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(object) => f.debug_tuple("Added").field(object).finish(),
+            Self::Updated(object) => f.debug_tuple("Updated").field(object).finish(),
+            Self::Deleted(deleted) => f.debug_tuple("Deleted").field(deleted).finish(),
+            Self::Replaced(object) => f.debug_tuple("Replaced").field(object).finish(),
+            Self::Sync(object) => f.debug_tuple("Sync").field(object).finish(),
+        }
+    }
+}
+
+impl<O> fmt::Debug for Deltas<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deltas").field("deltas", &self.deltas).finish()
+    }
+}
+
+impl<O> fmt::Debug for Relist<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, objects, quarantined, history_changed } = self;
+        f.debug_struct("Relist")
+            .field("version", version)
+            .field("objects", objects)
+            .field("quarantined", quarantined)
+            .field("history_changed", history_changed)
+            .finish()
+    }
+}
+
+impl<O> fmt::Debug for Change<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(delta) => f.debug_tuple("One").field(delta).finish(),
+            Self::Lost(key) => f.debug_tuple("Lost").field(key).finish(),
+            Self::ReplacedAll(relist) => f.debug_tuple("ReplacedAll").field(relist).finish(),
+            Self::SyncAll => f.write_str("SyncAll"),
+            Self::Bookmark(version) => f.debug_tuple("Bookmark").field(version).finish(),
+        }
     }
 }

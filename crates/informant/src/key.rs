@@ -171,6 +171,30 @@ impl FromStr for Key {
     }
 }
 
+/// As [`FromStr`].
+impl TryFrom<&str> for Key {
+    type Error = ParseKeyError;
+
+    fn try_from(text: &str) -> Result<Self, ParseKeyError> {
+        text.parse()
+    }
+}
+
+/// As [`FromStr`].
+impl TryFrom<String> for Key {
+    type Error = ParseKeyError;
+
+    fn try_from(text: String) -> Result<Self, ParseKeyError> {
+        text.parse()
+    }
+}
+
+impl From<&Key> for Key {
+    fn from(key: &Key) -> Self {
+        key.clone()
+    }
+}
+
 /// As text: `"shop/web"`.
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -55,7 +55,6 @@
 //! ```
 //! # use informant::SharedInformerFactory;
 //! # use informant_apiserver::ApiServer;
-//! # use kube::core::Expression;
 //! # use serde_json::json;
 //! use k8s_openapi::api::core::v1::Pod;
 //!
@@ -75,7 +74,7 @@
 //! let lister = pods.lister(); // cheap to clone, for anybody who wants to look
 //! assert!(lister.namespace("shop").get("db").is_some());
 //! assert_eq!(lister.require(&"shop/nothing".parse()?).unwrap_err().to_string(), "shop/nothing not found in the cache of pods");
-//! assert_eq!(lister.select(&Expression::Equal("app".into(), "web".into()).into()).len(), 2);
+//! assert_eq!(lister.select("app=web".parse()?).len(), 2);
 //! assert_eq!(by_node.get("n1").len(), 2);
 //!
 //! // Indexes can be added while it runs, and asked together.

@@ -93,6 +93,13 @@ impl From<String> for ResourceVersion {
     }
 }
 
+/// The decimal text of a number.
+impl From<u64> for ResourceVersion {
+    fn from(number: u64) -> Self {
+        Self::new(number.to_string())
+    }
+}
+
 impl From<&str> for ResourceVersion {
     fn from(text: &str) -> Self {
         Self::new(text)

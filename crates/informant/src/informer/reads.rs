@@ -69,10 +69,10 @@ impl AnyInformer {
             if !deleted.version.is_empty() && !wait.has_reached(&deleted.version)? {
                 return Err(Unseen);
             }
-            let is_same_life = |uid: &Uid| deleted.may_be_same_life(uid);
-            let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_life(object.uid()));
+            let is_same_incarnation = |uid: &Uid| deleted.may_be_same_incarnation(uid);
+            let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_incarnation(object.uid()));
             // What cannot be read is there all the same.
-            let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_life(&bad.uid));
+            let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_incarnation(&bad.uid));
             match !is_there && wait.is_certain()? {
                 true => Ok(()),
                 false => Err(Unseen),

@@ -32,6 +32,33 @@ pub trait IndexValue {
     fn text(&self) -> Cow<'_, str>;
 }
 
+/// A value that can be looked up in an index whose function returns values of type `V`.
+///
+/// Any type can be looked up in an index of the same type. Beyond that, an index of strings (`String`, `&'static str`, `Cow<str>`,
+/// `Arc<str>`, `Box<str>`), of [`Uid`] or of [`Key`] is asked with any string, and an index of strings is asked with a `Uid` or `Key`:
+///
+/// ```
+/// use informant::{Cached, Key, Uid, object::Identity};
+/// use informant::store::Indexer;
+///
+/// let objects = Indexer::new();
+/// let by_uid = objects.add_index("uid", |object: &Cached<()>| [object.uid().clone()])?;
+/// objects.upsert(Cached::new(Identity::new("shop/web", "u1", 15), ()));
+///
+/// assert_eq!(by_uid.count(&Uid::new("u1")), 1);
+/// assert_eq!(by_uid.count("u1"), 1);
+/// assert_eq!(by_uid.count(&"u1".to_owned()), 1);
+/// # Ok::<(), informant::store::DuplicateIndex>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be looked up in an index of `{V}` values",
+    label = "the index function returns `{V}` values",
+    note = "look up the same type, or a string if the values are strings, uids or keys"
+)]
+pub trait LookupValue<V>: IndexValue {}
+
+impl<V: IndexValue> LookupValue<V> for V {}
+
 /// An index function panicked. The object is stored, but that index does not find it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the function of index {index:?} panicked on {key}: {message}")]
@@ -202,6 +229,24 @@ index_value_as_str! {
     Box<str> => as_ref,
     Key => as_str,
     Uid => as_str,
+}
+
+macro_rules! lookup_values {
+    ($($looked_up:ty => $($value:ty),*;)*) => {$($(
+        impl LookupValue<$value> for $looked_up {}
+    )*)*};
+}
+
+// Each type that can be looked up, and the types of the values that it finds besides its own.
+lookup_values! {
+    str => String, &str, Cow<'_, str>, Arc<str>, Box<str>, Uid, Key;
+    String => &str, Cow<'_, str>, Arc<str>, Box<str>, Uid, Key;
+    Cow<'_, str> => String, &str, Arc<str>, Box<str>, Uid, Key;
+    Arc<str> => String, &str, Cow<'_, str>, Box<str>, Uid, Key;
+    Box<str> => String, &str, Cow<'_, str>, Arc<str>, Uid, Key;
+    &str => String, Cow<'_, str>, Arc<str>, Box<str>, Uid, Key;
+    Uid => String, &str, Cow<'_, str>, Arc<str>, Box<str>;
+    Key => String, &str, Cow<'_, str>, Arc<str>, Box<str>;
 }
 
 impl IndexValue for str {

@@ -1,13 +1,12 @@
 //! A handle for looking things up in one index.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::IndexPanic;
-use super::IndexValue;
 use super::Lookup;
+use super::LookupValue;
 use super::Snapshot;
 use super::UnknownIndex;
 use super::compute::AnyIndexFunction;
@@ -79,8 +78,7 @@ impl<O, V> Index<O, V> {
     /// The objects that have a value, in no order.
     pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         // Before the lock: `text` may be anybody's code.
         let text = value.text();
@@ -105,8 +103,7 @@ impl<O, V> Index<O, V> {
     /// ```
     pub fn is<Q>(&self, value: &Q) -> Lookup
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         Lookup::new(self.function.shared_name(), value.text().into_owned())
     }
@@ -118,8 +115,7 @@ impl<O, V> Index<O, V> {
     /// When the snapshot is older than the index.
     pub fn get_in<Q>(&self, snapshot: &Snapshot<O>, value: &Q) -> Result<Vec<Cached<O>>, UnknownIndex>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         snapshot.by_index(self.name(), &value.text())
     }
@@ -127,8 +123,7 @@ impl<O, V> Index<O, V> {
     /// The keys of the objects that have a value, sorted.
     pub fn keys<Q>(&self, value: &Q) -> Vec<Key>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         self.read(|table, index| table.keys_by_value(index, &text))
@@ -137,8 +132,7 @@ impl<O, V> Index<O, V> {
     /// How many objects have a value.
     pub fn count<Q>(&self, value: &Q) -> usize
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         self.read(|_, index| index.buckets.count(&text))

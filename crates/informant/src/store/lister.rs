@@ -5,11 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kube::core::Expression;
-use kube::core::Selector;
-use kube::core::SelectorExt;
-
 use super::Index;
+use super::LabelSelector;
 use super::Lookup;
 use super::NAMESPACE_INDEX;
 use super::Snapshot;
@@ -32,7 +29,6 @@ use crate::object::Labelled;
 /// use informant::{Lazy, object::Scanner};
 /// use informant::store::Indexer;
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube::core::Expression;
 ///
 /// let indexer = Indexer::new();
 /// let json = br#"{"metadata":{"namespace":"shop","name":"web","labels":{"app":"web"}}}"#;
@@ -41,7 +37,7 @@ use crate::object::Labelled;
 /// let pods = indexer.lister();
 /// assert!(pods.get(&"shop/web".parse()?).is_some());
 /// assert_eq!(pods.namespace("shop").list().len(), 1);
-/// assert_eq!(pods.select(&Expression::Equal("app".into(), "api".into()).into()).len(), 0);
+/// assert_eq!(pods.select("app=web, tier notin (db)".parse()?).len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Lister<O> {
@@ -207,9 +203,12 @@ impl<O> Lister<O> {
 }
 
 impl<O: Labelled + 'static> Lister<O> {
-    /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
-        select(selector, || self.list())
+    /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
+    ///
+    /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
+    /// without that.
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
+        select(&selector, || self.list())
     }
 }
 
@@ -237,9 +236,9 @@ impl<O> NamespaceLister<O> {
 }
 
 impl<O: Labelled + 'static> NamespaceLister<O> {
-    /// The objects of the namespace whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
-        select(selector, || self.list())
+    /// The objects of the namespace whose labels match; see [`Lister::select`].
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
+        select(&selector, || self.list())
     }
 }
 
@@ -262,28 +261,17 @@ pub(super) fn in_namespace(
 
 /// Labels are read after the list was made: reading them may be somebody else's code, and no reader or writer waits for it.
 pub(crate) fn select<O: Labelled + 'static>(
-    selector: &Selector,
+    selector: &LabelSelector,
     list: impl FnOnce() -> Vec<Cached<O>>,
 ) -> Vec<Cached<O>> {
-    if matches_nothing(selector) {
+    if selector.matches_nothing() {
         return Vec::new();
     }
     let mut objects = list();
-    if !selector.selects_all() {
+    if !selector.matches_everything() {
         objects.retain(|object| selector.matches(&object.object().label_map()));
     }
     objects
-}
-
-fn matches_nothing(selector: &Selector) -> bool {
-    selector.clone().into_iter().any(|expression| match expression {
-        Expression::In(_, values) => values.is_empty(),
-        Expression::NotIn(..)
-        | Expression::Equal(..)
-        | Expression::NotEqual(..)
-        | Expression::Exists(_)
-        | Expression::DoesNotExist(_) => false,
-    })
 }
 
 impl Lister<Erased> {

@@ -4,8 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kube::core::Selector;
-
+use super::LabelSelector;
 use super::Lookup;
 use super::UnknownIndex;
 use super::lister::in_namespace;
@@ -112,9 +111,9 @@ impl<O> Snapshot<O> {
 }
 
 impl<O: Labelled + 'static> Snapshot<O> {
-    /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
-        select(selector, || Cached::all_typed(self.table.list()))
+    /// The objects whose labels match; see [`Lister::select`](super::Lister::select).
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
+        select(&selector, || Cached::all_typed(self.table.list()))
     }
 }
 

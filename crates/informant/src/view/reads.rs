@@ -1,11 +1,8 @@
 //! Reading a view: what its members have, together.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-use kube::core::Selector;
 
 use super::Address;
 use super::View;
@@ -17,8 +14,10 @@ use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexValue;
+use crate::store::LabelSelector;
 use crate::store::Lister;
 use crate::store::Lookup;
+use crate::store::LookupValue;
 use crate::store::NotFound;
 use crate::store::UnknownIndex;
 use crate::store::select;
@@ -77,19 +76,19 @@ impl<O, A> View<O, A> {
     }
 
     /// The objects of one namespace, of all clusters, whose labels match. An empty name means all of them.
-    pub fn select_in(&self, namespace: &str, selector: &Selector) -> Vec<Cached<O>>
+    pub fn select_in(&self, namespace: &str, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
     {
-        select(selector, || self.list_in(namespace))
+        select(&selector, || self.list_in(namespace))
     }
 
     /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>>
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
     {
-        select(selector, || self.list())
+        select(&selector, || self.list())
     }
 
     /// The objects that have a value in an index that all members have.
@@ -158,8 +157,7 @@ impl<O, V> ViewIndex<O, V> {
     /// The objects that have a value, in no order.
     pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         Cached::all_typed(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
@@ -168,8 +166,7 @@ impl<O, V> ViewIndex<O, V> {
     /// How many objects have a value.
     pub fn count<Q>(&self, value: &Q) -> usize
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         self.indexes.iter().map(|index| index.count(&*text)).sum()
@@ -183,8 +180,7 @@ impl<O, V> ViewIndex<O, V> {
     /// A value to be looked up together with those of other indexes; see [`View::by_indexes`].
     pub fn is<Q>(&self, value: &Q) -> Lookup
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         Lookup::from((self.name(), &*value.text()))
     }

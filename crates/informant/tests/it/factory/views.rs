@@ -63,8 +63,9 @@ async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
     let error = view.require(&key("home/a")).unwrap_err();
     assert_eq!(error.to_string(), "home/a not found in the cache of configmaps in bank and 1 more");
     assert_eq!((view.list_in("shop").len(), view.list_in("home").len(), view.list_in("").len()), (2, 0, 3));
-    let named_a = Expression::Equal("name".into(), "a".into()).into();
-    assert_eq!((view.select(&named_a).len(), view.select_in("shop", &named_a).len()), (2, 1));
+    let named_a = || Expression::Equal("name".into(), "a".into()).into();
+    assert_eq!((view.select(named_a()).len(), view.select_in("shop", named_a()).len()), (2, 1));
+    assert_eq!(view.select("name in (a, x)".parse().unwrap()).len(), 2);
     let mut keys = view.keys();
     keys.sort();
     assert_eq!(keys, [key("bank/a"), key("shop/a"), key("shop/b")]);
