@@ -123,18 +123,18 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What is cut below one place of an object: the tree of the paths.
+/// The fields that are cut below one place of an object, as a tree of names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts {
     below: Vec<(String, Cuts)>,
     is_end: bool,
 }
 
-/// What is cut of a member.
+/// How much of a member is cut.
 #[derive(Clone, Copy)]
 pub(super) enum Cut<'a> {
     Nothing,
-    /// Something within it.
+    /// Some fields within the member.
     Parts(&'a Cuts),
     All,
 }
@@ -152,7 +152,7 @@ impl Cuts {
         place.is_end = true;
     }
 
-    /// What is cut of the member of a name.
+    /// How much of the member with this name is cut.
     #[inline]
     pub(super) fn of(&self, name: &str) -> Cut<'_> {
         match self.below.is_empty() {
@@ -171,7 +171,7 @@ impl Cuts {
 }
 
 impl<'a> Cut<'a> {
-    /// What is cut of a member of what this is of.
+    /// How much of a member of this value is cut.
     #[inline]
     pub(super) fn of(self, name: &str) -> Cut<'a> {
         match self {

@@ -9,6 +9,7 @@ mod erased;
 mod factory;
 mod frames;
 mod in_order_fifo;
+mod index_functions;
 mod indexer;
 mod informer;
 mod lazy;

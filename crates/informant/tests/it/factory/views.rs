@@ -10,6 +10,7 @@ use informant::Key;
 use informant::ResourceVersion;
 use informant::SharedInformerFactory;
 use informant::View;
+use informant::index;
 use informant::informer::WaitError;
 use informant::object::Identity;
 use informant::view::ViewError;
@@ -164,6 +165,8 @@ async fn an_index_of_a_view_finds_the_objects_of_all_members() {
     let found = view.by_indexes([by_name.is("a"), ("namespace", "shop").into()]).unwrap();
     assert_eq!(show_objects(found), ["shop/a@2"]);
     view.by_index("nothing", "a").unwrap_err();
+    let by_label = view.add_index("label", index::label("name")).unwrap();
+    assert_eq!((by_label.count("a"), by_label.count("b")), (2, 1));
 
     let last = view.informers().last().unwrap();
     last.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap();
