@@ -39,12 +39,12 @@ pub struct Identity {
 }
 
 impl Uid {
-    /// Takes a uid as the server wrote it.
+    /// Makes a uid from the text that the server sent.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The uid as the server wrote it.
+    /// The text that the server sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
