@@ -194,7 +194,7 @@ mod tests {
             }
             assert_eq!(capacities(&slots), before, "{count}");
             slots.check_invariants();
-            // What was removed may leave more room than is certain.
+            // Removed values may leave more room than `room` guarantees.
             slots.insert(Key::cluster_scoped("one more"));
             assert!(removed > 0 || capacities(&slots) != before, "{count}");
         }

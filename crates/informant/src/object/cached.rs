@@ -75,7 +75,7 @@ pub struct Cached<O> {
 /// bug, and panics (INV-C2).
 pub(crate) enum Erased {}
 
-/// What a [`Cached`] points to. The object is in a box of its own, so that the pointer to all of it is thin.
+/// The data that all clones of a [`Cached`] share. The object is in a box of its own, so that the pointer to the data is thin.
 struct Stored {
     identity: Identity,
     provenance: Arc<Provenance>,

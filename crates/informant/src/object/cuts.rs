@@ -40,7 +40,9 @@ pub enum FieldPathError {
         path: String,
     },
     /// A backslash precedes neither a dot nor a backslash.
-    #[error("field path {path:?} has a backslash before neither a dot nor a backslash; write a dot within a name as `\\.`")]
+    #[error(
+        "field path {path:?} has a backslash before neither a dot nor a backslash; write a dot within a name as `\\.`"
+    )]
     BadEscape {
         /// The text that was parsed.
         path: String,

@@ -98,7 +98,7 @@ struct Below<'p, 'v> {
 
 impl Below<'_, '_> {
     /// Adds a scalar, unless there are names left: a scalar has no members.
-    fn add(self, text: impl ToString) {
+    fn add(self, text: &(impl ToString + ?Sized)) {
         if self.names.is_empty() {
             self.values.push(text.to_string());
         }
@@ -121,22 +121,22 @@ impl<'de> Visitor<'de> for Below<'_, '_> {
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        self.add(value);
+        self.add(&value);
         Ok(())
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.add(value);
+        self.add(&value);
         Ok(())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.add(value);
+        self.add(&value);
         Ok(())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        self.add(serde_json::Value::from(value));
+        self.add(&serde_json::Value::from(value));
         Ok(())
     }
 

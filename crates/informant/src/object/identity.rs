@@ -59,8 +59,8 @@ impl Identity {
     /// Makes an identity from its parts, in one short line: `Identity::new("shop/web", "u1", 15)`. Meant for tests and for sources of your
     /// own.
     ///
-    /// The key is a [`Key`], or a text such as `"shop/web"` or `"node-1"`. The version is a number or a text; an empty text means that there
-    /// is none, and so does an empty uid.
+    /// The key is a [`Key`], or a text such as `"shop/web"` or `"node-1"`. The version is a number or a text; an empty text means that the
+    /// source has no versions, and an empty uid that it has no uids.
     ///
     /// # Panics
     ///

@@ -59,7 +59,7 @@ use crate::Key;
 /// ```
 pub struct Lazy<K> {
     json: Box<str>,
-    /// Where in `json` the value of `metadata.labels` stands; empty if there is none.
+    /// The range of the value of `metadata.labels` in `json`; empty if there are no labels.
     labels: Range<usize>,
     key: Key,
     /// The decoded object, while a [`Decoded`] of it exists. The inner box keeps the value out of the allocation that a weak pointer keeps

@@ -94,7 +94,9 @@ pub(super) struct Shared {
 
 /// An index with that name exists already.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an index named {name:?} exists already; choose another name, or read the existing one with `lister.index({name:?})`")]
+#[error(
+    "an index named {name:?} exists already; choose another name, or read the existing one with `lister.index({name:?})`"
+)]
 pub struct DuplicateIndex {
     /// The name.
     pub name: Arc<str>,

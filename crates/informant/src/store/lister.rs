@@ -212,7 +212,7 @@ impl<O: Labelled + 'static> Lister<O> {
     /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
     /// without that.
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
-        select(&selector, || self.list())
+        select(selector, || self.list())
     }
 }
 
@@ -242,7 +242,7 @@ impl<O> NamespaceLister<O> {
 impl<O: Labelled + 'static> NamespaceLister<O> {
     /// The objects of the namespace whose labels match; see [`Lister::select`].
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
-        select(&selector, || self.list())
+        select(selector, || self.list())
     }
 }
 
@@ -265,7 +265,7 @@ pub(super) fn in_namespace(
 
 /// Reads the labels after the list was made: reading them may be users' code, for which no reader or writer must wait.
 pub(crate) fn select<O: Labelled + 'static>(
-    selector: &LabelSelector,
+    selector: LabelSelector,
     list: impl FnOnce() -> Vec<Cached<O>>,
 ) -> Vec<Cached<O>> {
     if selector.matches_nothing() {
@@ -273,7 +273,7 @@ pub(crate) fn select<O: Labelled + 'static>(
     }
     let mut objects = list();
     if !selector.matches_everything() {
-        objects.retain(|object| selector.matches(&object.object().label_map()));
+        objects.retain(move |object| selector.matches(&object.object().label_map()));
     }
     objects
 }

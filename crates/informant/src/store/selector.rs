@@ -91,7 +91,9 @@ pub enum SelectorProblem {
 #[non_exhaustive]
 pub enum ApiSelectorError {
     /// A requirement has an operator that Kubernetes does not define.
-    #[error("the requirement on label {key:?} has the unknown operator {operator:?}; use In, NotIn, Exists or DoesNotExist")]
+    #[error(
+        "the requirement on label {key:?} has the unknown operator {operator:?}; use In, NotIn, Exists or DoesNotExist"
+    )]
     UnknownOperator {
         /// The label.
         key: String,
@@ -205,7 +207,7 @@ fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression,
     }
 }
 
-/// Writes the selector as it is parsed.
+/// Writes the selector in the syntax that is parsed.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, requirement) in self.requirements.iter().enumerate() {

@@ -113,7 +113,7 @@ impl<O> Snapshot<O> {
 impl<O: Labelled + 'static> Snapshot<O> {
     /// The objects whose labels match; see [`Lister::select`](super::Lister::select).
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
-        select(&selector, || Cached::all_typed(self.table.list()))
+        select(selector, || Cached::all_typed(self.table.list()))
     }
 }
 

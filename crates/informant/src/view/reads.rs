@@ -84,7 +84,7 @@ impl<O, A> View<O, A> {
     where
         O: Labelled + 'static,
     {
-        select(&selector, || self.list_in(namespace))
+        select(selector, || self.list_in(namespace))
     }
 
     /// The objects whose labels match; see [`Lister::select`].
@@ -92,7 +92,7 @@ impl<O, A> View<O, A> {
     where
         O: Labelled + 'static,
     {
-        select(&selector, || self.list())
+        select(selector, || self.list())
     }
 
     /// The objects that have a value in an index that all members have.

@@ -8,6 +8,7 @@ use informant::store::{Indexer, WriteBatch};
 use informant::{Cached, Key, Lazy, Object, Uid, index, projection};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -250,10 +251,10 @@ fn strings_uids_and_keys_are_looked_up_in_indexes_of_one_another() {
     objects.apply(batch);
     let object = objects.lister().get(&key("shop/web")).unwrap();
 
-    // As kube has it: an optional text.
-    let of_kube = Some("u1".to_owned());
-    assert_eq!(by_uid.count(of_kube.as_deref().unwrap_or_default()), 1);
-    assert_eq!(by_uid.count(&of_kube.unwrap_or_default()), 1);
+    let mut of_kube = Pod::default();
+    of_kube.metadata.uid = Some("u1".to_owned());
+    assert_eq!(by_uid.count(of_kube.metadata.uid.as_deref().unwrap_or_default()), 1);
+    assert_eq!(by_uid.count(&of_kube.uid().unwrap_or_default()), 1);
     assert_eq!([by_uid.count(object.uid()), by_text.count(object.uid()), by_static.count(object.uid())], [1, 1, 1]);
     assert_eq!([by_key.count(object.key()), by_key.count("shop/web"), by_text.count(object.key())], [1, 1, 1]);
     assert_eq!([by_uid.count(&Cow::from("u1")), by_text.count(&Box::<str>::from("u1"))], [1, 1]);

@@ -344,7 +344,10 @@ fn if_one_of_several_index_names_exists_none_is_added() {
     cache.add_index("tag", tags).unwrap();
 
     let both = [IndexFunction::new("new", tags), IndexFunction::new("tag", tags)];
-    assert_eq!(cache.add_indexes(both).unwrap_err().to_string(), "an index named \"tag\" exists already; choose another name, or read the existing one with `lister.index(\"tag\")`");
+    assert_eq!(
+        cache.add_indexes(both).unwrap_err().to_string(),
+        "an index named \"tag\" exists already; choose another name, or read the existing one with `lister.index(\"tag\")`"
+    );
     let twice = [IndexFunction::new("new", tags), IndexFunction::new("new", tags)];
     assert!(cache.add_indexes(twice).is_err());
 
