@@ -112,6 +112,17 @@ impl<O> Lister<O> {
         Cached::all_typed(self.read(Table::list))
     }
 
+    /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
+    ///
+    /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
+    /// without that.
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
+    where
+        O: Labelled + 'static,
+    {
+        select(selector, || self.list())
+    }
+
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<Key> {
         self.read(|table| table.iter().map(|object| object.key().clone()).collect())
@@ -206,16 +217,6 @@ impl<O> Lister<O> {
     }
 }
 
-impl<O: Labelled + 'static> Lister<O> {
-    /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
-    ///
-    /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
-    /// without that.
-    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
-        select(selector, || self.list())
-    }
-}
-
 impl<O> NamespaceLister<O> {
     /// The object with a name. If the namespace is empty, the cluster-scoped object with that name.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
@@ -237,11 +238,12 @@ impl<O> NamespaceLister<O> {
         let all = || lister.read(Table::list);
         Cached::all_typed(in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), all))
     }
-}
 
-impl<O: Labelled + 'static> NamespaceLister<O> {
     /// The objects of the namespace whose labels match; see [`Lister::select`].
-    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
+    where
+        O: Labelled + 'static,
+    {
         select(selector, || self.list())
     }
 }

@@ -108,11 +108,12 @@ impl<O> Snapshot<O> {
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         self.table.index_values(index)
     }
-}
 
-impl<O: Labelled + 'static> Snapshot<O> {
     /// The objects whose labels match; see [`Lister::select`](super::Lister::select).
-    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>> {
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
+    where
+        O: Labelled + 'static,
+    {
         select(selector, || Cached::all_typed(self.table.list()))
     }
 }
