@@ -23,7 +23,6 @@ use informant::queue::DeltaFifo;
 use informant::store::Indexer;
 use informant::store::WriteBatch;
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::Expression;
 use serde::Deserialize;
 
 /// Pods as bytes: only what somebody asks for is ever decoded.
@@ -74,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     (150..200).for_each(|number| drop(server.delete(number)));
     queue.replace(&server.list()?);
     process(&queue, &cache).await?;
-    let web = pods.namespace("team-3").select(&Expression::Equal("app".into(), "web".into()).into());
+    let web = pods.namespace("team-3").select("app=web".parse()?);
     println!("\nrelisted  {:>4} pods; {} of them are app=web in team-3", pods.len(), web.len());
 
     let pod = pods.require(&Server::key(7))?;

@@ -19,6 +19,7 @@ use informant::Key;
 use informant::Origin;
 use informant::ResourceVersion;
 use informant::SharedInformer;
+use informant::index;
 use informant::listwatch::Backoff;
 use informant::listwatch::KubeSource;
 use informant_apiserver::ApiServer;
@@ -186,6 +187,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let nodes = SharedInformer::<Node>::builder(KubeSource::of_kind::<Node>(client));
     let nodes = nodes.reflector(|reflector| reflector.backoff(backoff)).on_error(quiet).build();
 
+    // The informer's cache finds the pods of a node as well; at the end it must agree with the scheduler's own cache.
+    let by_node = pods.add_index("node", index::text(|pod: &Cached<Pod>| node_of(pod)))?;
     // One cache of the scheduler's own, two kinds.
     let cache = Arc::new(SchedulerCache::default());
     let assigned = pods.subscribe().filter(|pod| node_of(pod).is_some()).handler(Arc::clone(&cache))?;
@@ -265,6 +268,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if known != expected {
         return Err(format!("the scheduler's cache is not what the server has:\n{known:#?}\n{expected:#?}").into());
     }
-    println!("which is what the server has");
+    for (node, info) in &known {
+        let indexed: BTreeSet<String> = by_node.keys(node).iter().map(ToString::to_string).collect();
+        if indexed != info.pods {
+            return Err(format!("the index has other pods on {node} than the scheduler's cache: {indexed:?}").into());
+        }
+    }
+    println!("which is what the server and the index by node have");
     Ok(())
 }

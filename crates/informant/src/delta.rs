@@ -1,4 +1,10 @@
-//! A change on its way from the server to the cache, and the change that replaces everything.
+//! The changes between source and cache: deltas of one object, and changes that concern all objects.
+//!
+//! - **In:** objects, from lists and watches.
+//! - **Out:** [`Delta`], [`Deltas`], [`Relist`] and [`Change`], which the queues hold.
+//! - **Knows nothing of:** queues, the cache.
+
+use std::fmt;
 
 use hashbrown::HashMap;
 use hashbrown::HashSet;
@@ -12,35 +18,33 @@ use crate::Uid;
 use crate::object::Erased;
 
 /// One change of one object.
-#[derive(Debug)]
 pub enum Delta<O> {
-    /// The watch said that it was created.
+    /// A watch event: the object was created.
     Added(Cached<O>),
-    /// The watch said that it was changed.
+    /// A watch event: the object was changed.
     Updated(Cached<O>),
-    /// It is gone.
+    /// The object was deleted.
     Deleted(Deleted<O>),
-    /// A list has it; it may be new, changed or the same as before.
+    /// A relist contains the object, which may be new, changed or unchanged.
     Replaced(Cached<O>),
-    /// The cache has it, and handlers shall hear of it again.
+    /// A resync: the cached object is replayed to handlers.
     Sync(Cached<O>),
 }
 
-/// All waiting changes of one object, oldest first; never empty.
-#[derive(Debug)]
+/// All waiting deltas of one object, oldest first; never empty.
 pub struct Deltas<O> {
     /// INV-D1: not empty, and all of one key.
     deltas: SmallVec<[Delta<O>; 1]>,
 }
 
-/// Why a list of deltas is not [`Deltas`].
+/// Why a `Vec` of deltas cannot become [`Deltas`].
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltasError {
-    /// There is none.
+    /// The list is empty.
     #[error("a list of deltas must not be empty")]
     Empty,
-    /// They are not of one object.
+    /// The deltas belong to more than one object.
     #[error("deltas of one object are expected, found {first} and {other}")]
     MixedKeys {
         /// The object of the first delta.
@@ -50,38 +54,36 @@ pub enum DeltasError {
     },
 }
 
-/// The complete picture of the server at one version.
-#[derive(Debug)]
+/// A complete list of the source's objects at one version.
 pub struct Relist<O> {
     /// The version of the list.
     pub version: ResourceVersion,
     /// All objects that could be decoded, in list order.
     pub objects: Vec<Cached<O>>,
-    /// Objects that are on the server, but could not be decoded. What is known of them stays, if it is of the same uid.
+    /// Objects that exist but could not be decoded. A cached object with the same key and uid stays in the cache.
     pub quarantined: Vec<(Key, Uid)>,
-    /// Whether the server's history changed before this list, as it does when a backup is restored: versions from before may
+    /// Whether the server's history changed before this list, for example because a backup was restored: older versions may
     /// not exist any more, or name other states.
     pub history_changed: bool,
 }
 
-/// One entry of the in-order queue: a change of one object, or something that concerns all of them.
-#[derive(Debug)]
+/// One entry of the in-order queue: a change of one object, or one that concerns all objects.
 pub enum Change<O> {
     /// A change of one object.
     One(Delta<O>),
-    /// The object is gone, and its final state was unreadable: whoever knows an earlier state makes a
-    /// [`Deleted::Missed`] of it.
+    /// The object was deleted, and its final state could not be decoded. The consumer makes a [`Deleted::Missed`] of the last state that it
+    /// knows.
     Lost(Key),
-    /// The server's complete picture.
+    /// A relist.
     ReplacedAll(Relist<O>),
-    /// Handlers shall hear of everything in the cache again.
+    /// A resync: all cached objects are replayed to handlers.
     SyncAll,
-    /// Everything up to this version was delivered.
+    /// A bookmark: all changes up to this version were delivered.
     Bookmark(ResourceVersion),
 }
 
 impl<O> Delta<O> {
-    /// The object as this change left it.
+    /// The object after this change; for a delete, its last state.
     pub fn object(&self) -> &Cached<O> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => object,
@@ -96,12 +98,12 @@ impl<O> Delta<O> {
         }
     }
 
-    /// Which object changed.
+    /// The key of the object that changed.
     pub fn key(&self) -> &Key {
         self.object().key()
     }
 
-    /// Whether the object is gone after this change.
+    /// Whether this change is a delete.
     pub fn is_deleted(&self) -> bool {
         match self {
             Self::Deleted(_) => true,
@@ -109,7 +111,7 @@ impl<O> Delta<O> {
         }
     }
 
-    /// The server's version that this change brings, if it brings one: what a list or the cache itself repeats does not.
+    /// The version that is reached with this change. `None` for a missed delete, a relist and a resync, which have no version of their own.
     pub fn version(&self) -> Option<&ResourceVersion> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Deleted(Deleted::Observed(object)) => {
@@ -121,7 +123,7 @@ impl<O> Delta<O> {
 }
 
 impl<O> Deltas<O> {
-    /// Which object changed.
+    /// The key of the object that changed.
     pub fn key(&self) -> &Key {
         self.newest().key()
     }
@@ -131,7 +133,7 @@ impl<O> Deltas<O> {
         self.deltas.last().expect("INV-D1")
     }
 
-    /// How many changes there are; at least one.
+    /// The number of changes; at least one.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.deltas.len()
@@ -142,18 +144,18 @@ impl<O> Deltas<O> {
         self.deltas.iter()
     }
 
-    /// Copies of the changes after the first `skipped` ones; `None` if there are no more.
+    /// Clones of the changes after the first `skipped` ones; `None` if there are no more.
     pub(crate) fn rest(&self, skipped: usize) -> Option<Self> {
         let rest = &self.deltas[skipped.min(self.len())..];
         (!rest.is_empty()).then(|| Self { deltas: rest.iter().cloned().collect() })
     }
 
-    /// Copies of the deletes among the changes; `None` if there are none.
+    /// Clones of the deletes among the changes; `None` if there are none.
     pub(crate) fn deletes(&self) -> Option<Self> {
         let mut deletes = self.deltas.iter().filter(|delta| delta.is_deleted());
         let mut kept = Self::from(deletes.next()?.clone());
         for delete in deletes {
-            // A copy: dropping it frees no object.
+            // A clone: dropping it frees no object.
             kept.push(delete.clone());
         }
         Some(kept)
@@ -164,7 +166,7 @@ impl<O> Deltas<O> {
         self.deltas.into_iter().map(Delta::into_object)
     }
 
-    /// Appends all of `newer`. The objects that are not needed any more go into `discarded`.
+    /// Appends all changes of `newer`. Objects that are not needed any more are moved to `discarded`.
     pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Cached<O>>) {
         discarded.extend(newer.deltas.into_iter().filter_map(|delta| self.push(delta)));
     }
@@ -175,7 +177,7 @@ impl<O> Deltas<O> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
-            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_life(newer) => {
+            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_incarnation(newer) => {
                 let superseded = match older {
                     Deleted::Observed(_) => delta,
                     Deleted::Missed { .. } => std::mem::replace(newest, delta),
@@ -194,20 +196,20 @@ impl<O> Deltas<O> {
 }
 
 impl<O> Relist<O> {
-    /// Tells which objects are not on the server any more: neither listed, nor quarantined under the same uid.
+    /// Finds objects that the server does not have any more: those that are neither listed nor quarantined under the same uid.
     pub(crate) fn missing(&self) -> impl Fn(&Cached<O>) -> bool {
         let listed: HashSet<&Key> = self.objects.iter().map(Cached::key).collect();
         let quarantined: HashMap<&Key, &Uid> = self.quarantined.iter().map(|(key, uid)| (key, uid)).collect();
         move |object| {
             let is_quarantined =
-                || quarantined.get(object.key()).is_some_and(|uid| object.identity().may_be_same_life(uid));
+                || quarantined.get(object.key()).is_some_and(|uid| object.identity().may_be_same_incarnation(uid));
             !listed.contains(object.key()) && !is_quarantined()
         }
     }
 }
 
 impl Relist<Erased> {
-    /// Gives the objects a type again, as [`Cached::typed`] does.
+    /// Restores the object type, as [`Cached::typed`] does.
     pub(crate) fn typed<O>(self) -> Relist<O> {
         let Self { version, objects, quarantined, history_changed } = self;
         Relist { version, objects: Cached::all_typed(objects), quarantined, history_changed }
@@ -215,7 +217,7 @@ impl Relist<Erased> {
 }
 
 impl<O> Change<O> {
-    /// Which object changed; `None` if the change concerns all of them.
+    /// The key of the object that changed; `None` if the change concerns all objects.
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::One(delta) => Some(delta.key()),
@@ -279,5 +281,48 @@ impl<O> Clone for Delta<O> {
 impl<O> Clone for Deltas<O> {
     fn clone(&self) -> Self {
         Self { deltas: self.deltas.clone() }
+    }
+}
+
+/// Shows the identity of the object, not its content; so does `Debug` of the other types of this module.
+impl<O> fmt::Debug for Delta<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(object) => f.debug_tuple("Added").field(object).finish(),
+            Self::Updated(object) => f.debug_tuple("Updated").field(object).finish(),
+            Self::Deleted(deleted) => f.debug_tuple("Deleted").field(deleted).finish(),
+            Self::Replaced(object) => f.debug_tuple("Replaced").field(object).finish(),
+            Self::Sync(object) => f.debug_tuple("Sync").field(object).finish(),
+        }
+    }
+}
+
+impl<O> fmt::Debug for Deltas<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deltas").field("deltas", &self.deltas).finish()
+    }
+}
+
+impl<O> fmt::Debug for Relist<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, objects, quarantined, history_changed } = self;
+        f.debug_struct("Relist")
+            .field("version", version)
+            .field("objects", objects)
+            .field("quarantined", quarantined)
+            .field("history_changed", history_changed)
+            .finish()
+    }
+}
+
+impl<O> fmt::Debug for Change<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(delta) => f.debug_tuple("One").field(delta).finish(),
+            Self::Lost(key) => f.debug_tuple("Lost").field(key).finish(),
+            Self::ReplacedAll(relist) => f.debug_tuple("ReplacedAll").field(relist).finish(),
+            Self::SyncAll => f.write_str("SyncAll"),
+            Self::Bookmark(version) => f.debug_tuple("Bookmark").field(version).finish(),
+        }
     }
 }

@@ -85,8 +85,8 @@ impl<O> Deleted<O> {
     }
 
     /// Whether both say the same: that this life of the object is over.
-    pub(crate) fn is_of_same_life(&self, other: &Self) -> bool {
-        self.object().identity().may_be_same_life(other.object().uid())
+    pub(crate) fn is_of_same_incarnation(&self, other: &Self) -> bool {
+        self.object().identity().may_be_same_incarnation(other.object().uid())
     }
 }
 

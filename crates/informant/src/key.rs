@@ -1,4 +1,4 @@
-//! The name of one object within its kind: `namespace/name`, or `name` where there is no namespace.
+//! [`Key`], the name of one object within its kind: `namespace/name`, or `name` for a cluster-scoped object.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,9 +19,9 @@ use serde::Serializer;
 
 use crate::object::DecodeError;
 
-/// Names one object within its kind.
+/// The name of one object within its kind: a namespace and a name, or only a name for a cluster-scoped object.
 ///
-/// A clone copies a pointer, and the hash is computed once, when the key is made.
+/// Cheap to clone. The hash is computed once, when the key is made.
 ///
 /// ```
 /// use informant::Key;
@@ -38,7 +38,7 @@ use crate::object::DecodeError;
 pub struct Key {
     /// `namespace/name`, or `name`.
     text: Arc<str>,
-    /// Bytes of `text` before the slash; 0 means that there is no namespace and no slash.
+    /// The number of bytes of `text` before the slash; 0 means that there is no namespace and no slash.
     namespace_len: u32,
     hash: u32,
 }
@@ -47,24 +47,24 @@ pub struct Key {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseKeyError {
-    /// There is more than one slash.
+    /// The text has more than one slash.
     #[error("{text:?} is not a key: expected `namespace/name` or `name`, found {parts} parts")]
     TooManyParts {
-        /// What was to be parsed.
+        /// The text that was parsed.
         text: String,
-        /// How many parts the slashes make.
+        /// The number of parts between slashes.
         parts: usize,
     },
 
-    /// Nothing stands where the name should be.
+    /// The name is empty.
     #[error("{text:?} is not a key: the name is empty")]
     NoName {
-        /// What was to be parsed.
+        /// The text that was parsed.
         text: String,
     },
 }
 
-/// A key that was not made yet: looks one up without allocating.
+/// A namespace and a name: looks up a key without an allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyParts<'a> {
     namespace: &'a str,
@@ -73,14 +73,15 @@ pub(crate) struct KeyParts<'a> {
 }
 
 impl Key {
-    /// Names an object in a namespace. An empty namespace means that there is none.
+    /// Names an object in a namespace. With an empty namespace, the same as [`cluster_scoped`](Self::cluster_scoped).
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         let text = if namespace.is_empty() { Arc::from(name) } else { [namespace, "/", name].concat().into() };
         let namespace_len = u32::try_from(namespace.len()).expect("a namespace is shorter than 4 GiB");
         Self { text, namespace_len, hash: KeyParts::new(namespace, name).hash }
     }
 
-    /// Names an object that is in no namespace.
+    /// Names an object that is in no namespace, such as a Node. (A [`ClusterKey`](crate::ClusterKey) is something else: a key together with
+    /// the name of a cluster, in a view of several clusters.)
     pub fn cluster_scoped(name: &str) -> Self {
         Self::namespaced("", name)
     }
@@ -106,7 +107,7 @@ impl Key {
         Ok(Self::namespaced(metadata.namespace.as_deref().unwrap_or_default(), name))
     }
 
-    /// The namespace, or `None` for an object that is in none.
+    /// The namespace; `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         match self.namespace_len {
             0 => None,
@@ -127,7 +128,7 @@ impl Key {
         &self.text
     }
 
-    /// The hash for tables that keep none of their own.
+    /// The hash for hash tables that take it as a number.
     pub(crate) fn table_hash(&self) -> u64 {
         spread(self.hash)
     }
@@ -135,7 +136,7 @@ impl Key {
 
 impl<'a> KeyParts<'a> {
     pub(crate) fn new(namespace: &'a str, name: &'a str) -> Self {
-        // One seed per process: names are chosen by whoever may create objects, so it must not be known.
+        // A random seed: names come from users of the cluster, who must not be able to choose colliding ones.
         static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
         let mut hasher = SEED.build_hasher();
         hasher.write(namespace.as_bytes());
@@ -150,7 +151,7 @@ impl<'a> KeyParts<'a> {
     }
 }
 
-/// Fills 64 bits: tables look at the highest bits first.
+/// Spreads a hash over 64 bits: hash tables use the highest bits first.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -168,6 +169,30 @@ impl FromStr for Key {
             return Err(ParseKeyError::NoName { text: text.to_owned() });
         }
         Ok(Self::namespaced(namespace, name))
+    }
+}
+
+/// As [`FromStr`].
+impl TryFrom<&str> for Key {
+    type Error = ParseKeyError;
+
+    fn try_from(text: &str) -> Result<Self, ParseKeyError> {
+        text.parse()
+    }
+}
+
+/// As [`FromStr`].
+impl TryFrom<String> for Key {
+    type Error = ParseKeyError;
+
+    fn try_from(text: String) -> Result<Self, ParseKeyError> {
+        text.parse()
+    }
+}
+
+impl From<&Key> for Key {
+    fn from(key: &Key) -> Self {
+        key.clone()
     }
 }
 

@@ -1,14 +1,14 @@
-//! What a stage may ask the cache: which objects does the consumer have already?
+//! [`KnownObjects`], the read access of queues and reflectors to the objects that the consumer already has.
 
 use crate::Cached;
 use crate::Key;
 
-/// The consumer's cache as other stages see it: a queue finds with it what a new list no longer has, and what to replay; the
-/// reflector finds what it need not decode again.
+/// The consumer's cache as other stages see it. A queue finds with it the objects that a relist no longer has, and those to replay in a
+/// resync; the reflector finds the objects that it need not decode again.
 ///
-/// It is asked while a queue is locked, so it must not call the queue.
+/// A queue calls it while the queue is locked, so an implementation must not call the queue.
 pub trait KnownObjects<O>: Send + Sync {
-    /// The object of this key, if the consumer has one.
+    /// The object with this key, if the consumer has it.
     fn get(&self, key: &Key) -> Option<Cached<O>>;
 
     /// All objects that the consumer has.

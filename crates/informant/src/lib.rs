@@ -315,6 +315,7 @@ pub mod error;
 mod event;
 pub mod factory;
 pub mod guide;
+pub mod index;
 pub mod informer;
 mod key;
 mod known;

@@ -1,4 +1,4 @@
-//! Runs users' code and drops users' values, so that a panic goes no further.
+//! Runs users' code and drops users' values, and catches their panics.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 thread_local! {
-    /// How many destructors have panicked inside [`drop_in_place_catching`] on this thread.
+    /// The number of destructors that have panicked inside [`drop_in_place_catching`] on this thread.
     static PANICKED_DROPS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -15,13 +15,13 @@ pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(said)
 }
 
-/// Drops a value whose destructor may be users' code. If the destructor panics, `log` gets the message and the panic goes no
-/// further. Returns how many destructors panicked, those of cached objects inside the value included: these log by themselves.
+/// Drops a value whose destructor may be users' code. If the destructor panics, the panic is caught and `log` is called with its message.
+/// Returns the number of destructors that panicked, including those of cached objects inside the value, which log by themselves.
 ///
 /// The caller must hold no lock that a reader needs: the destructor may read the informer.
 ///
-/// A value that holds several users' values must not rely on this alone: the second panic while the first one unwinds
-/// ends the process. That is why each [`Cached`](crate::Cached) drops its object with this function.
+/// For a value that holds several users' values this is not enough: a second panic while the first one unwinds aborts the process. That is
+/// why each [`Cached`](crate::Cached) drops its object with this function.
 pub(crate) fn drop_catching<T>(value: T, log: impl FnOnce(&str)) -> u64 {
     drop_in_place_catching(|| drop(value), log)
 }
@@ -39,7 +39,7 @@ pub(crate) fn drop_in_place_catching(clear: impl FnOnce(), log: impl FnOnce(&str
 /// The message of a panic.
 pub(crate) fn said(payload: Box<dyn Any + Send>) -> String {
     let message = message_of(&*payload);
-    // Even a payload may panic, when it is dropped.
+    // The payload's destructor may panic as well.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);
     }

@@ -1,7 +1,11 @@
-//! Values with keys, each in a slot that it keeps: found by key once, and by number from then on.
+//! Values in numbered slots, which are found by key or by number.
 //!
-//! Queue and cache both stand on it. A slot's number is four bytes, needs no hash to follow, and stays the same while
-//! its value changes, so that orders, receipts and indexes can refer to it.
+//! - **In:** values that have a key.
+//! - **Out:** the number of a value's slot, and the value of a slot.
+//! - **Knows nothing of:** what the values are.
+//!
+//! Queues and the cache use it. The number of a slot takes four bytes, needs no hash to find the value, and stays the same while the value
+//! changes, so that queue orders, batches and indexes can refer to it.
 
 use hashbrown::Equivalent;
 use hashbrown::HashTable;
@@ -12,7 +16,7 @@ use crate::key::KeyParts;
 /// The number of a slot.
 pub(crate) type Slot = u32;
 
-/// Something that has a key, which does not change.
+/// A value that has a key, which does not change.
 pub(crate) trait Keyed {
     fn key(&self) -> &Key;
 }
@@ -41,7 +45,7 @@ impl<T: Keyed> Slots<T> {
         self.by_key.find(hash, |&slot| key.equivalent(key_at(&self.values, slot))).copied()
     }
 
-    /// Puts a value whose key is not there yet into a slot.
+    /// Puts a value into a free slot. No other value may have its key.
     pub(crate) fn insert(&mut self, value: T) -> Slot {
         let hash = value.key().table_hash();
         let slot = match self.free.pop() {
@@ -59,7 +63,7 @@ impl<T: Keyed> Slots<T> {
         slot
     }
 
-    /// Empties a slot.
+    /// Removes the value of a slot.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let value = self.values[slot as usize].take()?;
         if let Ok(entry) = self.by_key.find_entry(value.key().table_hash(), |&other| other == slot) {
@@ -81,29 +85,29 @@ impl<T: Keyed> Slots<T> {
         self.by_key.len()
     }
 
-    /// How many slots there are, in use or not.
+    /// The number of slots, in use or not.
     pub(crate) fn end(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether so few slots are in use that moving the values together is worth it.
+    /// Whether so few slots are in use that a copy without empty slots is worth its cost.
     pub(crate) fn is_sparse(&self) -> bool {
         const SMALL: usize = 4096;
         self.values.len() > SMALL && self.len() < self.values.len() / 8
     }
 
-    /// How many slots there can be without growing.
+    /// The number of slots that fit without an allocation.
     pub(crate) fn capacity(&self) -> usize {
         self.values.capacity()
     }
 
-    /// How many values can be added without growing.
+    /// The number of values that can be added without an allocation.
     pub(crate) fn room(&self) -> usize {
         let in_slots = self.values.capacity() - self.values.len() + self.free.len();
         in_slots.min(self.by_key.capacity() - self.by_key.len())
     }
 
-    /// A copy in which so many values can be added without growing.
+    /// A copy in which this number of values can be added without an allocation.
     pub(crate) fn copy_with_room(&self, added: usize) -> Self
     where
         T: Clone,
@@ -190,7 +194,7 @@ mod tests {
             }
             assert_eq!(capacities(&slots), before, "{count}");
             slots.check_invariants();
-            // What was removed may leave more room than is certain.
+            // Removed values may leave more room than `room` guarantees.
             slots.insert(Key::cluster_scoped("one more"));
             assert!(removed > 0 || capacities(&slots) != before, "{count}");
         }

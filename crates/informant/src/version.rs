@@ -1,4 +1,4 @@
-//! The server's version of an object or of a whole collection.
+//! [`ResourceVersion`], the server's version of an object or of a list.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,11 +10,10 @@ use serde::Serialize;
 use serde::Serializer;
 use smol_str::SmolStr;
 
-/// A resource version: opaque, except that decimals can be compared.
+/// A resource version: opaque text, except that decimal numbers can be compared.
 ///
-/// Kubernetes promises from 1.35 on that versions of one resource are decimals that grow. Two versions
-/// that are equal as texts are equal; which of two is newer is asked with [`compare`](Self::compare), so that
-/// a source whose versions are something else gets an error and not a wrong answer.
+/// Kubernetes 1.35 and later guarantee that the versions of one resource are growing decimal numbers. Versions with the same text are equal.
+/// [`compare`](Self::compare) finds the newer of two, and returns an error for a source whose versions are not numbers.
 ///
 /// ```
 /// use std::cmp::Ordering;
@@ -28,37 +27,37 @@ use smol_str::SmolStr;
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct ResourceVersion(SmolStr);
 
-/// Two versions that have no order, because one of them is not a decimal.
+/// Two versions cannot be compared, because one of them is not a decimal number.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resource versions {left:?} and {right:?} cannot be compared: both must be decimals without leading zeros")]
 pub struct NotComparable {
-    /// The version that was asked.
+    /// The version on which `compare` was called.
     pub left: ResourceVersion,
-    /// The version it was to be compared with.
+    /// The version that was passed to `compare`.
     pub right: ResourceVersion,
 }
 
 impl ResourceVersion {
-    /// Takes a version as the server wrote it. An empty one means that there is none.
+    /// Makes a version from the text that the server sent. An empty text means that there is no version.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(SmolStr::new(text))
     }
 
-    /// The version as the server wrote it.
+    /// The text that the server sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no version at all.
+    /// Whether there is no version.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Says which of two versions is newer.
+    /// Compares two versions: the greater one is newer.
     ///
     /// # Errors
     ///
-    /// When one of them is not a decimal, of whatever length, without leading zeros.
+    /// When one of them is not a decimal number without leading zeros. Numbers may have any length.
     pub fn compare(&self, other: &Self) -> Result<Ordering, NotComparable> {
         if self.is_decimal() && other.is_decimal() {
             // Without leading zeros the longer number is the larger one.
@@ -68,12 +67,12 @@ impl ResourceVersion {
         }
     }
 
-    /// The number before this one; `None` of zero, and of what is not a decimal.
+    /// The number before this one; `None` for zero and for a version that is not a decimal number.
     pub(crate) fn predecessor(&self) -> Option<Self> {
         if !self.is_decimal() || self.as_str() == "0" {
             return None;
         }
-        // Of any length: the zeros at the end become nines, the digit before them is one less.
+        // Works for numbers of any length: the zeros at the end become nines, and the digit before them is decremented.
         let mut digits = self.as_str().as_bytes().to_vec();
         let last = digits.iter().rposition(|digit| *digit != b'0')?;
         digits[last] -= 1;
@@ -95,6 +94,13 @@ impl ResourceVersion {
 impl From<String> for ResourceVersion {
     fn from(text: String) -> Self {
         Self::new(text)
+    }
+}
+
+/// The decimal text of a number.
+impl From<u64> for ResourceVersion {
+    fn from(number: u64) -> Self {
+        Self::new(number.to_string())
     }
 }
 

@@ -214,7 +214,7 @@ impl Outcome {
                 self.push(Notice::Added { object, origin });
             }
             (Said::There(origin) | Said::Listed(origin), Some(old), Some(new)) => {
-                if !old.identity().may_be_same_life(new.uid()) && !rules.recreated_as_update {
+                if !old.identity().may_be_same_incarnation(new.uid()) && !rules.recreated_as_update {
                     let deleted = Deleted::Missed { last_known: old.clone() };
                     self.push(Notice::Deleted { deleted, last: old });
                     self.push(Notice::Added { object: new, origin });
@@ -226,7 +226,7 @@ impl Outcome {
             }
             (Said::Gone(deleted), Some(last), None) => {
                 // The deleted state is of another incarnation, so the delete of the cached one was missed.
-                let deleted = deleted.filter(|deleted| last.identity().may_be_same_life(deleted.object().uid()));
+                let deleted = deleted.filter(|deleted| last.identity().may_be_same_incarnation(deleted.object().uid()));
                 let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
                 self.push(Notice::Deleted { deleted, last });
             }

@@ -1,4 +1,8 @@
-//! Reading one's own writes: waiting until the cache has seen them.
+//! Waits until the cache contains a version, an object or a deletion, so that a program can read its own writes.
+//!
+//! - **In:** a version, a key and version, or the identity of a deleted object; a time limit.
+//! - **Out:** the cached object, or the reason why the wait ended without it.
+//! - **Knows nothing of:** how a user's handle looks.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,7 +24,7 @@ use crate::object::Erased;
 use crate::object::Identity;
 
 impl AnyInformer {
-    /// Waits until the cache has everything up to this version.
+    /// Waits until the cache contains all changes up to this version.
     pub(crate) async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
         let wait = Wait::new(core, WaitTarget::Version(version.clone()), within);
@@ -37,7 +41,7 @@ impl AnyInformer {
         let core = self.core();
         let wait = Wait::new(core, WaitTarget::Object(key.clone(), version.clone()), within);
         wait.until(|| {
-            // What cannot be read will not be shown, unless it changes again.
+            // The cache will not show an object that cannot be decoded, unless it changes again.
             let unreadable = wait.unreadable(key);
             if let Some(bad) = &unreadable
                 && (bad.version.is_empty() || wait.is_at_least(&bad.version, version)?)
@@ -50,7 +54,7 @@ impl AnyInformer {
             {
                 return Ok(Some(object));
             }
-            // The version first: what is read after it is of that version at least.
+            // The reached version is read first: the object that is read after it is at least as new.
             match (wait.has_reached(version)?, unreadable) {
                 (true, Some(bad)) => Err(wait.cannot_read(key, &bad).into()),
                 (true, None) if wait.is_certain()? => Ok(core.lister.get(key)),
@@ -60,19 +64,19 @@ impl AnyInformer {
         .await
     }
 
-    /// Waits until the cache has seen that this incarnation of an object is over.
+    /// Waits until the cache shows that this incarnation of an object was deleted.
     pub(crate) async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
         let core = self.core();
         let wait = Wait::new(core, WaitTarget::Deletion(deleted.key.clone()), within);
         wait.until(|| {
-            // A cache that has not seen the object yet has not seen its end either.
+            // A cache that has not reached the object's version cannot show its deletion either.
             if !deleted.version.is_empty() && !wait.has_reached(&deleted.version)? {
                 return Err(Unseen);
             }
-            let is_same_life = |uid: &Uid| deleted.may_be_same_life(uid);
-            let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_life(object.uid()));
-            // What cannot be read is there all the same.
-            let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_life(&bad.uid));
+            let is_same_incarnation = |uid: &Uid| deleted.may_be_same_incarnation(uid);
+            let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_incarnation(object.uid()));
+            // A quarantined object still exists.
+            let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_incarnation(&bad.uid));
             match !is_there && wait.is_certain()? {
                 true => Ok(()),
                 false => Err(Unseen),
@@ -82,7 +86,7 @@ impl AnyInformer {
     }
 }
 
-/// Somebody who waits.
+/// One wait.
 struct Wait<'a> {
     core: &'a Core,
     awaited: WaitTarget,
@@ -91,7 +95,7 @@ struct Wait<'a> {
     history_changes: u64,
 }
 
-/// Why the waiting goes on, or does not.
+/// Whether the wait goes on or fails.
 enum NotYet {
     Unseen,
     Never(WaitError),
@@ -110,13 +114,13 @@ impl<'a> Wait<'a> {
         Self { core, awaited, within, history_changes: core.history_changes.load(atomic::Ordering::Acquire) }
     }
 
-    /// Looks whenever the cache has moved.
+    /// Calls `look` now and after every cache write, until it returns a result or an error.
     async fn until<R>(&self, mut look: impl FnMut() -> Result<R, NotYet>) -> Result<R, WaitError> {
         let looking = async {
             loop {
                 let moved = self.core.moved.notified();
                 tokio::pin!(moved);
-                // Enlisted before looking, so that no write can slip in between unnoticed.
+                // Enabled before `look` is called, so that a write after it wakes this task.
                 moved.as_mut().enable();
                 if self.core.history_changes.load(atomic::Ordering::Acquire) != self.history_changes {
                     return Err(WaitError::HistoryChanged {
@@ -156,11 +160,11 @@ impl<'a> Wait<'a> {
         Arc::clone(&self.core.name)
     }
 
-    /// Whether the cache has everything up to a version.
+    /// Whether the cache contains all changes up to a version.
     fn has_reached(&self, version: &ResourceVersion) -> Result<bool, WaitError> {
         match self.core.version().filter(|reached| !reached.is_empty()) {
             Some(reached) => self.is_at_least(&reached, version),
-            // Nothing to compare with yet, but what cannot be compared with itself can be with nothing.
+            // There is no reached version yet. A version that cannot be compared with itself can never be compared: an error.
             None => self.is_at_least(version, version).map(|_| false),
         }
     }
@@ -172,12 +176,13 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// The object, if it is there in a state that cannot be read.
+    /// The quarantined state of the object, if it is in quarantine.
     fn unreadable(&self, key: &Key) -> Option<Quarantined> {
         self.core.source.get()?.reflector.quarantined_object(key)
     }
 
-    /// Whether the cache has come as far as what is said of objects that cannot be read: the source, which says it, is ahead.
+    /// Whether the cache has reached the version at which objects were last released from quarantine. The source is ahead of the cache, so
+    /// before that an object may be in neither of them.
     fn is_certain(&self) -> Result<bool, WaitError> {
         let released = self.core.source.get().and_then(|source| source.reflector.released());
         match released.filter(|released| !released.is_empty()) {

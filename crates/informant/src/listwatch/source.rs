@@ -163,7 +163,6 @@ pub struct LookupRequest {
 }
 
 /// The answer to a [`LookupRequest`].
-#[derive(Debug)]
 pub struct Lookup<O> {
     /// The version at which the source was read.
     pub version: ResourceVersion,
@@ -190,7 +189,6 @@ pub enum WatchPiece<O> {
 }
 
 /// Something that happened at the source.
-#[derive(Debug)]
 pub enum SourceEvent<O> {
     /// An object is there.
     Added(Item<O>),
@@ -220,12 +218,10 @@ pub enum SourceEvent<O> {
 /// let json = Item::<u32>::json(r#"{"metadata": {"name": "apples"}}"#);
 /// assert_eq!((json.as_json().is_some(), json.identity(), json.object()), (true, None, None));
 /// ```
-#[derive(Debug)]
 pub struct Item<O> {
     content: ItemContent<O>,
 }
 
-#[derive(Debug)]
 pub(super) enum ItemContent<O> {
     Json(Bytes),
     Ready(Cached<O>),
@@ -418,6 +414,37 @@ struct Version<'a>(&'a ResourceVersion);
 impl fmt::Display for Version<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { f.write_str("\"\"") } else { self.0.fmt(f) }
+    }
+}
+
+impl<O> fmt::Debug for Lookup<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookup").field("version", &self.version).field("object", &self.object).finish()
+    }
+}
+
+impl<O> fmt::Debug for SourceEvent<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(item) => f.debug_tuple("Added").field(item).finish(),
+            Self::Modified(item) => f.debug_tuple("Modified").field(item).finish(),
+            Self::Deleted(item) => f.debug_tuple("Deleted").field(item).finish(),
+            Self::Bookmark { version, ends_initial_events } => f
+                .debug_struct("Bookmark")
+                .field("version", version)
+                .field("ends_initial_events", ends_initial_events)
+                .finish(),
+        }
+    }
+}
+
+/// Shows the identity of a decoded object, or the length of the JSON. The content may be large, or secret.
+impl<O> fmt::Debug for Item<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.content {
+            ItemContent::Json(json) => write!(f, "Item({} bytes of JSON)", json.len()),
+            ItemContent::Ready(object) => write!(f, "Item({object:?})"),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! What users hold: an object with its identity beside it.
+//! [`Cached`], the handle of a cached object, with its identity beside it.
 //!
 //! - **In:** an identity and an object of any type.
 //! - **Out:** [`Cached`], a shared pointer that knows the type of its object.
-//! - **Knows nothing of:** where objects come from, and who holds them.
+//! - **Knows nothing of:** sources, the cache, handlers.
 //!
 //! All handles hold the same type of pointer. The object type is only a parameter, and is checked when the object is read. So the engine,
 //! which never reads objects, works with `Cached<Erased>` and is compiled once, not once for each type.
@@ -32,11 +32,11 @@ use crate::panics;
 
 /// An object of the cache. Cheap to clone; all clones share one object.
 ///
-/// It dereferences to the object; key, uid, version and type are answered without decoding anything. `pod.clone()` clones the handle; for
+/// It dereferences to the object. Key, uid, version and type are read without decoding anything. `pod.clone()` clones the handle; for
 /// a copy of the object that can be changed, write `pod.object().clone()`.
 ///
-/// If the object's destructor panics, that is logged and goes no further: the last clone may be dropped anywhere, by an
-/// informer as well as by your code, and together with other objects.
+/// If the object's destructor panics, the panic is caught and logged: the last clone may be dropped anywhere, by an informer as well as by
+/// your code, and together with other objects.
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
@@ -71,11 +71,11 @@ pub struct Cached<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// Stands for the object type inside the engine, which never reads objects. It has no values: reading the object of a `Cached<Erased>` is a
+/// The object type inside the engine, which never reads objects. It has no values: reading the object of a `Cached<Erased>` is a
 /// bug, and panics (INV-C2).
 pub(crate) enum Erased {}
 
-/// What a [`Cached`] points to. The object is in a box of its own, so that the pointer to all of it is thin.
+/// The data that all clones of a [`Cached`] share. The object is in a box of its own, so that the pointer to the data is thin.
 struct Stored {
     identity: Identity,
     provenance: Arc<Provenance>,
@@ -99,7 +99,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
         Cached::from_box(identity, provenance, 0, Box::new(object)).typed()
     }
 
-    /// Puts an object that is decoded already beside its identity, such as the answer to a request.
+    /// Makes a handle of an object that is decoded already, such as the answer to a request, with the identity from its metadata.
     ///
     /// ```
     /// use informant::Cached;
@@ -113,7 +113,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
     ///
     /// # Errors
     ///
-    /// When it has no name, as one that the server never saw.
+    /// [`DecodeError::NoName`] if the object has no name, for example because it was never sent to a server.
     pub fn of(object: O) -> Result<Self, DecodeError>
     where
         O: kube::Resource<DynamicType = ()>,
@@ -123,7 +123,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
 }
 
 impl<O: 'static> Cached<O> {
-    /// The object itself, where a plain reference reads better than `&**`.
+    /// The object itself; the same as `&**cached`.
     pub fn object(&self) -> &O {
         let object = self.stored.object.as_ref().expect("INV-C1");
         object.downcast_ref().expect("INV-C2")
@@ -164,7 +164,7 @@ impl Cached<Erased> {
 }
 
 impl<O> Cached<O> {
-    /// Whether both are clones of one another: the very same object, not just an equal one.
+    /// Whether both handles are clones of one another: they share one object, not just equal ones.
     pub fn ptr_eq(one: &Self, other: &Self) -> bool {
         Arc::ptr_eq(&one.stored, &other.stored)
     }
@@ -182,30 +182,30 @@ impl<O> Cached<O> {
         Cached::from_stored(&self.stored)
     }
 
-    /// A hash of the JSON that the object was made of; 0 if it came ready.
+    /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
     pub(crate) fn digest(&self) -> u64 {
         self.stored.digest
     }
 
-    /// Changes where the object comes from, unless it is shared already.
+    /// Changes the provenance of the object, unless another handle shares it.
     pub(crate) fn change_provenance(&mut self, change: impl FnOnce(Arc<Provenance>) -> Arc<Provenance>) {
         if let Some(stored) = Arc::get_mut(&mut self.stored) {
             stored.provenance = change(Arc::clone(&stored.provenance));
         }
     }
 
-    /// How often the source's history had changed when the object was read.
+    /// The number of history changes of the source when the object was read.
     pub(crate) fn history(&self) -> u64 {
         self.stored.provenance.history()
     }
 
-    /// Whether both are the same state of the same object for sure.
+    /// Whether both are certainly the same state of the same object.
     pub(crate) fn is_same_state(&self, other: &Self) -> bool {
         self.has_state(other.identity(), other.history(), || other.digest())
     }
 
-    /// Whether it is the state of this identity: uid and version are equal, were given in the same history of the source, and so is the
-    /// content, if both came as JSON. (A restored server gives versions for a second time.)
+    /// Whether this is the state of that identity: uid, version and history are equal, and so is the content if both were decoded from JSON.
+    /// (A server that was restored from a backup gives the same version to two states.)
     pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u64) -> bool {
         self.history() == history && self.identity().is_same_state(identity) && is_same_content(self.digest(), digest())
     }
@@ -220,12 +220,49 @@ impl<O> Cached<O> {
         &self.identity().key
     }
 
-    /// Which incarnation of the object this is.
+    /// The uid of this incarnation of the object, as a [`Uid`]; empty if the source has no uids.
+    ///
+    /// `kube::ResourceExt` has a method of the same name. On a `Cached` object this one is called, whether the trait is imported or not; on
+    /// the object itself, that of `kube`:
+    ///
+    /// ```
+    /// use informant::{Cached, Uid};
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::ResourceExt;
+    ///
+    /// let mut pod = Pod::default();
+    /// (pod.metadata.name, pod.metadata.uid) = (Some("web".into()), Some("u1".into()));
+    /// let pod: Cached<Pod> = Cached::of(pod)?;
+    ///
+    /// let ours: &Uid = pod.uid();
+    /// let of_kube: Option<String> = pod.object().uid();
+    /// assert_eq!((ours.as_str(), of_kube.as_deref()), ("u1", Some("u1")));
+    /// # Ok::<(), informant::object::DecodeError>(())
+    /// ```
     pub fn uid(&self) -> &Uid {
         &self.identity().uid
     }
 
-    /// Which state of the object this is.
+    /// The version of this state of the object; empty if the source has no versions.
+    ///
+    /// It is the object's `metadata.resourceVersion`, which `kube::ResourceExt` reads as `resource_version()`. `kube::Resource::version` is the
+    /// version of the API, such as `v1`; it is not a method, so it cannot be called by mistake:
+    ///
+    /// ```
+    /// use informant::{Cached, ResourceVersion};
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::{Resource, ResourceExt};
+    ///
+    /// let mut pod = Pod::default();
+    /// (pod.metadata.name, pod.metadata.resource_version) = (Some("web".into()), Some("15".into()));
+    /// let pod: Cached<Pod> = Cached::of(pod)?;
+    ///
+    /// let ours: &ResourceVersion = pod.version();
+    /// let of_kube: Option<String> = pod.resource_version();
+    /// assert_eq!((ours.as_str(), of_kube.as_deref()), ("15", Some("15")));
+    /// assert_eq!(Pod::version(&()), "v1");
+    /// # Ok::<(), informant::object::DecodeError>(())
+    /// ```
     pub fn version(&self) -> &ResourceVersion {
         &self.identity().version
     }
@@ -235,7 +272,7 @@ impl<O> Cached<O> {
         self.stored.provenance.types()
     }
 
-    /// The cluster that it is of, if its source [names one](crate::listwatch::KubeSource::of_cluster).
+    /// The cluster that the object belongs to, if its source [names one](crate::listwatch::KubeSource::of_cluster).
     pub fn cluster(&self) -> Option<&Arc<str>> {
         self.stored.provenance.cluster()
     }
@@ -260,7 +297,7 @@ impl<O> Clone for Cached<O> {
     }
 }
 
-/// As if the handle held an `O`: it does, in a box that has forgotten these.
+/// The handle holds an `O`, but in a box whose type has lost these traits.
 impl<O: RefUnwindSafe> UnwindSafe for Cached<O> {}
 impl<O: RefUnwindSafe> RefUnwindSafe for Cached<O> {}
 
@@ -283,7 +320,7 @@ impl Drop for Stored {
 }
 
 impl<O> fmt::Debug for Cached<O> {
-    /// Shows who the object is, not what is in it: that may be large, or secret.
+    /// Shows the identity of the object, not its content: that may be large, or secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.key(), self.version())
     }

@@ -1,19 +1,26 @@
-//! Fields that are left out of every object, before anything of them is decoded.
+//! Paths of fields, and the fields that are left out of every object before it is decoded.
+//!
+//! - **In:** paths as text.
+//! - **Out:** for each member of an object, how much of it is cut.
+//! - **Knows nothing of:** JSON, kinds.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A field of an object, such as `status.images`; an array on the way stands for each of its items, as in
+/// The path of a field of an object, such as `status.images`. An array on the way stands for each of its items, as in
 /// `spec.containers.env`.
 ///
 /// Names are separated by dots. A dot within a name is written `\.`, a backslash `\\`.
+///
+/// A path that is parsed from text names a field that can be cut, so the fields of the identity are refused;
+/// [`index::field`](crate::index::field) accepts them too.
 ///
 /// ```
 /// use informant::object::FieldPath;
 ///
 /// let last_applied: FieldPath = r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?;
 /// assert_eq!(last_applied.names().last(), Some("kubectl.kubernetes.io/last-applied-configuration"));
-/// assert!("metadata.name".parse::<FieldPath>().is_err(), "that says who the object is");
+/// assert!("metadata.name".parse::<FieldPath>().is_err(), "the name is part of the identity");
 /// # Ok::<(), informant::object::FieldPathError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,51 +29,35 @@ pub struct FieldPath {
     names: Vec<String>,
 }
 
-/// Why something is no field that can be left out.
+/// Why a text is not a [`FieldPath`].
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldPathError {
-    /// A name is missing: before, after or between dots, or altogether.
-    #[error("{path:?} has an empty name; write fields as in `metadata.annotations`")]
+    /// A name is missing before, after or between dots, or the path is empty.
+    #[error("field path {path:?} has an empty name; write a path as in `metadata.annotations`")]
     EmptyName {
-        /// What was given.
+        /// The text that was parsed.
         path: String,
     },
-    /// A backslash before something else than a dot or a backslash.
-    #[error("{path:?} has a backslash that stands before neither a dot nor a backslash")]
+    /// A backslash precedes neither a dot nor a backslash.
+    #[error(
+        "field path {path:?} has a backslash before neither a dot nor a backslash; write a dot within a name as `\\.`"
+    )]
     BadEscape {
-        /// What was given.
+        /// The text that was parsed.
         path: String,
     },
-    /// Without it nobody knows who the object is.
-    #[error("{path:?} says who an object is, and cannot be left out")]
+    /// The field is part of the object's identity, without which no object can be cached.
+    #[error("field path {path:?} is part of the identity of an object and cannot be cut")]
     Identity {
-        /// What was given.
+        /// The text that was parsed.
         path: String,
     },
 }
 
 impl FieldPath {
-    /// The names on the way to the field, the outermost first.
-    pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.names.iter().map(String::as_str)
-    }
-
-    /// Whether an object without it would not be known any more.
-    fn is_identity(&self) -> bool {
-        let names: Vec<_> = self.names().collect();
-        match names[..] {
-            ["apiVersion" | "kind", ..] | ["metadata"] => true,
-            ["metadata", name, ..] => ["name", "namespace", "uid", "resourceVersion"].contains(&name),
-            _ => false,
-        }
-    }
-}
-
-impl FromStr for FieldPath {
-    type Err = FieldPathError;
-
-    fn from_str(path: &str) -> Result<Self, FieldPathError> {
+    /// Parses a path to any field, those of the identity included.
+    pub(crate) fn parse(path: &str) -> Result<Self, FieldPathError> {
         let mut names = vec![String::new()];
         let mut characters = path.chars();
         while let Some(character) = characters.next() {
@@ -81,13 +72,40 @@ impl FromStr for FieldPath {
                 },
                 other => other,
             };
-            // There is always a last one.
+            // `names` is never empty.
             names.last_mut().into_iter().for_each(|name| name.push(literal));
         }
-        if names.iter().any(String::is_empty) {
-            return Err(FieldPathError::EmptyName { path: path.to_owned() });
+        match names.iter().any(String::is_empty) {
+            true => Err(FieldPathError::EmptyName { path: path.to_owned() }),
+            false => Ok(Self { names }),
         }
-        let parsed = Self { names };
+    }
+
+    pub(super) fn as_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The names on the way to the field, the outermost first.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Whether the field is part of the object's identity.
+    fn is_identity(&self) -> bool {
+        let names: Vec<_> = self.names().collect();
+        match names[..] {
+            ["apiVersion" | "kind", ..] | ["metadata"] => true,
+            ["metadata", name, ..] => ["name", "namespace", "uid", "resourceVersion"].contains(&name),
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for FieldPath {
+    type Err = FieldPathError;
+
+    fn from_str(path: &str) -> Result<Self, FieldPathError> {
+        let parsed = Self::parse(path)?;
         match parsed.is_identity() {
             true => Err(FieldPathError::Identity { path: path.to_owned() }),
             false => Ok(parsed),
@@ -107,18 +125,18 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What is cut below one place of an object: the tree of the paths.
+/// The fields that are cut below one place of an object, as a tree of names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts {
     below: Vec<(String, Cuts)>,
     is_end: bool,
 }
 
-/// What is cut of a member.
+/// How much of a member is cut.
 #[derive(Clone, Copy)]
 pub(super) enum Cut<'a> {
     Nothing,
-    /// Something within it.
+    /// Some fields within the member.
     Parts(&'a Cuts),
     All,
 }
@@ -136,7 +154,7 @@ impl Cuts {
         place.is_end = true;
     }
 
-    /// What is cut of the member of a name.
+    /// How much of the member with this name is cut.
     #[inline]
     pub(super) fn of(&self, name: &str) -> Cut<'_> {
         match self.below.is_empty() {
@@ -155,7 +173,7 @@ impl Cuts {
 }
 
 impl<'a> Cut<'a> {
-    /// What is cut of a member of what this is of.
+    /// How much of a member of this value is cut.
     #[inline]
     pub(super) fn of(self, name: &str) -> Cut<'a> {
         match self {

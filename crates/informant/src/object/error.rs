@@ -1,46 +1,46 @@
-//! Why bytes did not become an object.
+//! Why the bytes of an object could not be decoded.
 
 use crate::Key;
 
-/// Why bytes did not become an object: which object, where, and what is wrong there.
+/// Why the bytes of an object could not be decoded: which object, at which byte, and what is wrong there.
 ///
-/// Its own message never quotes the object, which may be secret; the source of [`Field`](Self::Field) may quote the
-/// value that does not fit.
+/// The message never quotes the object's content, which may be secret; the source of [`Field`](Self::Field) may quote the
+/// value of the wrong type.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes are not one JSON object.
     #[error("{}: {problem} at byte {offset}", Subject(.key.as_ref()))]
     Syntax {
-        /// The object, if its name was read before the trouble.
+        /// The object, if its name was read before the problem.
         key: Option<Key>,
-        /// Where in the bytes as they came.
+        /// The position in the received bytes.
         offset: usize,
         /// What is wrong there.
         problem: SyntaxProblem,
     },
 
-    /// A field that says who the object is stands there twice, so the object has no certain identity.
+    /// A field of the identity appears twice, so the object has no certain identity.
     #[error("{}: {field} appears twice, again at byte {offset}", Subject(.key.as_ref()))]
     DuplicateField {
         /// The object, as the first appearance names it.
         key: Option<Key>,
         /// The field's path.
         field: &'static str,
-        /// Where in the bytes as they came.
+        /// The position in the received bytes.
         offset: usize,
     },
 
-    /// A field of the metadata has a type that it must not have.
+    /// A field of the metadata has the wrong type.
     #[error("{}: {field} must be {expected}, at byte {offset}", Subject(.key.as_ref()))]
     BadMetadata {
-        /// The object, if its name was read before the trouble.
+        /// The object, if its name was read before the problem.
         key: Option<Key>,
         /// The field's path.
         field: &'static str,
-        /// What it must be.
+        /// The type that it must have.
         expected: &'static str,
-        /// Where in the bytes as they came.
+        /// The position in the received bytes.
         offset: usize,
     },
 
@@ -48,68 +48,68 @@ pub enum DecodeError {
     #[error("object without metadata.name")]
     NoName,
 
-    /// The object is of another kind than the one asked for.
+    /// The object is of another kind than the requested one.
     #[error("{key}: expected {expected}, found {found}")]
     WrongType {
         /// The object.
         key: Key,
-        /// `apiVersion, Kind` that was asked for.
+        /// `apiVersion, Kind` that was requested.
         expected: String,
-        /// `apiVersion, Kind` that came.
+        /// `apiVersion, Kind` of the object.
         found: String,
     },
 
-    /// A field does not fit the type it is decoded into.
+    /// A field does not have the type that it is decoded into.
     #[error("{key}: cannot decode {}", if path == "." { "the object" } else { path })]
     Field {
         /// The object.
         key: Key,
         /// The field's path, such as `spec.containers[0].image`; `.` for the object itself.
         ///
-        /// serde decodes untagged and internally tagged enums, and flattened fields, from a copy of the JSON. If something in them
-        /// does not fit, the path is that of the enum, or of the object with the flattened fields. For an adjacently tagged enum whose
+        /// serde decodes untagged and internally tagged enums, and flattened fields, from a copy of the JSON. If a field in them
+        /// has the wrong type, the path is that of the enum, or of the object with the flattened fields. For an adjacently tagged enum whose
         /// content stands before its tag, it is that of the tag.
         path: String,
-        /// What does not fit, and where in [`Lazy::json`](crate::Lazy::json).
+        /// The error of serde_json, with the position in [`Lazy::json`](crate::Lazy::json).
         source: serde_json::Error,
     },
 
-    /// The transform that the user wants objects to go through failed, or panicked.
+    /// The informer's transform returned an error for the object, or panicked.
     #[error("{key}: the transform failed")]
     Transform {
         /// The object.
         key: Key,
-        /// The user's reason.
+        /// The error, or the message of the panic.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// An [`Object`](crate::Object) of the user's own refused it, or panicked.
+    /// The [`Object::decode`](crate::Object::decode) of a user's own type returned an error, or panicked.
     #[error("{key}: refused")]
     Refused {
         /// The object.
         key: Key,
-        /// The user's reason.
+        /// The error, or the message of the panic.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// What is wrong with the JSON.
+/// What is wrong with JSON at one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntaxProblem {
-    /// It ends in the middle.
+    /// The JSON ends before the object does.
     #[error("JSON ends too early")]
     Truncated,
-    /// Something else than a JSON object.
+    /// The JSON is not an object.
     #[error("expected a JSON object")]
     NotAnObject,
-    /// A byte that cannot stand there.
+    /// A byte that JSON does not allow there.
     #[error("unexpected byte")]
     UnexpectedByte,
-    /// Something follows the object.
+    /// More bytes follow the object.
     #[error("unexpected data after the object")]
     TrailingData,
-    /// A number that JSON does not know.
+    /// A number in a form that JSON does not allow.
     #[error("malformed number")]
     BadNumber,
     /// A backslash that does not start a JSON escape, or half of a surrogate pair.
@@ -121,7 +121,7 @@ pub enum SyntaxProblem {
     /// Bytes that are not UTF-8.
     #[error("invalid UTF-8")]
     InvalidUtf8,
-    /// Objects and arrays within each other, deeper than any decoder accepts.
+    /// Objects and arrays that are nested deeper than serde_json accepts.
     #[error("nested deeper than {} levels", super::walk::MAX_DEPTH)]
     TooDeep,
 }

@@ -1,4 +1,8 @@
-//! Who an object is, and which state of it: key, uid and version.
+//! The identity of one state of an object: key, uid and version.
+//!
+//! - **In:** the three as text, or the metadata of an object.
+//! - **Out:** [`Identity`], which the cache compares states by.
+//! - **Knows nothing of:** the rest of the object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,30 +11,40 @@ use super::DecodeError;
 use crate::Key;
 use crate::ResourceVersion;
 
-/// What the server calls one life of an object: a re-created object has another uid. Empty means unknown.
+/// The server's name for one incarnation of an object: an object that is deleted and created again gets another uid. Empty means unknown.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Arc<str>);
 
 /// Names one state of one object.
 ///
-/// It is read from the bytes once and kept beside the object, so nothing has to be decoded to ask for it.
+/// It is read from the bytes once and kept beside the object, so reading it decodes nothing.
+///
+/// ```
+/// use informant::{Cached, object::Identity};
+///
+/// let identity = Identity::new("shop/web", "u1", 15);
+/// assert_eq!((identity.key.name(), identity.uid.as_str(), identity.version.as_str()), ("web", "u1", "15"));
+///
+/// let object = Cached::new(identity, "the content");
+/// assert_eq!(format!("{object:?}"), "shop/web@15");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Namespace and name.
     pub key: Key,
-    /// Which life of the object; empty if the source has none.
+    /// The incarnation of the object; empty if the source has no uids.
     pub uid: Uid,
-    /// Which state of the object; empty if the source has none.
+    /// The version of this state; empty if the source has no versions.
     pub version: ResourceVersion,
 }
 
 impl Uid {
-    /// Takes a uid as the server wrote it.
+    /// Makes a uid from the text that the server sent.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The uid as the server wrote it.
+    /// The text that the server sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -42,7 +56,27 @@ impl Uid {
 }
 
 impl Identity {
-    /// An object of a source that has neither uids nor versions.
+    /// Makes an identity from its parts, in one short line: `Identity::new("shop/web", "u1", 15)`. Meant for tests and for sources of your
+    /// own.
+    ///
+    /// The key is a [`Key`], or a text such as `"shop/web"` or `"node-1"`. The version is a number or a text; an empty text means that the
+    /// source has no versions, and an empty uid that it has no uids.
+    ///
+    /// # Panics
+    ///
+    /// When the text is not a key, for example because it has two slashes. Parse the key first if the text is not a literal.
+    #[track_caller]
+    pub fn new<K>(key: K, uid: impl Into<Uid>, version: impl Into<ResourceVersion>) -> Self
+    where
+        K: TryInto<Key, Error: fmt::Display>,
+    {
+        match key.try_into() {
+            Ok(key) => Self { key, uid: uid.into(), version: version.into() },
+            Err(error) => panic!("an identity needs a valid key: {error}"),
+        }
+    }
+
+    /// The identity of an object whose source has neither uids nor versions.
     pub fn of_key(key: Key) -> Self {
         Self { key, uid: Uid::default(), version: ResourceVersion::default() }
     }
@@ -56,7 +90,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// When it has no name, as one that the server never saw.
+    /// [`DecodeError::NoName`] if the object has no name, for example because it was never sent to a server.
     pub fn of<K: kube::Resource>(object: &K) -> Result<Self, DecodeError> {
         let meta = object.meta();
         Ok(Self {
@@ -66,13 +100,13 @@ impl Identity {
         })
     }
 
-    /// Whether both name the same state for sure: uid and version are known and equal.
+    /// Whether both certainly name the same state: uid and version are known and equal.
     pub fn is_same_state(&self, other: &Self) -> bool {
         !self.uid.is_empty() && !self.version.is_empty() && self.uid == other.uid && self.version == other.version
     }
 
-    /// Whether both may be the same life of an object: the uids are equal, or one of them is unknown.
-    pub fn may_be_same_life(&self, uid: &Uid) -> bool {
+    /// Whether both may be the same incarnation of an object: the uids are equal, or one of them is unknown.
+    pub fn may_be_same_incarnation(&self, uid: &Uid) -> bool {
         self.uid.is_empty() || uid.is_empty() || self.uid == *uid
     }
 }
@@ -80,6 +114,12 @@ impl Identity {
 impl Default for Uid {
     fn default() -> Self {
         Self::new("")
+    }
+}
+
+impl From<String> for Uid {
+    fn from(text: String) -> Self {
+        Self::new(text)
     }
 }
 

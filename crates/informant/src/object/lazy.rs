@@ -1,4 +1,8 @@
-//! The form that decodes nothing until somebody asks.
+//! [`Lazy`], the object type that is held as JSON and decoded when it is read.
+//!
+//! - **In:** the compact JSON of an object.
+//! - **Out:** the object, some of its fields, or its labels, decoded on request.
+//! - **Knows nothing of:** the cache.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,6 +21,7 @@ use super::DecodeError;
 use super::Labelled;
 use super::Object;
 use super::RawObject;
+use super::fields::label_value;
 use super::raw::decode_fields;
 use super::raw::member;
 use super::raw::write_with_types;
@@ -26,13 +31,13 @@ use super::scan::Rest;
 use super::walk::Runs;
 use crate::Key;
 
-/// An object that is held as compact JSON and decoded when asked for.
+/// An object that is held as compact JSON and decoded when it is read.
 ///
-/// Most objects of a cache are never read; held this way a pod costs a seventh of the time to take in, and a sixth of the
-/// memory. [`get`](Self::get) decodes the whole object, [`peek`](Self::peek) just some fields.
+/// Most objects of a cache are never read; held this way, a pod takes a seventh of the time to receive and a sixth of the
+/// memory. [`get`](Self::get) decodes the whole object, [`peek`](Self::peek) some fields.
 ///
-/// The syntax of everything, the kind, and the types of the metadata's fields are checked on the way in. A wrong type
-/// anywhere else, or further inside of them, appears at `get` or `peek`.
+/// The syntax of the whole object, its kind, and the types of the metadata's fields are checked when the object is received. A field of a
+/// wrong type anywhere else makes `get` or `peek` fail.
 ///
 /// ```
 /// use informant::{Lazy, object::Scanner};
@@ -54,15 +59,15 @@ use crate::Key;
 /// ```
 pub struct Lazy<K> {
     json: Box<str>,
-    /// Where in `json` the value of `metadata.labels` stands; empty if there is none.
+    /// The range of the value of `metadata.labels` in `json`; empty if there are no labels.
     labels: Range<usize>,
     key: Key,
-    /// What somebody holds of the decoded form. The box within keeps the value out of the shared block, which a
-    /// weak pointer keeps alive: so the value is freed when its last holder goes.
+    /// The decoded object, while a [`Decoded`] of it exists. The inner box keeps the value out of the allocation that a weak pointer keeps
+    /// alive, so the value is freed with its last `Decoded`.
     decoded: Mutex<Weak<Box<K>>>,
 }
 
-/// A decoded object, shared with everybody who asked for it meanwhile; freed when the last of them drops it.
+/// A decoded object, shared by all callers of [`Lazy::get`] that hold one at the same time; freed when the last of them drops it.
 #[expect(clippy::redundant_allocation, reason = "the inner box is what can be freed while weak pointers are left")]
 pub struct Decoded<K>(Arc<Box<K>>);
 
@@ -72,34 +77,34 @@ impl<K> Lazy<K> {
         &self.json
     }
 
-    /// The object's labels. Only they are decoded, and nothing is kept.
+    /// The object's labels. Nothing else is decoded, and the result is not kept.
     pub fn labels(&self) -> BTreeMap<String, String> {
-        // The scan has seen that it is an object of texts, or null, or nothing at all.
+        // The scan has checked that it is an object of strings, or null, or missing.
         let labels = serde_json::from_str::<Option<_>>(&self.json[self.labels.clone()]);
         labels.ok().flatten().unwrap_or_default()
     }
 
-    /// Decodes only the fields that `T` names. Nothing is kept.
+    /// Decodes only the fields that `T` names. The result is not kept.
     ///
-    /// Texts may be borrowed; use `Cow<str>` with `#[serde(borrow)]`, because a text with escapes cannot be.
+    /// Strings may be borrowed from the JSON; use `Cow<str>` with `#[serde(borrow)]`, because a string with escapes cannot be borrowed.
     ///
     /// # Errors
     ///
-    /// When a field does not fit; the error names the object and the field.
+    /// When a field does not have the type that `T` expects; the error names the object and the field.
     pub fn peek<'a, T: Deserialize<'a>>(&'a self) -> Result<T, DecodeError> {
         decode_fields(&self.key, &self.json)
     }
 }
 
 impl<K: DeserializeOwned> Lazy<K> {
-    /// Decodes the whole object, or shares what somebody else decoded and still holds.
+    /// Decodes the whole object, or shares the decoded object that another caller still holds.
     ///
     /// # Errors
     ///
-    /// When the JSON does not fit `K`; the error names the object and the field.
+    /// When the JSON is not a valid `K`; the error names the object and the field.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
-        // Held while decoding: whoever asks for the same object meanwhile waits for the result instead of making
-        // another. Nobody else takes this lock.
+        // Held while decoding: other callers for the same object wait for the result instead of decoding it again. Only this method
+        // takes the lock.
         let mut decoded = self.decoded.lock();
         if let Some(shared) = decoded.upgrade() {
             return Ok(Decoded(shared));
@@ -111,9 +116,9 @@ impl<K: DeserializeOwned> Lazy<K> {
 }
 
 impl<K: DeserializeOwned + Serialize> Lazy<K> {
-    /// Changes the object: decodes it, and encodes what has become of it. For transforms, which can do with a lazy object what
-    /// they can with any other; it costs a decode and an encode for each object that comes. To leave whole fields out,
-    /// [cut](crate::listwatch::ReflectorBuilder::cut) them: then nothing is decoded.
+    /// Changes the object: decodes it, calls `change`, and encodes the result. With it, a transform can change lazy objects; it costs a
+    /// decode and an encode for each received object. To leave whole fields out, [cut](crate::listwatch::ReflectorBuilder::cut) them:
+    /// then nothing is decoded.
     ///
     /// ```
     /// use informant::{Lazy, SharedInformer};
@@ -133,7 +138,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
     ///
     /// # Errors
     ///
-    /// When the JSON does not fit `K`, or what has become of it has another key, or none. Then nothing is changed.
+    /// When the JSON is not a valid `K`, or when the changed object has another key or none. Then the object stays unchanged.
     pub fn edit(&mut self, change: impl FnOnce(&mut K)) -> Result<(), DecodeError> {
         let mut object = self.peek::<K>()?;
         change(&mut object);
@@ -143,7 +148,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         let mut kept = Runs::default();
         let found = scan::scan(json.as_bytes(), Rest::Nothing, &everything, &mut kept)?;
         if found.identity.key != self.key {
-            return Err(failed(format!("it made {} of it", found.identity.key).into()));
+            return Err(failed(format!("the edit changed the key to {}", found.identity.key).into()));
         }
         let api_version = member("apiVersion", found.api_version.as_deref().unwrap_or_default());
         let kind = member("kind", found.kind.as_deref().unwrap_or_default());
@@ -173,6 +178,10 @@ impl<K> Labelled for Lazy<K> {
     fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         Cow::Owned(self.labels())
     }
+
+    fn label_value(&self, key: &str) -> Option<String> {
+        label_value(&self.json[self.labels.clone()], key)
+    }
 }
 
 impl<K> Clone for Decoded<K> {
@@ -196,7 +205,7 @@ impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
 }
 
 impl<K> fmt::Debug for Lazy<K> {
-    /// Shows who the object is, not what is in it: that may be large, or secret.
+    /// Shows the identity of the object, not its content: that may be large, or secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lazy({}, {} bytes)", self.key, self.json.len())
     }

@@ -1,9 +1,12 @@
-//! How an object is held: its identity beside it, and as much of it decoded as its form asks for.
+//! How an object is held: its identity beside it, and as much of it decoded as its object type asks for.
 //!
-//! Bytes come in through [`Scanner`], which reads the identity and nothing else; [`RawObject::decode`] turns
-//! them into a [`Cached`] object of the form the user chose:
+//! - **In:** the bytes of objects, as a server sends them.
+//! - **Out:** [`Cached`] objects of the object type that the user chose.
+//! - **Knows nothing of:** sources, queues, the cache.
 //!
-//! | form | type | decoded on the way in |
+//! [`Scanner`] reads the identity from the bytes and nothing else; [`RawObject::decode`] makes a [`Cached`] object of them:
+//!
+//! | object type | Rust type | decoded on arrival |
 //! | --- | --- | --- |
 //! | eager | any `K: kube::Resource + DeserializeOwned` | everything |
 //! | projection | a type of your own, by [`projection!`](crate::projection) or an [`Object`] impl | the fields it names |
@@ -13,9 +16,11 @@ mod cached;
 mod cuts;
 mod error;
 mod error_path;
+mod fields;
 mod identity;
 mod lazy;
 mod of_kind;
+mod owners;
 mod provenance;
 mod raw;
 mod scan;
@@ -33,11 +38,13 @@ pub use cuts::FieldPath;
 pub use cuts::FieldPathError;
 pub use error::DecodeError;
 pub use error::SyntaxProblem;
+pub use fields::FieldValues;
 pub use identity::Identity;
 pub use identity::Uid;
 pub use lazy::Decoded;
 pub use lazy::Lazy;
 pub use of_kind::OfKind;
+pub use owners::Owned;
 pub use provenance::Provenance;
 pub use raw::RawObject;
 pub use raw::Scanner;
@@ -46,16 +53,17 @@ pub(crate) use walk::first_special;
 pub use crate::key::{Key, ParseKeyError};
 pub use crate::version::{NotComparable, ResourceVersion};
 
-/// How one kind is decoded and held; the pipeline needs to know nothing else of it.
+/// A type that objects of one kind are held in, and how it is decoded.
 ///
-/// Every `kube::Resource` that deserializes is one, and so is [`Lazy`]. A slim struct of your own becomes one
-/// [in a line](crate::projection), and then only the fields it names are ever decoded. One that is made in another way says how:
+/// Every `kube::Resource` that deserializes is an `Object`, and so is [`Lazy`]. A slim struct of your own becomes one with
+/// [`projection!`](crate::projection); then only the fields that it names are decoded. Implement the trait by hand for a type that is made
+/// in another way:
 ///
 /// ```
 /// use informant::{Object, object::{DecodeError, RawObject}};
 /// use serde::Deserialize;
 ///
-/// /// How many containers a pod has; what they are is forgotten.
+/// /// The number of containers of a pod.
 /// struct Containers(usize);
 ///
 /// impl Object for Containers {
@@ -74,7 +82,7 @@ pub trait Object: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// When the JSON is not an object of this kind. The object is then set aside and reported; nothing else stops.
+    /// When the JSON is not an object of this kind. The object is then quarantined and reported; other objects are not affected.
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError>;
 }
 
@@ -87,14 +95,26 @@ where
     }
 }
 
-/// An object whose labels can be read, so that it can be selected by them.
+/// An object whose labels can be read, so that it can be selected and indexed by them.
 ///
-/// Implement it for a projection that keeps `metadata.labels`; every `kube::Resource` and [`Lazy`] have it.
+/// Every `kube::Resource` and every [`Lazy`] has them. Implement it for a [projection](crate::projection) that keeps `metadata.labels`.
+#[diagnostic::on_unimplemented(
+    message = "the labels of `{Self}` cannot be read",
+    label = "needs an object type that keeps `metadata.labels`",
+    note = "every `kube::Resource` and every `Lazy` has them; for a projection that keeps them, implement `informant::object::Labelled`",
+    note = "for any other object type, use an index whose function is a closure"
+)]
 pub trait Labelled {
-    /// The object's labels. (Named so that it does not get in the way of `kube::ResourceExt::labels`.)
+    /// The object's labels. (The name differs from that of `kube::ResourceExt::labels`, so that both traits can be imported.)
     fn label_map(&self) -> Cow<'_, BTreeMap<String, String>>;
+
+    /// The value of one label.
+    fn label_value(&self, key: &str) -> Option<String> {
+        self.label_map().get(key).cloned()
+    }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: kube::Resource> Labelled for K {
     fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         match &self.meta().labels {

@@ -1,15 +1,15 @@
-//! Which kind of the Kubernetes API a form is of.
+//! The kind of the Kubernetes API that an object type belongs to.
 
 use serde::de::DeserializeOwned;
 
 use super::Lazy;
 use super::Object;
 
-/// A form of a kind that is known at compile time, so that nobody has to say where its objects are served.
+/// An object type whose kind is known at compile time, so that a factory knows where its objects are served.
 ///
-/// Every `kube::Resource` that deserializes is one: the types of `k8s-openapi`, your own with `kube`'s `CustomResource`, and
-/// projections with `#[derive(Resource)]` and `#[resource(inherit = Pod)]`. So is [`Lazy`] of each of them. For a projection
-/// without metadata, which is smaller, [`projection!`](crate::projection) says it in a line.
+/// Every `kube::Resource` that deserializes has it: the types of `k8s-openapi`, your own with `kube`'s `CustomResource`, and
+/// projections with `#[derive(Resource)]` and `#[resource(inherit = Pod)]`. So does [`Lazy`] of each of them. For a projection
+/// without metadata, which is smaller, [`projection!`](crate::projection) implements it.
 pub trait OfKind: Object {
     /// The kind.
     type Kind: kube::Resource<DynamicType = (), Scope: 'static>;
@@ -26,9 +26,9 @@ impl<O: OfKind> OfKind for Lazy<O> {
     type Kind = O::Kind;
 }
 
-/// Makes slim structs of your own forms of a kind: only the fields that they name are ever decoded.
+/// Makes structs of your own object types of a kind: only the fields that they name are decoded.
 ///
-/// Who the object is stands beside it, so the struct needs no metadata.
+/// [`Cached`](crate::Cached) keeps the identity beside the object, so the struct needs no metadata.
 ///
 /// ```
 /// use informant::{projection, object::Scanner};
@@ -52,14 +52,14 @@ impl<O: OfKind> OfKind for Lazy<O> {
 /// ```
 #[macro_export]
 macro_rules! projection {
-    ($($form:ident of $kind:ty),+ $(,)?) => {$(
-        impl $crate::Object for $form {
+    ($($object:ident of $kind:ty),+ $(,)?) => {$(
+        impl $crate::Object for $object {
             fn decode(raw: &$crate::object::RawObject<'_>) -> ::std::result::Result<Self, $crate::object::DecodeError> {
                 raw.fields()
             }
         }
 
-        impl $crate::object::OfKind for $form {
+        impl $crate::object::OfKind for $object {
             type Kind = $kind;
         }
     )+};

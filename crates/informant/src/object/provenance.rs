@@ -1,37 +1,37 @@
-//! What all objects of one source have in common: kept once, beside each of them.
+//! The data that all objects of one source have in common: stored once, and shared by all of them.
 
 use std::sync::Arc;
 
 use kube::core::TypeMeta;
 
-/// Where objects come from: their apiVersion and kind, and their cluster. Shared by all objects of which it is true.
+/// The origin of objects: their apiVersion and kind, and their cluster. All objects of one source share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     types: TypeMeta,
     cluster: Option<Arc<str>>,
-    /// How often the source's history had changed when these objects were read. Objects of two histories may have the same uid
-    /// and version and differ all the same.
+    /// The number of history changes of the source when these objects were read. Objects of two histories may have the same uid and version
+    /// but different content.
     history: u64,
 }
 
 impl Provenance {
-    /// Objects of this apiVersion and kind, of no cluster in particular.
+    /// The origin of objects with this apiVersion and kind, without a cluster.
     pub fn new(types: TypeMeta) -> Self {
         Self { types, cluster: None, history: 0 }
     }
 
-    /// The same, of this cluster.
+    /// Sets the name of the cluster.
     pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         self.cluster = Some(cluster.into());
         self
     }
 
-    /// The same, of other types.
+    /// The same origin with another apiVersion and kind.
     pub(super) fn of_types(&self, types: TypeMeta) -> Self {
         Self { types, cluster: self.cluster.clone(), history: self.history }
     }
 
-    /// The same, read after so many changes of the source's history.
+    /// Sets the number of history changes.
     pub(crate) fn of_history(mut self, history: u64) -> Self {
         self.history = history;
         self
@@ -41,12 +41,12 @@ impl Provenance {
         self.history
     }
 
-    /// apiVersion and kind; both empty if the source has none.
+    /// apiVersion and kind; both are empty if the source has none.
     pub fn types(&self) -> &TypeMeta {
         &self.types
     }
 
-    /// The cluster, if it was named.
+    /// The name of the cluster, if it was set.
     pub fn cluster(&self) -> Option<&Arc<str>> {
         self.cluster.as_ref()
     }

@@ -1,8 +1,8 @@
-//! An object's JSON on its way into the cache: scanned, not yet decoded.
+//! An object's JSON after it was scanned and before it is decoded.
 //!
 //! - **In:** the bytes of one object, as the server sent them.
 //! - **Out:** [`RawObject`]: identity and type, and compact JSON without `managedFields`, ready to be decoded.
-//! - **Knows nothing of:** where the bytes came from, what is done with the object.
+//! - **Knows nothing of:** sources, the cache.
 
 use std::any::Any;
 use std::hash::BuildHasher;
@@ -29,10 +29,10 @@ use super::scan::Rest;
 use super::walk::Runs;
 use crate::Key;
 
-/// Reads who an object is from its bytes, and makes its JSON compact: one pass, nothing decoded.
+/// Reads the identity of an object from its bytes and makes its JSON compact, in one pass that decodes nothing.
 ///
-/// `metadata.managedFields`, a third of a typical object, is cut on the way. `apiVersion` and `kind`, which the
-/// items of a list lack, are filled in, so that an object looks the same whether it was listed or watched.
+/// It cuts `metadata.managedFields`, a third of a typical object. It adds `apiVersion` and `kind`, which the items of a list lack, so that
+/// an object has the same JSON whether it was listed or watched.
 ///
 /// ```
 /// use informant::{Lazy, object::Scanner};
@@ -53,13 +53,13 @@ pub struct Scanner {
     api_version: String,
     kind: String,
     omissions: Omissions,
-    /// The compact JSON of the newest object; kept, so that scanning does not allocate it anew.
+    /// The compact JSON of the last object; a buffer that is reused.
     compact: String,
-    /// What of its bytes that is.
+    /// The parts of the last object's bytes that are kept.
     kept: Runs,
 }
 
-/// One object's JSON with its identity read: what an [`Object`] is made from.
+/// One object's JSON and its identity: the input of [`Object::decode`].
 pub struct RawObject<'a> {
     identity: Identity,
     provenance: Arc<Provenance>,
@@ -70,10 +70,10 @@ pub struct RawObject<'a> {
 }
 
 impl Scanner {
-    /// A buffer that one huge object has made larger than this is not kept for the next one.
+    /// A buffer that has grown beyond this is not reused.
     const KEPT: usize = 1 << 20;
 
-    /// Accepts objects of this apiVersion and kind; if both are empty, objects of any.
+    /// Accepts objects of this apiVersion and kind; if both are empty, objects of any kind.
     pub fn new(types: TypeMeta) -> Self {
         Self {
             api_version: member("apiVersion", &types.api_version),
@@ -96,53 +96,53 @@ impl Scanner {
         self
     }
 
-    /// Leaves these fields out, as if the server had not sent them; whatever is of the wrong type among them is still found.
-    /// Default: none but `metadata.managedFields`.
+    /// Leaves these fields out, as if the server had not sent them. Their syntax is still checked. Default: only `metadata.managedFields`
+    /// is left out.
     pub fn cut<'p>(mut self, fields: impl IntoIterator<Item = &'p FieldPath>) -> Self {
         fields.into_iter().for_each(|field| self.omissions.cuts.add(field));
         self
     }
 
-    /// The objects are of this cluster, and [say so](Cached::cluster). Default: of none in particular.
+    /// Sets the [cluster](Cached::cluster) of the objects. Default: none.
     pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         self.provenance = Arc::new(Provenance::clone(&self.provenance).of_cluster(cluster));
         self
     }
 
-    /// Marks the objects that are read from now on as those of another history of the source.
+    /// Marks the objects that are scanned from now on as those of another history of the source.
     pub(crate) fn begin_history(&mut self, history: u64) {
         self.provenance = Arc::new(Provenance::clone(&self.provenance).of_history(history));
     }
 
-    /// Reads who the object is and checks the syntax of all of it.
+    /// Reads the identity of the object and checks the syntax of all of it.
     ///
     /// # Errors
     ///
-    /// When the bytes are not one JSON object, when the metadata does not say for sure who it is, or when it is
-    /// of another kind. The error names the object if its name was found.
+    /// When the bytes are not one JSON object, when the metadata has no certain identity, or when the object is of another kind. The error
+    /// names the object if its name was found.
     pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
         self.scan_as(json, Rest::Nothing).map(|(raw, _)| raw)
     }
 
-    /// As [`scan`](Self::scan), of the object that stands at the start of the bytes, before white space at most; says
-    /// how many bytes it took. What follows it is not looked at, so one pass both reads an object and finds its end.
+    /// As [`scan`](Self::scan), for the object at the start of the bytes; returns the number of its bytes as well. The bytes after it are
+    /// not read, so one pass both scans an object and finds its end.
     ///
     /// # Errors
     ///
-    /// As for `scan`, also if the object is not complete.
+    /// As for `scan`, and when the object is not complete.
     pub fn scan_first(&mut self, json: &[u8]) -> Result<(RawObject<'_>, usize), DecodeError> {
         self.scan_as(json, Rest::Anything)
     }
 
     fn scan_as(&mut self, json: &[u8], rest: Rest) -> Result<(RawObject<'_>, usize), DecodeError> {
         let found = scan::scan(json, rest, &self.omissions, &mut self.kept).map_err(|error| {
-            // What is not UTF-8 is not even a text; the walk may have stumbled over what follows from that.
+            // Invalid UTF-8 is reported first; the syntax error may only follow from it.
             match std::str::from_utf8(json) {
                 Err(utf8) if rest == Rest::Nothing => invalid_utf8(json, utf8.valid_up_to()),
                 Ok(_) | Err(_) => error,
             }
         })?;
-        // Checked once it is known how much is to be checked.
+        // The length of the object is known only after the scan.
         let text = std::str::from_utf8(&json[..found.length]);
         let text = text.map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
         let provenance = self.check_types(&found)?;
@@ -175,8 +175,8 @@ impl Scanner {
         })
     }
 
-    /// Writes what is kept, and to its front the type fields, so that a listed object has the same JSON as a watched one; returns the
-    /// number of bytes that they take.
+    /// Writes the type fields and then the kept parts, so that a listed object has the same JSON as a watched one; returns the number of
+    /// bytes of the type fields.
     fn write_compact(&mut self, text: &str, provenance: &Arc<Provenance>) -> usize {
         if self.compact.capacity() > Self::KEPT {
             self.compact = String::new();
@@ -185,7 +185,7 @@ impl Scanner {
         let (own_api_version, own_kind);
         let (api_version, kind) = match Arc::ptr_eq(provenance, &self.provenance) {
             true => (&*self.api_version, &*self.kind),
-            // A scanner of any kind.
+            // This scanner accepts any kind.
             false => {
                 own_api_version = member("apiVersion", &provenance.types().api_version);
                 own_kind = member("kind", &provenance.types().kind);
@@ -197,14 +197,14 @@ impl Scanner {
     }
 }
 
-/// Writes the parts of an object, and its type fields in front.
+/// Writes the parts of an object, with its type fields in front.
 pub(super) fn write_with_types<'a>(
     out: &mut String,
     mut parts: impl Iterator<Item = &'a str>,
     api_version: &str,
     kind: &str,
 ) {
-    // Something always follows the brace: an object without metadata was refused.
+    // The brace is never the last part: an object without metadata was refused.
     let first = parts.next().unwrap_or_default();
     let (brace, members) = first.split_at(first.len().min(1));
     for part in [brace, api_version, kind, members] {
@@ -229,7 +229,7 @@ impl<'a> RawObject<'a> {
         self.json
     }
 
-    /// Where in [`json`](Self::json) the value of `metadata.labels` stands; empty if there is none.
+    /// The range of the value of `metadata.labels` in [`json`](Self::json); empty if there is none.
     pub(super) fn labels(&self) -> Range<usize> {
         self.labels.clone()
     }
@@ -238,16 +238,16 @@ impl<'a> RawObject<'a> {
     ///
     /// # Errors
     ///
-    /// When a field does not fit; the error says which.
+    /// When a field does not have the type that `T` expects; the error names it.
     pub fn fields<T: Deserialize<'a>>(&self) -> Result<T, DecodeError> {
         decode_fields(&self.identity.key, self.json)
     }
 
-    /// Makes the object and puts it beside its identity.
+    /// Decodes the object and makes a handle of it.
     ///
     /// # Errors
     ///
-    /// What [`Object::decode`] says.
+    /// The error of [`Object::decode`].
     pub fn decode<O: Object>(self) -> Result<Cached<O>, DecodeError> {
         let object = O::decode(&self)?;
         Ok(self.into_cached(Box::new(object)).typed())
@@ -259,14 +259,14 @@ impl<'a> RawObject<'a> {
         Cached::from_box(self.identity, self.provenance, digest, object)
     }
 
-    /// A hash of the JSON without apiVersion and kind, the same for the same content as long as the program runs; never 0.
+    /// A hash of the JSON without apiVersion and kind; never 0. Equal content has equal hashes within one run of the program.
     pub(crate) fn digest(&self) -> u64 {
         static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
         HASHER.hash_one(&self.json[self.body_start..]).max(1)
     }
 }
 
-/// A member of an object, with the comma behind it; nothing if it has no value.
+/// A member of an object with a comma after it; empty if the value is empty.
 pub(super) fn member(name: &str, value: &str) -> String {
     match value {
         "" => String::new(),
@@ -274,7 +274,7 @@ pub(super) fn member(name: &str, value: &str) -> String {
     }
 }
 
-/// The type under which the server sends objects of a kind.
+/// The apiVersion and kind with which the server sends objects of a kind.
 pub(super) fn served_as<K: kube::Resource<DynamicType = ()>>() -> TypeMeta {
     match K::metadata_api() {
         true => TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() },
@@ -282,12 +282,12 @@ pub(super) fn served_as<K: kube::Resource<DynamicType = ()>>() -> TypeMeta {
     }
 }
 
-/// Bytes that are not UTF-8 from a place on. What stands before it may still say which object it is.
+/// The error for bytes that are not UTF-8 from an offset on. The bytes before it may still name the object.
 fn invalid_utf8(json: &[u8], offset: usize) -> DecodeError {
     DecodeError::Syntax { key: scan::key_of_beginning(&json[..offset]), offset, problem: SyntaxProblem::InvalidUtf8 }
 }
 
-/// Decodes `T` from JSON; an error says which field of which object does not fit.
+/// Decodes `T` from JSON; an error names the object and the field.
 pub(super) fn decode_fields<'a, T: Deserialize<'a>>(key: &Key, json: &'a str) -> Result<T, DecodeError> {
     let decode = |json| serde_json::from_str::<T>(json);
     decode(json).map_err(|source| field_error(key, json, source, &|beginning| decode(beginning).err()))

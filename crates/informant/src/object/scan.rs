@@ -1,7 +1,7 @@
-//! Reads who an object is from its bytes, in one walk over it.
+//! Reads the identity of an object from its bytes, in one walk over them.
 //!
 //! - **In:** bytes that begin with an object.
-//! - **Out:** its identity and type, and what to keep of it: compact JSON without what is cut.
+//! - **Out:** its identity and type, and the parts of its JSON to keep: those without white space and cut fields.
 //! - **Knows nothing of:** kinds, decoding.
 
 use std::borrow::Cow;
@@ -19,34 +19,34 @@ use super::walk::Walk;
 use crate::Key;
 use crate::ResourceVersion;
 
-/// What was found.
+/// The result of a scan.
 pub(super) struct Found<'a> {
     pub(super) identity: Identity,
     pub(super) api_version: Option<Cow<'a, str>>,
     pub(super) kind: Option<Cow<'a, str>>,
-    /// Where in what is kept the value of `metadata.labels` stands; empty if there is none.
+    /// The range of the value of `metadata.labels` in the kept JSON; empty if there is none.
     pub(super) labels: Range<usize>,
-    /// How many bytes the object took.
+    /// The number of bytes of the object.
     pub(super) length: usize,
 }
 
-/// What may stand behind the object.
+/// What may follow the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Nothing but white space.
     Nothing,
-    /// Anything: it is not looked at.
+    /// Anything: the scan does not read it.
     Anything,
 }
 
-/// What is left out.
+/// The fields that are left out.
 #[derive(Default)]
 pub(super) struct Omissions {
     pub(super) keeps_managed_fields: bool,
     pub(super) cuts: Cuts,
 }
 
-/// Scans the object at the start of `json` and notes what to keep of it, in place of what was there.
+/// Scans the object at the start of `json` and writes the parts to keep into `kept`, replacing its content.
 pub(super) fn scan<'a>(
     json: &'a [u8],
     rest: Rest,
@@ -71,15 +71,15 @@ pub(super) fn scan<'a>(
     }
 }
 
-/// The key of an object of whose text only the beginning could be read, if that says it.
+/// The key of an object of which only the beginning could be read, if the beginning contains it.
 pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
     let mut fields = Fields::default();
-    // It cannot succeed; what was read before it failed is what counts.
+    // It always fails; only the fields that were read before are of interest.
     let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), &Omissions::default());
     fields.key()
 }
 
-/// The fields that say who the object is, as far as they were seen. A `null` counts as seen and empty.
+/// The fields of the identity that were read so far. A `null` counts as read and empty.
 #[derive(Default)]
 struct Fields<'a> {
     api_version: Option<Cow<'a, str>>,
@@ -90,7 +90,7 @@ struct Fields<'a> {
     uid: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
-    /// The first thing that is wrong with what was read, and where. The walk goes on: the key may still come.
+    /// The first problem, and its offset. The walk goes on after it, because the key may follow.
     trouble: Option<(usize, Trouble)>,
 }
 
@@ -102,7 +102,7 @@ enum Progress {
     Complete,
 }
 
-/// What is wrong with a field, although it is JSON.
+/// A problem with a field that is valid JSON.
 #[derive(Clone, Copy)]
 enum Trouble {
     Duplicate(&'static str),
@@ -111,12 +111,12 @@ enum Trouble {
 
 type Walked<T> = Result<T, SyntaxProblem>;
 
-/// How deep the members of the object and of its metadata are, if they are objects or arrays themselves.
+/// The nesting depth of members of the object and of its metadata that are objects or arrays.
 const IN_OBJECT: usize = 2;
 const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
-    /// One object.
+    /// Reads one object.
     fn read_object(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
@@ -194,7 +194,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// An object whose values are texts, or `null`.
+    /// Reads an object whose values are strings, or `null`.
     fn read_texts(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, cut: Cut<'_>) -> Walked<()> {
         let expected = Trouble::Expected(field, "an object of strings");
         match walk.peek() {
@@ -213,7 +213,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The name of an object or namespace: a slash in it would make two keys look like one.
+    /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
     fn read_name(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
         let offset = walk.offset();
         self.read_text(walk, field, slot)?;
@@ -223,7 +223,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// A text that says who the object is, or `null`.
+    /// Reads a string of the identity, or `null`.
     fn read_text(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
         if slot(self).is_some() {
             return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
@@ -240,7 +240,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// A value that begins as values of its type do, or `null`.
+    /// Reads a value whose first byte fits its type, or `null`.
     fn read_shape(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, shape: Shape, cut: Cut<'_>) -> Walked<()> {
         let (expected, beginnings) = shape;
         match walk.peek() {
@@ -251,7 +251,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Remembers what is wrong with a value, unless something was before, and walks over it.
+    /// Stores a problem with a value, unless there is an earlier one, and walks over the value.
     fn refuse(&mut self, walk: &mut Walk<'a, '_>, trouble: Trouble, depth: usize) -> Walked<()> {
         let offset = walk.offset();
         walk.value(depth)?;
@@ -271,7 +271,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The key, once it is certain: a name alone could still get a namespace.
+    /// The key, once it is certain: after a name, a namespace may still follow.
     fn key(&self) -> Option<Key> {
         let name = self.name.as_deref().filter(|name| !name.is_empty())?;
         match &self.namespace {
@@ -282,10 +282,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Picks one of the fields.
+/// Selects one of the fields.
 type Slot<'a> = for<'f> fn(&'f mut Fields<'a>) -> &'f mut Option<Cow<'a, str>>;
 
-/// What a type is called, and the bytes with which its values begin.
+/// The name of a JSON type, and the bytes with which its values begin.
 type Shape = (&'static str, &'static [u8]);
 
 const STRING: Shape = ("a string", b"\"");

@@ -1,12 +1,11 @@
-//! A walk over the bytes of JSON: checks the syntax, and notes what is kept of it, without white space.
+//! A walk over the bytes of JSON that checks the syntax and records the parts to keep, without white space.
 //!
 //! - **In:** bytes that begin with a value, in any field order and with any white space.
-//! - **Out:** where the same JSON stands in them, without white space and without the members that the caller cuts.
-//! - **Knows nothing of:** what the JSON means.
+//! - **Out:** the ranges of bytes that make up the same JSON without white space and without the members that the caller cuts.
+//! - **Knows nothing of:** the meaning of the JSON.
 //!
-//! Nothing is built on the way: strings are walked eight bytes at a time, and what is kept are runs that end only where
-//! something is left out. What it accepts is what serde_json accepts, but for numbers and what is not UTF-8: it
-//! reads over them.
+//! The walk builds no values: it reads strings eight bytes at a time, and records ranges that end only where something is left out. It
+//! accepts the JSON that serde_json accepts, except that it does not check the range of numbers and the encoding of strings.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,35 +14,35 @@ use super::SyntaxProblem;
 use super::cuts::Cut;
 use super::cuts::Cuts;
 
-/// Objects and arrays within each other: as deep as serde_json reads.
+/// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// A place in the bytes, and what is kept so far.
+/// A position in the bytes, and the parts that are kept so far.
 pub(super) struct Walk<'a, 'out> {
     json: &'a [u8],
-    /// The next byte to look at.
+    /// The next byte to read.
     at: usize,
     kept: &'out mut Runs,
-    /// Start of the run: what stands between here and `at` is kept, and was not noted yet.
+    /// Start of the current run: the bytes from here to `at` are kept, but not recorded in `kept` yet.
     run: usize,
 }
 
-/// Where in the bytes that stands which is kept, in its order.
+/// The ranges of the bytes that are kept, in order.
 #[derive(Default)]
 pub(super) struct Runs {
     runs: Vec<Range<usize>>,
-    /// How many bytes they have together.
+    /// The number of bytes of all ranges.
     length: usize,
 }
 
-/// Where a string stands, quotes included; its text is only looked at where it matters.
+/// The position of a string, quotes included; its text is resolved only where it is needed.
 pub(super) struct Span {
     start: usize,
     end: usize,
     has_escapes: bool,
 }
 
-/// What becomes of an object's member.
+/// Whether a member of an object is kept.
 pub(super) enum Member {
     Keep,
     Cut,
@@ -53,24 +52,24 @@ type Walked<T> = Result<T, SyntaxProblem>;
 
 /// Reading.
 impl<'a, 'out> Walk<'a, 'out> {
-    /// Begins at the start; what is kept takes the place of what was there.
+    /// Begins at the start and clears `kept`.
     pub(super) fn new(json: &'a [u8], kept: &'out mut Runs) -> Self {
         kept.clear();
         Self { json, at: 0, kept, run: 0 }
     }
 
-    /// Where the walk stands.
+    /// The position of the walk.
     pub(super) fn offset(&self) -> usize {
         self.at.min(self.json.len())
     }
 
-    /// The end of what is wanted: completes what is kept, and says where that is.
+    /// Records the current run, and returns the position.
     pub(super) fn end(&mut self) -> usize {
         self.keep_run(self.at);
         self.at
     }
 
-    /// The end of the bytes: nothing but white space may be left.
+    /// Checks that only white space is left.
     pub(super) fn finish(&mut self) -> Walked<()> {
         self.skip_space();
         match self.peek() {
@@ -79,7 +78,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// Any value. `depth` is how many objects and arrays are open if the value is one of them.
+    /// Walks over any value. `depth` is the nesting depth of the value if it is an object or array.
     pub(super) fn value(&mut self, depth: usize) -> Walked<()> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
@@ -95,7 +94,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// As [`value`](Self::value), of which something is cut; if that is all of it, the caller cuts it.
+    /// As [`value`](Self::value), without the parts that are cut. If the whole value is cut, the caller cuts it.
     #[inline]
     pub(super) fn value_without(&mut self, depth: usize, cut: Cut<'_>) -> Walked<()> {
         match cut {
@@ -116,7 +115,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// An object, from brace to brace; each member's value is read by `member`.
+    /// Walks over an object, from brace to brace; `member` walks over each member's value.
     pub(super) fn members(&mut self, mut member: impl FnMut(&mut Self, Span) -> Walked<Member>) -> Walked<()> {
         self.at += 1;
         self.skip_space();
@@ -151,7 +150,7 @@ impl<'a, 'out> Walk<'a, 'out> {
                     return Ok(());
                 }
                 (Some(b'}'), Member::Cut) => {
-                    // The comma before a member goes with it if none is left to follow.
+                    // The comma before the last member is cut with it.
                     if self.kept.last().is_some_and(|last| self.json[last] == b',') {
                         self.kept.truncate(self.kept.length - 1);
                     }
@@ -164,7 +163,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// An array, from bracket to bracket; each element is read by `element`.
+    /// Walks over an array, from bracket to bracket; `element` walks over each element.
     pub(super) fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Walked<()>) -> Walked<()> {
         self.at += 1;
         self.skip_space();
@@ -187,7 +186,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// What a string says, its escapes resolved.
+    /// The text of a string, with its escapes resolved.
     pub(super) fn resolve(&self, span: &Span) -> Walked<Cow<'a, str>> {
         let Span { start, end, has_escapes } = *span;
         if has_escapes {
@@ -249,7 +248,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         Ok(())
     }
 
-    /// A `\u` and its four digits.
+    /// Reads a `\u` and its four digits.
     fn unicode_escape(&mut self) -> Walked<u32> {
         let digits = self.json.get(self.at + 2..self.at + 6).ok_or(SyntaxProblem::Truncated)?;
         let mut code = 0;
@@ -286,7 +285,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// One digit or more.
+    /// Reads one digit or more.
     fn digits(&mut self) -> Walked<()> {
         match self.peek() {
             Some(b'0'..=b'9') => {}
@@ -330,7 +329,7 @@ impl<'a, 'out> Walk<'a, 'out> {
 
 /// Writing.
 impl Walk<'_, '_> {
-    /// Leaves out white space.
+    /// Skips white space, which is not kept.
     #[inline]
     pub(super) fn skip_space(&mut self) {
         if self.peek().is_some_and(|byte| byte <= b' ') {
@@ -350,7 +349,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Keeps the run as far as `end`, unless it begins after it.
+    /// Records the run up to `end`, unless it begins after it.
     fn keep_run(&mut self, end: usize) {
         if self.run < end {
             self.kept.push(self.run..end);
@@ -358,7 +357,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// How much would be kept if the walk ended now.
+    /// The number of bytes that are kept up to the current position.
     pub(super) fn output_len(&self) -> usize {
         self.kept.length + (self.at - self.run)
     }
@@ -374,14 +373,14 @@ impl From<Cut<'_>> for Member {
 }
 
 impl Span {
-    /// Where the opening quote stands.
+    /// The position of the opening quote.
     pub(super) fn start(&self) -> usize {
         self.start
     }
 }
 
 impl Runs {
-    /// What they say of a text.
+    /// The kept parts of a text.
     pub(super) fn of<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> {
         self.runs.iter().map(|run| &text[run.clone()])
     }
@@ -396,12 +395,12 @@ impl Runs {
         self.runs.push(run);
     }
 
-    /// Where the last byte stands.
+    /// The position of the last byte.
     fn last(&self) -> Option<usize> {
         self.runs.last().map(|run| run.end - 1)
     }
 
-    /// Leaves the first `length` bytes.
+    /// Shortens the ranges to the first `length` bytes.
     fn truncate(&mut self, length: usize) {
         while self.length > length
             && let Some(last) = self.runs.last_mut()
@@ -416,10 +415,10 @@ impl Runs {
     }
 }
 
-/// Finds the first byte of eight that means something in a string: a quote, a backslash or a control character.
+/// Finds the first of eight bytes that is special in a string: a quote, a backslash or a control character.
 ///
-/// Works on all eight at once: each test sets the high bit of a byte that fulfils it. A borrow can set the bit of a later
-/// byte too, but never of an earlier one.
+/// It tests all eight at once: each test sets the high bit of the bytes that pass it. A borrow can set the bit of a later byte too, but
+/// never of an earlier one.
 pub(crate) fn first_special(eight: [u8; 8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGHS: u64 = ONES * 0x80;

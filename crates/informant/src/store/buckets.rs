@@ -1,4 +1,4 @@
-//! One index, as plain data: which slots have a value, and which values a slot has.
+//! One index as plain data: the slots that have a value, and the values that a slot has.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::slots::grown;
 /// Names a value within one index.
 type ValueId = u32;
 
-/// Beyond so many a search through a list is slower than a hash.
+/// Lists longer than this are searched with a hash table.
 const FEW: usize = 16;
 
 /// Values and the slots that have them, both ways.
@@ -51,7 +51,7 @@ enum SlotSet {
 }
 
 impl Buckets {
-    /// Gives a slot these values in place of those that it had.
+    /// Replaces the values of a slot.
     pub(super) fn set<'a>(&mut self, slot: Slot, texts: impl Iterator<Item = &'a str> + Clone) {
         if self.values(slot).eq(texts.clone()) {
             return;
@@ -68,18 +68,18 @@ impl Buckets {
         self.values_of[position] = values;
     }
 
-    /// How many values can be added without growing.
+    /// The number of values that can be added without an allocation of the tables.
     fn room(&self) -> usize {
         let for_buckets = self.buckets.capacity() - self.buckets.len() + self.free.len();
         for_buckets.min(self.by_text.capacity() - self.by_text.len())
     }
 
-    /// Whether so many values, of slots below `end`, can be added without growing.
+    /// Whether this number of values, of slots below `end`, can be added without an allocation of the tables.
     pub(super) fn has_room(&self, end: usize, values: usize) -> bool {
         values <= self.room() && end <= self.values_of.capacity()
     }
 
-    /// A copy in which so many values, of slots below `end`, can be added without growing.
+    /// A copy in which this number of values, of slots below `end`, can be added without an allocation of the tables.
     pub(super) fn copy_with_room(&self, end: usize, values: usize) -> Self {
         let slots = self.values_of.len();
         let more_slots = grown(self.values_of.capacity() - slots, end.saturating_sub(slots), slots);
@@ -93,7 +93,7 @@ impl Buckets {
         Self { values_of, buckets, free: self.free.clone(), by_text, hasher }
     }
 
-    /// Takes all values from a slot.
+    /// Removes all values of a slot.
     pub(super) fn clear(&mut self, slot: Slot) {
         self.set(slot, std::iter::empty());
     }
@@ -103,12 +103,12 @@ impl Buckets {
         self.find(text).into_iter().flat_map(|id| self.bucket(id).slots.iter())
     }
 
-    /// How many slots have a value.
+    /// The number of slots that have a value.
     pub(super) fn count(&self, text: &str) -> usize {
         self.find(text).map_or(0, |id| self.bucket(id).slots.len())
     }
 
-    /// All values that some slot has.
+    /// The values of all slots.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
         self.buckets.iter().flatten().map(|bucket| &bucket.text)
     }
@@ -144,7 +144,7 @@ impl Buckets {
         id
     }
 
-    /// Takes a slot out of a bucket, and the bucket away if that was the last one.
+    /// Removes a slot from a bucket, and the bucket if it is then empty.
     fn leave(&mut self, id: ValueId, slot: Slot) {
         let bucket = self.bucket_mut(id);
         bucket.slots.remove(slot);
@@ -167,7 +167,7 @@ impl Buckets {
         self.buckets[id as usize].as_mut().expect("INV-X1")
     }
 
-    /// Also gives the values of each slot below `end`.
+    /// Also returns the values of each slot below `end`.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, end: usize) -> Vec<Vec<&str>> {
         for (id, bucket) in self.buckets.iter().enumerate() {
@@ -191,7 +191,7 @@ fn hash_of(hasher: &DefaultHashBuilder, buckets: &[Option<Bucket>], id: ValueId)
     hasher.hash_one(&*buckets[id as usize].as_ref().expect("INV-X3").text)
 }
 
-/// Removes values that stand there already, and keeps the order of the others.
+/// Removes repeated values, and keeps the order of the others.
 fn remove_repeated(values: &mut SmallVec<[ValueId; 4]>) {
     if values.len() > FEW {
         let mut seen = HashSet::<ValueId>::new();
@@ -242,7 +242,7 @@ impl SlotSet {
             }
             Self::Many(slots) => {
                 slots.remove(&slot);
-                // Half of the bound, so that a set at the bound does not change its form with every write.
+                // Half of the bound, so that a set at the bound is not converted with every write.
                 if slots.len() <= FEW / 2 {
                     *self = Self::Few(slots.iter().copied().collect());
                 } else if slots.len() < slots.capacity() / 8 {

@@ -1,4 +1,8 @@
-//! From objects to index values: runs the users' index functions, before and outside of any lock that readers need.
+//! Computes the index values of objects by running the users' index functions, outside of any lock that readers need.
+//!
+//! - **In:** objects, and the index functions of a cache.
+//! - **Out:** the values of each object in each index, as text, and the panics of index functions.
+//! - **Knows nothing of:** the tables that the values are stored in.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -23,16 +27,45 @@ pub(crate) struct AnyIndexFunction {
     values: Box<ValuesOf>,
 }
 
-/// Hands each value of an object to a callback.
+/// Calls the callback with each value of an object.
 type ValuesOf = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
 
-/// Something that an index can find objects by: it is written as a text, and equal values have equal texts.
+/// A value that an index finds objects by.
+///
+/// The index compares values by their text, so equal values must have equal texts.
 pub trait IndexValue {
-    /// The value as a text.
+    /// The value as text.
     fn text(&self) -> Cow<'_, str>;
 }
 
-/// An index function panicked. The object is stored, but that index does not find it.
+/// A value that can be looked up in an index whose function returns values of type `V`.
+///
+/// Any type can be looked up in an index of the same type. Beyond that, an index of strings (`String`, `&'static str`, `Cow<str>`,
+/// `Arc<str>`, `Box<str>`), of [`Uid`] or of [`Key`] is asked with any string, and an index of strings is asked with a `Uid` or `Key`:
+///
+/// ```
+/// use informant::{Cached, Key, Uid, object::Identity};
+/// use informant::store::Indexer;
+///
+/// let objects = Indexer::new();
+/// let by_uid = objects.add_index("uid", |object: &Cached<()>| [object.uid().clone()])?;
+/// objects.upsert(Cached::new(Identity::new("shop/web", "u1", 15), ()));
+///
+/// assert_eq!(by_uid.count(&Uid::new("u1")), 1);
+/// assert_eq!(by_uid.count("u1"), 1);
+/// assert_eq!(by_uid.count(&"u1".to_owned()), 1);
+/// # Ok::<(), informant::store::DuplicateIndex>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be looked up in an index of `{V}` values",
+    label = "the index function returns `{V}` values",
+    note = "look up the same type, or a string if the values are strings, uids or keys"
+)]
+pub trait LookupValue<V>: IndexValue {}
+
+impl<V: IndexValue> LookupValue<V> for V {}
+
+/// An index function panicked. The object is stored, but the index does not find it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the function of index {index:?} panicked on {key}: {message}")]
 pub struct IndexPanic {
@@ -40,28 +73,29 @@ pub struct IndexPanic {
     pub index: Arc<str>,
     /// The object.
     pub key: Key,
-    /// What the panic said.
+    /// The message of the panic.
     pub message: String,
 }
 
-/// The values of many objects in many indexes, in three buffers that can be used again.
+/// The values of many objects in many indexes, in three buffers that are reused.
 #[derive(Default)]
 pub(super) struct Computed {
-    /// All texts, one after the other.
+    /// The texts of all values, one after the other.
     texts: String,
-    /// Where in `texts` each value stands.
+    /// The range of each value in `texts`.
     values: Vec<Range<usize>>,
-    /// Which of `values` belong to which object and index, row by row.
+    /// The range in `values` of each object and index, row by row.
     cells: Vec<Range<usize>>,
     columns: usize,
     pub(super) panics: Vec<IndexPanic>,
 }
 
 impl<O> IndexFunction<O> {
-    /// Names a function that gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
+    /// Names a function that returns the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
     ///
-    /// Values are owned. The function must depend on nothing but the object, and cannot write to the cache that it indexes:
-    /// the attempt panics, and is reported like any panic of an index function.
+    /// Values are owned; a function that returns strings borrowed from the object is wrapped in [`index::text`](crate::index::text) or
+    /// [`index::texts`](crate::index::texts). The result must depend on the object only. A function that writes to the cache that it
+    /// indexes panics, and the panic is reported like any other of an index function.
     pub fn new<V, I>(name: impl Into<Arc<str>>, values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = V>,
@@ -88,7 +122,7 @@ impl<O> IndexFunction<O> {
 }
 
 impl AnyIndexFunction {
-    /// The index by namespace. It takes no detour through owned values.
+    /// The index by namespace. It makes no owned values.
     pub(super) fn by_namespace() -> Self {
         let values = |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             push(object.key().namespace().unwrap_or_default());
@@ -116,7 +150,7 @@ impl Computed {
         computed
     }
 
-    /// As [`new`](Self::new), in place of what was here.
+    /// As [`new`](Self::new), replacing the content of `self`.
     pub(super) fn fill<'a>(
         &mut self,
         objects: impl Iterator<Item = &'a Cached<Erased>>,
@@ -134,7 +168,7 @@ impl Computed {
     fn clear(&mut self) {
         const SMALL: usize = 64 * 1024;
         if self.texts.capacity().max(self.cells.capacity()) > SMALL {
-            // Buffers of a large batch are not kept.
+            // The buffers of a large batch are not reused.
             *self = Self::default();
         }
         self.texts.clear();
@@ -143,7 +177,7 @@ impl Computed {
         self.panics.clear();
     }
 
-    /// How many values there are altogether.
+    /// The number of values of all objects in all indexes.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
@@ -202,6 +236,24 @@ index_value_as_str! {
     Box<str> => as_ref,
     Key => as_str,
     Uid => as_str,
+}
+
+macro_rules! lookup_values {
+    ($($looked_up:ty => $($value:ty),*;)*) => {$($(
+        impl LookupValue<$value> for $looked_up {}
+    )*)*};
+}
+
+// Each type that can be looked up, and the types of the values that it finds besides its own.
+lookup_values! {
+    str => String, &str, Cow<'_, str>, Arc<str>, Box<str>, Uid, Key;
+    String => &str, Cow<'_, str>, Arc<str>, Box<str>, Uid, Key;
+    Cow<'_, str> => String, &str, Arc<str>, Box<str>, Uid, Key;
+    Arc<str> => String, &str, Cow<'_, str>, Box<str>, Uid, Key;
+    Box<str> => String, &str, Cow<'_, str>, Arc<str>, Uid, Key;
+    &str => String, Cow<'_, str>, Arc<str>, Box<str>, Uid, Key;
+    Uid => String, &str, Cow<'_, str>, Arc<str>, Box<str>;
+    Key => String, &str, Cow<'_, str>, Arc<str>, Box<str>;
 }
 
 impl IndexValue for str {

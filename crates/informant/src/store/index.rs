@@ -1,13 +1,16 @@
-//! A handle for looking things up in one index.
+//! [`Index`], the handle for lookups in one index.
+//!
+//! - **In:** a value.
+//! - **Out:** the objects that have it.
+//! - **Knows nothing of:** writes.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::IndexPanic;
-use super::IndexValue;
 use super::Lookup;
+use super::LookupValue;
 use super::Snapshot;
 use super::UnknownIndex;
 use super::compute::AnyIndexFunction;
@@ -19,9 +22,10 @@ use crate::Cached;
 use crate::Key;
 use crate::object::Erased;
 
-/// Finds the objects of a cache by what an index function said of them. Cheap to clone.
+/// Finds the objects of a cache by the values that an index function returns for them. Cheap to clone.
 ///
-/// `V` is what the function gives, so a lookup takes the same type.
+/// `V` is the type of these values. A lookup takes the same type, or a string if the values are strings, uids or keys; see
+/// [`LookupValue`]. Ready-made index functions are in [`informant::index`](crate::index).
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
@@ -39,9 +43,9 @@ use crate::object::Erased;
 /// ```
 pub struct Index<O, V = String> {
     shared: Arc<Shared>,
-    /// Where the table has it.
+    /// The position of the index in the table.
     ///
-    /// INV-S5: indexes are never removed or moved, so it stays there.
+    /// INV-S5: indexes are never removed or moved, so the position stays valid.
     position: usize,
     function: Arc<AnyIndexFunction>,
     types: PhantomData<fn(V, O) -> O>,
@@ -51,14 +55,14 @@ pub struct Index<O, V = String> {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotOneValue {
-    /// It has none, or several.
+    /// The object has no value, or several.
     #[error("{key} has {count} values in index {index:?}, not one")]
     Count {
         /// The object.
         key: Key,
         /// The index.
         index: Arc<str>,
-        /// How many values it has.
+        /// The number of its values.
         count: usize,
     },
     /// The index function panicked.
@@ -79,15 +83,14 @@ impl<O, V> Index<O, V> {
     /// The objects that have a value, in no order.
     pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
-        // Before the lock: `text` may be anybody's code.
+        // Before the lock: `text` may be users' code.
         let text = value.text();
         Cached::all_typed(self.read(|table, index| table.by_value(index, &text)))
     }
 
-    /// A value to be looked up together with those of other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
+    /// A lookup of a value, to be combined with lookups in other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// ```
     /// # use informant::{Cached, Key, object::Identity};
@@ -105,21 +108,19 @@ impl<O, V> Index<O, V> {
     /// ```
     pub fn is<Q>(&self, value: &Q) -> Lookup
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         Lookup::new(self.function.shared_name(), value.text().into_owned())
     }
 
-    /// The objects that have a value in a snapshot of the same cache, in no order.
+    /// The objects of a snapshot of the same cache that have a value, in no order.
     ///
     /// # Errors
     ///
-    /// When the snapshot is older than the index.
+    /// When the snapshot was taken before the index was added.
     pub fn get_in<Q>(&self, snapshot: &Snapshot<O>, value: &Q) -> Result<Vec<Cached<O>>, UnknownIndex>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         snapshot.by_index(self.name(), &value.text())
     }
@@ -127,29 +128,27 @@ impl<O, V> Index<O, V> {
     /// The keys of the objects that have a value, sorted.
     pub fn keys<Q>(&self, value: &Q) -> Vec<Key>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         self.read(|table, index| table.keys_by_value(index, &text))
     }
 
-    /// How many objects have a value.
+    /// The number of objects that have a value.
     pub fn count<Q>(&self, value: &Q) -> usize
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         self.read(|_, index| index.buckets.count(&text))
     }
 
-    /// All values that some object has, each once, as texts.
+    /// The values of all objects, each once, as text.
     pub fn values(&self) -> Vec<Arc<str>> {
         self.read(|_, index| index.buckets.texts().cloned().collect())
     }
 
-    /// The objects that share a value with an example, each once. The example need not be in the cache.
+    /// The objects that have a value in common with `example`, each once. The example need not be in the cache.
     ///
     /// # Errors
     ///
@@ -163,7 +162,7 @@ impl<O, V> Index<O, V> {
     ///
     /// # Errors
     ///
-    /// When it has none or several, or the index function panics on it.
+    /// When the object has no value or several, or the index function panics on it.
     pub fn only_value(&self, object: &Cached<O>) -> Result<String, NotOneValue> {
         let values = self.values_of(object)?;
         let mut values = values.values(0, 0);
@@ -192,7 +191,7 @@ impl<O, V> Index<O, V> {
 }
 
 impl Index<Erased> {
-    /// Gives the index types again, as [`Cached::typed`] does.
+    /// Restores the types, as [`Cached::typed`] does.
     pub(crate) fn typed<O, V>(self) -> Index<O, V> {
         Index::new(self.shared, self.position, self.function)
     }

@@ -1,4 +1,8 @@
-//! The writer of the cache.
+//! [`Indexer`], the writer of the cache.
+//!
+//! - **In:** batches of writes, relists, index functions.
+//! - **Out:** the objects that were replaced; listers and indexes for readers.
+//! - **Knows nothing of:** queues, handlers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -31,7 +35,7 @@ use crate::Key;
 use crate::delta::Relist;
 use crate::object::Erased;
 
-/// Writes the cache of one kind. Reading is done by its [`lister`](Self::lister), which anybody can have.
+/// Writes the cache of one kind. Readers use its [`lister`](Self::lister).
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
@@ -55,19 +59,19 @@ pub struct Indexer<O> {
 /// An [`Indexer`] whose object type is erased.
 struct AnyIndexer {
     shared: Arc<Shared>,
-    /// Writers take turns. Index functions run in the turn, before any reader has to wait.
+    /// Held by a writer for the whole write, including its index functions, which run before any reader has to wait.
     ///
-    /// An index function that tries to write would wait for its own turn. The lock lets it in again, and the cell refuses.
+    /// It is reentrant so that an index function that writes does not deadlock: the cell detects it and the write panics.
     turn: ReentrantMutex<RefCell<Turn>>,
 }
 
-/// What belongs to the writer whose turn it is.
+/// The state that belongs to the current writer.
 struct Turn {
     /// INV-S4: the functions of the table's indexes, in the same order.
     functions: Vec<Arc<AnyIndexFunction>>,
     /// Buffers for the values of a batch.
     computed: Computed,
-    /// How long index functions may take for each thousand objects, begun ones included, before a warning is logged.
+    /// The time that index functions may take for each thousand objects (rounded up) before a warning is logged.
     slow_after: Duration,
 }
 
@@ -78,19 +82,21 @@ pub struct IndexerBuilder<O> {
     objects: PhantomData<fn(O) -> O>,
 }
 
-/// What writer and readers share.
+/// The state that the writer and the readers share.
 pub(super) struct Shared {
-    /// The current state. A writer changes it in place only if nobody holds a snapshot of it.
+    /// The current state. A writer changes it in place only if there is no snapshot of it.
     pub(super) table: RwLock<Arc<Table>>,
-    /// What the objects are called in errors.
+    /// The name of the objects in errors, such as "pods".
     pub(super) resource: Arc<str>,
-    /// Nobody keeps it up to date any more.
+    /// Whether the informer has stopped, so that no more writes follow.
     pub(super) has_stopped: AtomicBool,
 }
 
-/// An index of that name exists already.
+/// An index with that name exists already.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an index named {name:?} exists already")]
+#[error(
+    "an index named {name:?} exists already; choose another name, or read the existing one with `lister.index({name:?})`"
+)]
 pub struct DuplicateIndex {
     /// The name.
     pub name: Arc<str>,
@@ -107,44 +113,44 @@ impl<O> Indexer<O> {
         IndexerBuilder { resource: "objects".into(), has_namespace_index: true, objects: PhantomData }
     }
 
-    /// The reader's side. It sees every write as soon as the call that made it returns.
+    /// A reader of this cache. It shows every write from the moment at which the writing call returns.
     pub fn lister(&self) -> Lister<O> {
         Lister::new(Arc::clone(&self.any.shared))
     }
 
-    /// Tells readers that nobody keeps it up to date any more.
+    /// Marks the cache as stopped; see [`Lister::has_stopped`].
     pub(crate) fn stop(&self) {
         self.any.shared.has_stopped.store(true, Ordering::Release);
     }
 
-    /// Stores an object in place of what has its key, and gives what that was. The cache's version stays.
+    /// Stores an object, and returns the object with the same key that it replaced. The cache's version does not change.
     pub fn upsert(&self, object: Cached<O>) -> Option<Cached<O>> {
         let mut batch = WriteBatch::<O>::with_capacity(1);
         batch.upsert(object);
         self.any.apply(batch.erase()).replacements.pop()?.old.map(Cached::typed)
     }
 
-    /// Removes an object, and gives what it was. The cache's version stays.
+    /// Removes an object, and returns it. The cache's version does not change.
     pub fn remove(&self, key: &Key) -> Option<Cached<O>> {
         let mut batch = WriteBatch::<O>::with_capacity(1);
         batch.remove(key.clone());
         self.any.apply(batch.erase()).replacements.pop()?.old.map(Cached::typed)
     }
 
-    /// Applies all writes of a batch at once: a reader sees none of them or all.
+    /// Applies all writes of a batch at once: a reader sees either none of them or all of them.
     pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
         self.any.apply(batch.erase()).typed()
     }
 
-    /// Makes the cache what a list says, at once. The replacements are the removals, then the listed objects in order.
+    /// Replaces the content of the cache with a relist, at once. The replacements are first the removals, then the listed objects in order.
     ///
-    /// Of a key that is listed twice only the last object counts. What is listed as quarantined stays. An object that is
-    /// the very same as the stored one is not indexed again.
+    /// If a key is listed twice, only the last object counts. Cached objects that the relist has as quarantined stay. An object that is the
+    /// stored one itself ([`Cached::ptr_eq`]) is not indexed again.
     pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
         self.replace_unless(relist, |_, _| false)
     }
 
-    /// As [`replace`](Self::replace), but what is stored also stays if `is_same` says that it is as good as what is listed.
+    /// As [`replace`](Self::replace), but a stored object also stays if `is_same` returns true for it and the listed object.
     pub(crate) fn replace_unless(
         &self,
         relist: &Relist<O>,
@@ -155,18 +161,20 @@ impl<O> Indexer<O> {
         self.any.in_turn(|turn| self.any.replace_in_turn(turn, relist, is_same)).typed()
     }
 
-    /// Adds an index and fills it from what is stored, while others go on reading. Gives a handle for looking things up;
-    /// everybody else finds the index by its name.
+    /// Adds an index and fills it from the stored objects, while readers go on. Returns a handle for lookups;
+    /// [`Lister::index`] finds the index by its name.
     ///
-    /// The function gives the values of an object: an `Option`, an array, a `Vec`, or any other iterator. It may read the
-    /// cache, but not write to it. It must not block: changes are applied one batch after the other, and each waits for the index
-    /// functions. If they take more than 100 ms for a batch (of more than a thousand objects: for each thousand), a warning is logged
-    /// when they have returned. If a function panics, the object is stored without values in this index; that is logged, and
-    /// reported by [`apply`](Self::apply) and [`add_indexes`](Self::add_indexes).
+    /// The function returns the values of an object: an `Option`, an array, a `Vec`, or any other iterator of owned values.
+    /// [`informant::index`](crate::index) has ready-made ones, and [`index::text`](crate::index::text) for strings borrowed from the object.
+    ///
+    /// The function may read the cache, but not write to it. It must not block: batches are applied one after the other, and each waits for
+    /// its index functions. If they take more than 100 ms for a batch (for each thousand objects of a larger batch), a warning is logged. If
+    /// the function panics, the object is stored without values in this index; the panic is logged, and reported by
+    /// [`apply`](Self::apply) and [`add_indexes`](Self::add_indexes).
     ///
     /// # Errors
     ///
-    /// When an index of that name exists.
+    /// When an index with that name exists.
     pub fn add_index<V, I>(
         &self,
         name: &str,
@@ -185,11 +193,11 @@ impl<O> Indexer<O> {
         Ok(Index::new(Arc::clone(&self.any.shared), position, function))
     }
 
-    /// Adds several indexes, all or none, and tells which of their functions panicked on which stored objects.
+    /// Adds several indexes, all or none, and returns the panics of their functions on stored objects.
     ///
     /// # Errors
     ///
-    /// When an index of one of the names exists; then none is added.
+    /// When an index with one of the names exists; then none is added.
     pub fn add_indexes(
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
@@ -249,7 +257,7 @@ impl AnyIndexer {
         Applied { replacements, index_panics }
     }
 
-    /// Gives the position of the first one, and the panics on stored objects.
+    /// Returns the position of the first one, and the panics on stored objects.
     fn add_functions(&self, added: Vec<Arc<AnyIndexFunction>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
         self.in_turn(|turn| self.add_in_turn(turn, added))
     }
@@ -283,7 +291,7 @@ impl AnyIndexer {
         Ok((position, computed.panics))
     }
 
-    /// Waits for the writers' turn.
+    /// Waits for other writers, and runs `write` alone.
     fn in_turn<R>(&self, write: impl FnOnce(&mut Turn) -> R) -> R {
         let turn = self.turn.lock();
         let Ok(mut turn) = turn.try_borrow_mut() else {
@@ -302,7 +310,7 @@ impl AnyIndexer {
     }
 
     /// Logs a warning if index functions took so long for the objects of one batch that they must have blocked: the cache and its
-    /// handlers wait for them. It is measured per batch, so the warning names all indexes that it can be.
+    /// handlers wait for them. The time is measured per batch, so the warning names all indexes of the cache.
     fn warn_if_slow(&self, functions: &[Arc<AnyIndexFunction>], objects: usize, took: Duration, slow_after: Duration) {
         if !is_slow(objects, took, slow_after) {
             return;
@@ -311,7 +319,7 @@ impl AnyIndexer {
         let indexes = users.collect::<Vec<_>>().join(", ");
         if !indexes.is_empty() {
             tracing::warn!(
-                kind = &*self.shared.resource,
+                informer = &*self.shared.resource,
                 indexes,
                 count = objects,
                 elapsed_ms = took.as_millis(),
@@ -320,8 +328,8 @@ impl AnyIndexer {
         }
     }
 
-    /// Changes the state, in the caller's turn, so that readers see it from one moment to the next. What a change replaces
-    /// must come back as its result, to be dropped where no reader waits.
+    /// Changes the state so that readers see either the old one or the new one. `change` must return the objects that it replaces, so that
+    /// they are dropped while no reader waits.
     fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table) -> R) -> R {
         let is_quick = self.shared.table.read().is_quick(writes, values);
         if is_quick {
@@ -330,7 +338,7 @@ impl AnyIndexer {
                 return change(table);
             }
         }
-        // Aside: while readers go on with the current state, or because somebody holds a snapshot of it.
+        // On a copy: the change is large, or a snapshot of the current state is held. Readers go on with the current state.
         let current = Arc::clone(&self.shared.table.read());
         let mut next = current.copy(writes, values);
         drop(current);
@@ -356,14 +364,13 @@ impl<O> Indexer<O> {
 }
 
 impl<O> IndexerBuilder<O> {
-    /// What the objects are called in errors, such as "pods". Default: "objects".
+    /// Sets the name of the objects in errors, such as "pods". Default: "objects".
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = resource.into();
         self
     }
 
-    /// Whether there is an index by namespace; without it, asking for a namespace means looking at everything.
-    /// Default: yes.
+    /// Sets whether there is an index by namespace; without it, listing a namespace reads all objects. Default: yes.
     pub fn namespace_index(mut self, has_namespace_index: bool) -> Self {
         self.has_namespace_index = has_namespace_index;
         self
@@ -382,7 +389,7 @@ impl<O> IndexerBuilder<O> {
     }
 }
 
-/// Whether index functions took at least `slow_after` for each thousand objects, begun ones included.
+/// Whether index functions took at least `slow_after` for each thousand objects, rounded up.
 fn is_slow(objects: usize, took: Duration, slow_after: Duration) -> bool {
     let thousands = u32::try_from(objects / 1000).unwrap_or(u32::MAX).saturating_add(1);
     took >= slow_after.saturating_mul(thousands)
@@ -414,7 +421,7 @@ mod tests {
     use super::*;
     use crate::object::Identity;
 
-    /// What is logged, as text.
+    /// The log as text.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -449,7 +456,7 @@ mod tests {
 
         indexer.add_index("node", |_: &Cached<()>| ["n1"]).unwrap();
         let warning = logged();
-        assert!(warning.contains("WARN") && warning.contains(r#"kind="pods" indexes="node" count=1"#), "{warning}");
+        assert!(warning.contains("WARN") && warning.contains(r#"informer="pods" indexes="node" count=1"#), "{warning}");
 
         indexer.add_index("app", |_: &Cached<()>| ["web"]).unwrap();
         logged();

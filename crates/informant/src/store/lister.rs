@@ -1,15 +1,16 @@
-//! The readers of the cache.
+//! [`Lister`] and [`NamespaceLister`], the readers of the cache.
+//!
+//! - **In:** keys, names, namespaces, label selectors, index values.
+//! - **Out:** shared objects.
+//! - **Knows nothing of:** writers.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kube::core::Expression;
-use kube::core::Selector;
-use kube::core::SelectorExt;
-
 use super::Index;
+use super::LabelSelector;
 use super::Lookup;
 use super::NAMESPACE_INDEX;
 use super::Snapshot;
@@ -23,16 +24,15 @@ use crate::key::KeyParts;
 use crate::object::Erased;
 use crate::object::Labelled;
 
-/// Reads the cache of one kind. Cheap to clone, for anybody who wants to look.
+/// Reads the cache of one kind. Cheap to clone.
 ///
-/// Every call answers from one consistent state, with the shared objects themselves, in no particular order. To ask
-/// several questions of the same state, take a [`snapshot`](Self::snapshot).
+/// Every call reads one consistent state and returns the shared objects, in no particular order. To read the same state several times,
+/// take a [`snapshot`](Self::snapshot).
 ///
 /// ```
 /// use informant::{Lazy, object::Scanner};
 /// use informant::store::Indexer;
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube::core::Expression;
 ///
 /// let indexer = Indexer::new();
 /// let json = br#"{"metadata":{"namespace":"shop","name":"web","labels":{"app":"web"}}}"#;
@@ -41,7 +41,7 @@ use crate::object::Labelled;
 /// let pods = indexer.lister();
 /// assert!(pods.get(&"shop/web".parse()?).is_some());
 /// assert_eq!(pods.namespace("shop").list().len(), 1);
-/// assert_eq!(pods.select(&Expression::Equal("app".into(), "api".into()).into()).len(), 0);
+/// assert_eq!(pods.select("app=web, tier notin (db)".parse()?).len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Lister<O> {
@@ -57,16 +57,16 @@ pub struct NamespaceLister<O> {
 
 /// The cache does not have the object.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{key} not found in the cache of {resource}{}", Of(cluster), if *.has_stopped { ", which is not kept up to date any more" } else { "" })]
+#[error("{}{key} not found in the cache of {resource}{}", Of(cluster), if *.has_stopped { ", whose informer has stopped" } else { "" })]
 #[non_exhaustive]
 pub struct NotFound {
-    /// What the objects are called.
+    /// The name of the objects, such as "pods".
     pub resource: Arc<str>,
-    /// The cluster that was asked for, if that is not part of what the objects are called.
+    /// The cluster of the requested object, if `resource` does not name it.
     pub cluster: Option<Arc<str>>,
-    /// Which one was asked for.
+    /// The key of the requested object.
     pub key: Key,
-    /// Whether the cache [is not kept up to date any more](Lister::has_stopped).
+    /// Whether the informer of the cache [has stopped](Lister::has_stopped).
     pub has_stopped: bool,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Of<'_> {
 }
 
 impl NotFound {
-    /// It can be in no cache that was asked.
+    /// The error for an object that none of the caches of a view can have.
     pub(crate) fn elsewhere(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
         Self { resource, cluster: cluster.cloned(), key: key.clone(), has_stopped: false }
     }
@@ -93,16 +93,16 @@ impl<O> Lister<O> {
         Self { shared, object_type: PhantomData }
     }
 
-    /// The object of a key.
+    /// The object with a key.
     pub fn get(&self, key: &Key) -> Option<Cached<O>> {
         self.read(|table| table.get(key).cloned()).map(Cached::typed)
     }
 
-    /// The object of a key, or an error that names it.
+    /// The object with a key, or an error that names it.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When the cache does not have the object.
     pub fn require(&self, key: &Key) -> Result<Cached<O>, NotFound> {
         self.get(key).ok_or_else(|| self.not_found(key.clone()))
     }
@@ -112,36 +112,47 @@ impl<O> Lister<O> {
         Cached::all_typed(self.read(Table::list))
     }
 
+    /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
+    ///
+    /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
+    /// without that.
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
+    where
+        O: Labelled + 'static,
+    {
+        select(selector, || self.list())
+    }
+
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<Key> {
         self.read(|table| table.iter().map(|object| object.key().clone()).collect())
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.read(Table::len)
     }
 
-    /// Whether there are none.
+    /// Whether the cache has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The version of the server's state that the cache shows; `None` before the first list.
+    /// The reached version: all changes up to it are in the cache. `None` before the first list.
     pub fn version(&self) -> Option<ResourceVersion> {
         self.read(|table| table.version().cloned())
     }
 
-    /// The objects of one namespace. An empty name means all of them.
+    /// A reader of one namespace. An empty name means all namespaces.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespaceLister<O> {
         NamespaceLister { lister: self.clone(), namespace: namespace.into() }
     }
 
-    /// The index of a name.
+    /// The index with a name.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When there is no such index.
     pub fn index(&self, name: &str) -> Result<Index<O>, UnknownIndex> {
         self.read(|table| {
             let position = table.position_of(name)?;
@@ -149,7 +160,7 @@ impl<O> Lister<O> {
         })
     }
 
-    /// The objects that have a value in an index; none if no object has it.
+    /// The objects that have a value in an index.
     ///
     /// # Errors
     ///
@@ -160,7 +171,7 @@ impl<O> Lister<O> {
 
     /// The objects that have all of these values, each in its index:
     /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. Their order
-    /// does not matter: the rarest value is looked up. If there are none, all objects.
+    /// does not matter: the lookup starts with the rarest value. Without any value, it returns all objects.
     ///
     /// # Errors
     ///
@@ -182,17 +193,17 @@ impl<O> Lister<O> {
         self.read(|table| Ok(table.keys_by_value(table.index(index)?, value)))
     }
 
-    /// All values that some object has in an index, each once; none if there is no such index.
+    /// The values of all objects in an index, each once; empty if there is no such index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         self.read(|table| table.index_values(index))
     }
 
-    /// The current state, to be asked as often as needed while the cache goes on.
+    /// The current state, which does not change while the cache does.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(Arc::clone(&self.shared.table.read()))
     }
 
-    /// Whether the cache is not kept up to date any more, because its informer has stopped: it shows the last state.
+    /// Whether the informer has stopped, so that the cache shows its last state for ever.
     pub fn has_stopped(&self) -> bool {
         self.shared.has_stopped.load(Ordering::Acquire)
     }
@@ -206,24 +217,17 @@ impl<O> Lister<O> {
     }
 }
 
-impl<O: Labelled + 'static> Lister<O> {
-    /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
-        select(selector, || self.list())
-    }
-}
-
 impl<O> NamespaceLister<O> {
-    /// The object of a name. If the namespace is empty, the name is that of an object in none.
+    /// The object with a name. If the namespace is empty, the cluster-scoped object with that name.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
         self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned()).map(Cached::typed)
     }
 
-    /// The object of a name, or an error that names it.
+    /// The object with a name, or an error that names it.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When the cache does not have the object.
     pub fn require(&self, name: &str) -> Result<Cached<O>, NotFound> {
         self.get(name).ok_or_else(|| self.lister.not_found(Key::namespaced(&self.namespace, name)))
     }
@@ -234,16 +238,17 @@ impl<O> NamespaceLister<O> {
         let all = || lister.read(Table::list);
         Cached::all_typed(in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), all))
     }
-}
 
-impl<O: Labelled + 'static> NamespaceLister<O> {
-    /// The objects of the namespace whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
+    /// The objects of the namespace whose labels match; see [`Lister::select`].
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
+    where
+        O: Labelled + 'static,
+    {
         select(selector, || self.list())
     }
 }
 
-/// The objects of a namespace by its index, or by looking at all of them if there is none.
+/// The objects of a namespace, found by the index, or among all objects if there is no index by namespace.
 pub(super) fn in_namespace(
     namespace: &str,
     indexed: impl FnOnce() -> Option<Vec<Cached<Erased>>>,
@@ -253,41 +258,30 @@ pub(super) fn in_namespace(
         return all();
     }
     indexed().unwrap_or_else(|| {
-        tracing::warn!(namespace, index = NAMESPACE_INDEX, "no index by namespace; looking at all objects");
+        tracing::warn!(namespace, index = NAMESPACE_INDEX, "no index by namespace; reading all objects");
         let mut objects = all();
         objects.retain(|object| object.key().namespace() == Some(namespace));
         objects
     })
 }
 
-/// Labels are read after the list was made: reading them may be somebody else's code, and no reader or writer waits for it.
+/// Reads the labels after the list was made: reading them may be users' code, for which no reader or writer must wait.
 pub(crate) fn select<O: Labelled + 'static>(
-    selector: &Selector,
+    selector: LabelSelector,
     list: impl FnOnce() -> Vec<Cached<O>>,
 ) -> Vec<Cached<O>> {
-    if matches_nothing(selector) {
+    if selector.matches_nothing() {
         return Vec::new();
     }
     let mut objects = list();
-    if !selector.selects_all() {
-        objects.retain(|object| selector.matches(&object.object().label_map()));
+    if !selector.matches_everything() {
+        objects.retain(move |object| selector.matches(&object.object().label_map()));
     }
     objects
 }
 
-fn matches_nothing(selector: &Selector) -> bool {
-    selector.clone().into_iter().any(|expression| match expression {
-        Expression::In(_, values) => values.is_empty(),
-        Expression::NotIn(..)
-        | Expression::Equal(..)
-        | Expression::NotEqual(..)
-        | Expression::Exists(_)
-        | Expression::DoesNotExist(_) => false,
-    })
-}
-
 impl Lister<Erased> {
-    /// A lister of the same cache whose objects have a type again, as [`Cached::typed`] gives it.
+    /// A lister of the same cache with an object type, as [`Cached::typed`] gives one.
     pub(crate) fn typed<O>(&self) -> Lister<O> {
         Lister::new(Arc::clone(&self.shared))
     }

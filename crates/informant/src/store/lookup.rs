@@ -1,8 +1,9 @@
-//! One of several values that objects are looked up by at once.
+//! [`Lookup`], one of several values that objects are looked up by at once.
 
 use std::sync::Arc;
 
-/// A value in an index, to be looked up together with others: from [`Index::is`](super::Index::is), or from two names.
+/// The lookup of a value in an index, to be combined with others: made by [`Index::is`](super::Index::is), or from the index's name and the
+/// value.
 ///
 /// ```
 /// use informant::store::Lookup;
@@ -26,7 +27,7 @@ impl Lookup {
         &self.index
     }
 
-    /// The value, as a text.
+    /// The value as text.
     pub fn value(&self) -> &str {
         &self.value
     }

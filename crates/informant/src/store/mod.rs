@@ -1,11 +1,11 @@
-//! Stage 3: the cache. One indexed copy of all objects of a kind, always of one consistent state.
+//! Stage 3: the cache, an indexed copy of all objects of a kind that always shows one consistent state.
 //!
-//! - **In:** batches of writes from the controller; index functions from users, at any time.
-//! - **Out:** shared objects, by key, namespace, labels or index; snapshots; what each write replaced.
-//! - **Knows nothing of:** queues, handlers, where objects come from.
+//! - **In:** batches of writes from the process loop; index functions from users, at any time.
+//! - **Out:** shared objects, by key, namespace, labels or index; snapshots; the objects that each write replaced.
+//! - **Knows nothing of:** queues, handlers, sources.
 //!
-//! [`Indexer`] writes, [`Lister`] and [`Index`] read. Readers wait only while a few thousand entries are written, or a
-//! pointer is swapped: index functions, large batches and the freeing of old objects happen while they go on reading.
+//! [`Indexer`] writes; [`Lister`] and [`Index`] read. A reader waits only while a few thousand entries are written or a pointer is swapped:
+//! index functions run, large batches are built and old objects are freed while readers go on.
 
 mod buckets;
 mod compute;
@@ -15,6 +15,7 @@ mod lister;
 mod lookup;
 #[cfg(test)]
 mod model;
+mod selector;
 mod snapshot;
 mod table;
 mod write;
@@ -23,6 +24,7 @@ pub(crate) use compute::AnyIndexFunction;
 pub use compute::IndexFunction;
 pub use compute::IndexPanic;
 pub use compute::IndexValue;
+pub use compute::LookupValue;
 pub use index::Index;
 pub use index::NotOneValue;
 pub use indexer::DuplicateIndex;
@@ -33,11 +35,12 @@ pub use lister::NamespaceLister;
 pub use lister::NotFound;
 pub(crate) use lister::select;
 pub use lookup::Lookup;
+pub use selector::{ApiSelectorError, LabelSelector, ParseSelectorError, SelectorProblem};
 pub use snapshot::Snapshot;
 pub use table::UnknownIndex;
 pub use write::Applied;
 pub use write::Replacement;
 pub use write::WriteBatch;
 
-/// The name of the built-in index by namespace. Objects that are in none have the empty value.
+/// The name of the built-in index by namespace. Cluster-scoped objects have the empty value.
 pub const NAMESPACE_INDEX: &str = "namespace";

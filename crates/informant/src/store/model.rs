@@ -1,4 +1,4 @@
-//! The cache against a model that is too simple to be wrong: one map, and everything else computed from it.
+//! Compares the cache with a simple model: one map, from which everything else is computed.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::delta::Relist;
 use crate::object::Identity;
 use crate::random;
 
-/// Enough that a value can have so many objects that its set changes its form.
+/// Enough that a value can have more objects than a short list of slots holds.
 const NAMES: u8 = 40;
 
 /// An object is a list of tags; "boom" makes one of the index functions panic.

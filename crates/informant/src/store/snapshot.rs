@@ -1,11 +1,10 @@
-//! One state of the cache, kept.
+//! [`Snapshot`], one state of the cache for several reads.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kube::core::Selector;
-
+use super::LabelSelector;
 use super::Lookup;
 use super::UnknownIndex;
 use super::lister::in_namespace;
@@ -16,10 +15,10 @@ use crate::Key;
 use crate::ResourceVersion;
 use crate::object::Labelled;
 
-/// One state of the cache: objects, indexes and version belong together, whatever is written meanwhile.
+/// One state of the cache: objects, indexes and version belong together and do not change while the cache does.
 ///
 /// Taking one copies a pointer. While it is held, the next write copies the tables (not the objects): some milliseconds
-/// for 100,000 objects. So take one for several questions that belong together, not for each question, and drop it soon.
+/// for 100,000 objects. So take one for several reads that belong together, not for each read, and drop it soon.
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
@@ -44,7 +43,7 @@ impl<O> Snapshot<O> {
         Self { table, object_type: PhantomData }
     }
 
-    /// The object of a key.
+    /// The object with a key.
     pub fn get(&self, key: &Key) -> Option<&Cached<O>> {
         self.table.get(key).map(Cached::typed_ref)
     }
@@ -54,31 +53,31 @@ impl<O> Snapshot<O> {
         self.table.iter().map(Cached::typed_ref)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The version of the server's state that this is; `None` before the first list.
+    /// The reached version: all changes up to it are in the snapshot. `None` before the first list.
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.table.version()
     }
 
-    /// The objects of one namespace. An empty name means all of them.
+    /// The objects of one namespace. An empty name means all namespaces.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Cached<O>> {
         Cached::all_typed(in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list()))
     }
 
-    /// The objects that have a value in an index; none if no object has it.
+    /// The objects that have a value in an index.
     ///
     /// # Errors
     ///
-    /// When there was no such index yet.
+    /// When the index was added after the snapshot was taken, or does not exist.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
         Ok(Cached::all_typed(self.table.by_value(self.table.index(index)?, value)))
     }
@@ -87,7 +86,7 @@ impl<O> Snapshot<O> {
     ///
     /// # Errors
     ///
-    /// When there is no such index yet.
+    /// When an index was added after the snapshot was taken, or does not exist.
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
@@ -100,20 +99,21 @@ impl<O> Snapshot<O> {
     ///
     /// # Errors
     ///
-    /// When there was no such index yet.
+    /// When the index was added after the snapshot was taken, or does not exist.
     pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
         Ok(self.table.keys_by_value(self.table.index(index)?, value))
     }
 
-    /// All values that some object has in an index, each once; none if there was no such index yet.
+    /// The values of all objects in an index, each once; empty if the snapshot has no such index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         self.table.index_values(index)
     }
-}
 
-impl<O: Labelled + 'static> Snapshot<O> {
-    /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>> {
+    /// The objects whose labels match; see [`Lister::select`](super::Lister::select).
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
+    where
+        O: Labelled + 'static,
+    {
         select(selector, || Cached::all_typed(self.table.list()))
     }
 }

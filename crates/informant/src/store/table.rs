@@ -18,10 +18,10 @@ use crate::slots::Keyed;
 use crate::slots::Slot;
 use crate::slots::Slots;
 
-/// All objects, their indexes and their version: one state of the cache.
+/// One state of the cache: all objects, their indexes and the reached version.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The objects. An object keeps its slot while it is updated, so that indexes need not know of it.
+    /// The objects. An object keeps its slot when it is updated, so an update changes an index only if its values change.
     objects: Slots<Cached<Erased>>,
 
     /// INV-S3: an empty slot has no values in any index.
@@ -30,25 +30,25 @@ pub(super) struct Table {
     version: Option<ResourceVersion>,
 }
 
-/// One index: how its values are found, and where they are.
+/// One index: its function and its values.
 pub(super) struct TableIndex {
     pub(super) function: Arc<AnyIndexFunction>,
     pub(super) buckets: Buckets,
 }
 
-/// There is no index of that name.
+/// There is no index with that name.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no index is named {name:?}; there are {existing:?}")]
+#[error("no index is named {name:?}; the existing ones are {existing:?}")]
 pub struct UnknownIndex {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The indexes that exist.
+    /// The names of the existing indexes.
     pub existing: Vec<Arc<str>>,
 }
 
 /// Reading.
 impl Table {
-    /// Inlined into the typed lister: a call more would be a tenth of a lookup.
+    /// Inlined into the typed lister: another call would take a tenth of the time of a lookup.
     #[inline]
     pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find(key)?)
@@ -88,7 +88,7 @@ impl Table {
         self.indexes.iter().position(|index| index.function.name() == name).ok_or_else(unknown)
     }
 
-    /// The index at a position, unless this state is older than it.
+    /// The index at a position; `None` if this state is older than the index.
     pub(super) fn index_at(&self, position: usize) -> Option<&TableIndex> {
         self.indexes.get(position)
     }
@@ -110,11 +110,11 @@ impl Table {
         slots.into_iter().filter_map(|slot| self.objects.get(slot)).cloned().collect()
     }
 
-    /// The objects that have all of some values, each in its index, in no order; if there are none to have, all objects.
+    /// The objects that have all of these values, each in its index, in no order; without any value, all objects.
     pub(super) fn by_values(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
         let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
         let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
-        // The rarest value first: then the others are asked about few.
+        // The rarest value first: the others are then checked for few objects.
         let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
             return Ok(self.list());
         };
@@ -132,7 +132,7 @@ impl Table {
         keys
     }
 
-    /// All values of an index, each once; none if there is no such index.
+    /// All values of an index, each once; empty if there is no such index.
     pub(super) fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         self.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
     }
@@ -155,7 +155,7 @@ impl Table {
 
 /// Writing.
 impl Table {
-    /// Applies writes in order; gives what each of them replaced. `computed` has the index values of all upserts.
+    /// Applies writes in order; returns the objects that each of them replaced. `computed` has the index values of all upserts.
     pub(super) fn apply(&mut self, batch: WriteBatch<Erased>, computed: &Computed) -> Vec<Replacement<Erased>> {
         let WriteBatch { mut writes, removed, version, keeps_same_states, .. } = batch;
         if version.is_some() {
@@ -174,13 +174,13 @@ impl Table {
         writes
     }
 
-    /// Adds indexes whose values were computed for all slots in use.
+    /// Adds indexes that already hold the values of all slots in use.
     pub(super) fn add_indexes(&mut self, indexes: Vec<TableIndex>) {
         self.indexes.extend(indexes);
     }
 
-    /// Whether so many writes with so many index values can be applied in place without keeping readers waiting for long:
-    /// they are few, absolutely or beside what is there, and no large table has to grow for them.
+    /// Whether a batch of this size can be applied in place without making readers wait for long: it is small, absolutely or relative to
+    /// the number of objects, and no large table has to grow for it.
     pub(super) fn is_quick(&self, writes: usize, values: usize) -> bool {
         const FEW: usize = 4096;
         const LARGE: usize = 16 * 1024;
@@ -192,8 +192,7 @@ impl Table {
         writes + values <= FEW.max(self.len() / 16) && (is_small || has_room()) && !self.objects.is_sparse()
     }
 
-    /// A copy to be changed aside, by so many writes with so many index values: pointers, not objects. If most slots are
-    /// empty, it has no empty ones.
+    /// A copy of the tables, not of the objects, with room for a batch of this size. If most slots are empty, the copy has no empty slots.
     pub(super) fn copy(&self, writes: usize, values: usize) -> Self {
         if self.objects.is_sparse() {
             return self.moved_together();
@@ -250,7 +249,7 @@ impl Table {
         }
         let removed = self.objects.remove(slot);
         if self.objects.len() == 0 {
-            // Empty, but perhaps still as large as they ever were.
+            // The empty tables may still have the capacity for many objects.
             self.objects = Slots::default();
             self.indexes.iter_mut().for_each(|index| index.buckets = Buckets::default());
         }

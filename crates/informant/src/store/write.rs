@@ -1,4 +1,4 @@
-//! What is written to the cache at once, and what that replaced.
+//! [`WriteBatch`], the writes that are applied at once, and [`Applied`], their result.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use crate::Key;
 use crate::ResourceVersion;
 use crate::object::Erased;
 
-/// Writes that become visible together.
+/// Writes to a cache that become visible together.
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
@@ -28,39 +28,39 @@ use crate::object::Erased;
 /// assert_eq!(stock.lister().version(), Some("7".into()));
 /// ```
 pub struct WriteBatch<O> {
-    /// What each write stores; `None` if it removes an object. When it is applied, what it replaces is put beside it.
+    /// `new` is the object that a write stores; `None` if it removes one. Applying the batch sets `old` to the replaced object.
     pub(super) writes: Vec<Replacement<Erased>>,
     /// INV-W1: the keys of the writes that remove an object, in the same order.
     pub(super) removed: Vec<Key>,
     pub(super) version: Option<ResourceVersion>,
-    /// An object of the uid and version of the stored one is not written: the stored one stays.
+    /// Whether an object with the uid and version of the stored one is not written.
     pub(super) keeps_same_states: bool,
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// What a batch has done.
+/// The result of a batch.
 pub struct Applied<O> {
-    /// What each write replaced, in the order of the writes.
+    /// The result of each write, in the order of the writes.
     pub replacements: Vec<Replacement<O>>,
-    /// Index functions that panicked. Their objects are stored all the same; those indexes do not find them.
+    /// The panics of index functions. Their objects are stored, but these indexes do not find them.
     pub index_panics: Vec<IndexPanic>,
 }
 
-/// One write: what was there before, and what is there now.
+/// The result of one write: the objects with its key before and after it.
 pub struct Replacement<O> {
-    /// What was there before.
+    /// The object before the write.
     pub old: Option<Cached<O>>,
-    /// What is there now.
+    /// The object after the write.
     pub new: Option<Cached<O>>,
 }
 
 impl<O> WriteBatch<O> {
-    /// A batch that does nothing.
+    /// An empty batch.
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// A batch that does nothing, with room for so many writes.
+    /// An empty batch with room for this number of writes.
     pub fn with_capacity(writes: usize) -> Self {
         Self {
             writes: Vec::with_capacity(writes),
@@ -71,28 +71,28 @@ impl<O> WriteBatch<O> {
         }
     }
 
-    /// Stores an object in place of what has its key.
+    /// Stores an object, replacing the one with the same key.
     pub fn upsert(&mut self, object: Cached<O>) {
         self.writes.push(Replacement { old: None, new: Some(object.erase()) });
     }
 
-    /// Removes the object of a key; nothing happens if there is none.
+    /// Removes the object with a key, if there is one.
     pub fn remove(&mut self, key: Key) {
         self.writes.push(Replacement { old: None, new: None });
         self.removed.push(key);
     }
 
-    /// Says which version the cache has when the batch is applied. Without this it keeps its version.
+    /// Sets the version that the cache has when the batch is applied. Default: the version does not change.
     pub fn at(&mut self, version: ResourceVersion) {
         self.version = Some(version);
     }
 
-    /// Leaves an object alone if what is to be stored in its place is the same state of it: same uid, same version.
+    /// Keeps a stored object if its replacement is the same state of it: same uid, same version.
     pub(crate) fn keep_same_states(&mut self) {
         self.keeps_same_states = true;
     }
 
-    /// How many writes there are.
+    /// The number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
@@ -108,14 +108,14 @@ impl<O> WriteBatch<O> {
         WriteBatch { writes, removed, version, keeps_same_states, object_type: PhantomData }
     }
 
-    /// The objects that it stores.
+    /// The objects that the batch stores.
     pub(super) fn upserts(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.writes.iter().filter_map(|write| write.new.as_ref())
     }
 }
 
 impl Applied<Erased> {
-    /// Gives the objects a type again, as [`Cached::typed`] does.
+    /// Restores the object type, as [`Cached::typed`] does.
     pub(super) fn typed<O>(self) -> Applied<O> {
         let typed = |Replacement { old, new }: Replacement<_>| Replacement {
             old: old.map(Cached::typed),

@@ -1,11 +1,12 @@
-//! Reading a view: what its members have, together.
+//! Reading a view: the objects of all its members together.
+//!
+//! - **In:** keys or cluster keys, namespaces, label selectors, index values.
+//! - **Out:** shared objects of all members.
+//! - **Knows nothing of:** how members are filled.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-use kube::core::Selector;
 
 use super::Address;
 use super::View;
@@ -17,8 +18,10 @@ use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexValue;
+use crate::store::LabelSelector;
 use crate::store::Lister;
 use crate::store::Lookup;
+use crate::store::LookupValue;
 use crate::store::NotFound;
 use crate::store::UnknownIndex;
 use crate::store::select;
@@ -28,16 +31,16 @@ impl<O, A: Address> View<O, A> {
         self.view.member_of(address.cluster(), address.key()).map(|member| member.informer.lister())
     }
 
-    /// The object at an address.
+    /// The object with a key: a [`Key`](crate::Key), or a [`ClusterKey`](crate::ClusterKey) in a view of several clusters.
     pub fn get(&self, address: &A) -> Option<Cached<O>> {
         self.lister_of(address)?.get(address.key()).map(Cached::typed)
     }
 
-    /// The object at an address, or an error that names it.
+    /// The object with a key, or an error that names it.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no member has the object.
     pub fn require(&self, address: &A) -> Result<Cached<O>, NotFound> {
         match self.lister_of(address) {
             Some(lister) => lister.require(address.key()).map(Cached::typed),
@@ -45,7 +48,7 @@ impl<O, A: Address> View<O, A> {
         }
     }
 
-    /// Where all objects are.
+    /// The keys of all objects.
     pub fn keys(&self) -> Vec<A> {
         let of_member = |member: &Member| {
             let cluster = member.cluster.clone();
@@ -61,31 +64,31 @@ impl<O, A> View<O, A> {
         Cached::all_typed(self.view.list())
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.view.listers().map(Lister::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.view.listers().all(Lister::is_empty)
     }
 
-    /// The objects of one namespace, of all clusters. An empty name means all of them.
+    /// The objects of one namespace, in all clusters. An empty name means all namespaces.
     pub fn list_in(&self, namespace: &str) -> Vec<Cached<O>> {
         Cached::all_typed(self.view.list_in(namespace))
     }
 
-    /// The objects of one namespace, of all clusters, whose labels match. An empty name means all of them.
-    pub fn select_in(&self, namespace: &str, selector: &Selector) -> Vec<Cached<O>>
+    /// The objects of one namespace, in all clusters, whose labels match. An empty name means all namespaces.
+    pub fn select_in(&self, namespace: &str, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
     {
         select(selector, || self.list_in(namespace))
     }
 
-    /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Cached<O>>
+    /// The objects whose labels match; see [`Lister::select`].
+    pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
     {
@@ -96,12 +99,12 @@ impl<O, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// When one of them has no such index.
+    /// When a member has no such index.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
         self.by_indexes([(index, value)])
     }
 
-    /// All values that some object has in an index, each once, sorted; none if no member has such an index.
+    /// The values of all objects in an index, each once, sorted; empty if no member has such an index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         each_once(self.view.listers().flat_map(|lister| lister.index_values(index)))
     }
@@ -119,15 +122,16 @@ impl<O, A> View<O, A> {
         self.view.by_indexes(&lookups).map(Cached::all_typed)
     }
 
-    /// Adds an index to all members, at any time.
+    /// Adds an index to all members, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
     ///
     /// # Errors
     ///
-    /// When a member has one of that name: then none is added, unless somebody adds one to a member at the same time.
+    /// When a member has an index with that name. Then the index is added to no member, unless another thread adds an index with the same
+    /// name to a member at the same time.
     ///
     /// # Panics
     ///
-    /// Inside an index function of one of the informers.
+    /// When it is called from an index function of one of the informers.
     pub fn add_index<V, I>(
         &self,
         name: &str,
@@ -147,7 +151,7 @@ impl<O, A> View<O, A> {
     }
 }
 
-/// Finds the objects of a view by what an index function said of them. Cheap to clone.
+/// Finds the objects of a view by the values that an index function returns for them; see [`Index`]. Cheap to clone.
 pub struct ViewIndex<O, V = String> {
     /// Not empty.
     indexes: Arc<[Index<Erased>]>,
@@ -158,33 +162,30 @@ impl<O, V> ViewIndex<O, V> {
     /// The objects that have a value, in no order.
     pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         Cached::all_typed(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
     }
 
-    /// How many objects have a value.
+    /// The number of objects that have a value.
     pub fn count<Q>(&self, value: &Q) -> usize
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         let text = value.text();
         self.indexes.iter().map(|index| index.count(&*text)).sum()
     }
 
-    /// All values that some object has, each once, as texts, sorted.
+    /// The values of all objects, each once, as text, sorted.
     pub fn values(&self) -> Vec<Arc<str>> {
         each_once(self.indexes.iter().flat_map(Index::values))
     }
 
-    /// A value to be looked up together with those of other indexes; see [`View::by_indexes`].
+    /// A lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
     pub fn is<Q>(&self, value: &Q) -> Lookup
     where
-        Q: IndexValue + ?Sized,
-        V: Borrow<Q>,
+        Q: LookupValue<V> + ?Sized,
     {
         Lookup::from((self.name(), &*value.text()))
     }

@@ -16,7 +16,9 @@ use informant::Lazy;
 use informant::SharedInformer;
 use informant::SharedInformerFactory;
 use informant::View;
+use informant::delta::Change;
 use informant::delta::Delta;
+use informant::delta::Deltas;
 use informant::delta::Relist;
 use informant::informer::Controller;
 use informant::informer::InformerBuilder;
@@ -61,7 +63,7 @@ use crate::informer::support::settle;
 use crate::informer::support::without_deadlock;
 
 fn identity(name: &str, version: u64) -> Identity {
-    Identity { key: Key::cluster_scoped(name), uid: "u".into(), version: version.to_string().as_str().into() }
+    Identity::new(name, "u", version)
 }
 
 /// A callback may catch the panics of what it does with an object, as it could when the object was in an `Arc` of its own.
@@ -76,6 +78,33 @@ fn what_holds_objects_is_unwind_safe_if_the_objects_are() {
     check::<Item<Pod>>();
     check::<SourceEvent<Pod>>();
     check::<ListPiece<Pod>>();
+}
+
+#[test]
+fn debug_of_what_holds_objects_shows_their_identity_and_needs_no_debug_of_the_object() {
+    struct Secret;
+    let object = || Cached::new(identity("a", 7), Secret);
+    let relist = || Relist {
+        version: "9".into(),
+        objects: vec![object()],
+        quarantined: vec![(Key::cluster_scoped("b"), "u".into())],
+        history_changed: false,
+    };
+
+    assert_eq!(format!("{:?}", Delta::Added(object())), "Added(a@7)");
+    let deleted = Delta::Deleted(Deleted::Missed { last_known: object() });
+    assert_eq!(format!("{deleted:?}"), "Deleted(Missed { last_known: a@7 })");
+    assert_eq!(format!("{:?}", Deltas::from(Delta::Sync(object()))), "Deltas { deltas: [Sync(a@7)] }");
+    assert_eq!(
+        format!("{:?}", relist()),
+        r#"Relist { version: "9", objects: [a@7], quarantined: [("b", "u")], history_changed: false }"#
+    );
+    assert_eq!(format!("{:?}", Change::One(Delta::Updated(object()))), "One(Updated(a@7))");
+    assert_eq!(format!("{:?}", Change::<Secret>::SyncAll), "SyncAll");
+    let item = || Item::new(identity("a", 7), Secret);
+    assert_eq!(format!("{:?}", item()), "Item(a@7)");
+    assert_eq!(format!("{:?}", Item::<Secret>::json(r#"{"password":"x"}"#)), "Item(16 bytes of JSON)");
+    assert_eq!(format!("{:?}", SourceEvent::Added(item())), "Added(Item(a@7))");
 }
 
 #[test]

@@ -293,7 +293,7 @@ fn an_unknown_index_is_an_error_and_an_unknown_value_finds_nothing() {
     let lister = cache.lister();
 
     let unknown: UnknownIndex = lister.by_index("tags", "red").unwrap_err();
-    assert_eq!(unknown.to_string(), "no index is named \"tags\"; there are [\"namespace\", \"tag\"]");
+    assert_eq!(unknown.to_string(), "no index is named \"tags\"; the existing ones are [\"namespace\", \"tag\"]");
     assert!(lister.keys_by_index("tags", "red").is_err());
     assert!(lister.index("tags").is_err());
     assert!(lister.index_values("tags").is_empty());
@@ -344,7 +344,10 @@ fn if_one_of_several_index_names_exists_none_is_added() {
     cache.add_index("tag", tags).unwrap();
 
     let both = [IndexFunction::new("new", tags), IndexFunction::new("tag", tags)];
-    assert_eq!(cache.add_indexes(both).unwrap_err().to_string(), "an index named \"tag\" exists already");
+    assert_eq!(
+        cache.add_indexes(both).unwrap_err().to_string(),
+        "an index named \"tag\" exists already; choose another name, or read the existing one with `lister.index(\"tag\")`"
+    );
     let twice = [IndexFunction::new("new", tags), IndexFunction::new("new", tags)];
     assert!(cache.add_indexes(twice).is_err());
 

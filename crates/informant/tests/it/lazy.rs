@@ -207,7 +207,7 @@ fn an_edit_that_cannot_be_changes_nothing() {
 
     let error = pod.edit(|pod| pod.metadata.name = Some("other".into())).unwrap_err();
     assert!(
-        matches!(&error, DecodeError::Transform { source, .. } if source.to_string() == "it made shop/other of it")
+        matches!(&error, DecodeError::Transform { source, .. } if source.to_string() == "the edit changed the key to shop/other")
     );
     assert!(matches!(pod.edit(|pod| pod.metadata.name = None), Err(DecodeError::NoName)));
     assert_eq!(pod.json(), before);

@@ -10,6 +10,7 @@ mod errors;
 mod factory;
 mod frames;
 mod in_order_fifo;
+mod index_functions;
 mod indexer;
 mod informer;
 mod lazy;

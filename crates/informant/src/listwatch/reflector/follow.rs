@@ -368,7 +368,7 @@ impl Rounds {
                 let known = bad.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
                 match known {
                     // It is another life, so the one that is known is over.
-                    Some(known) if !known.identity().may_be_same_life(&bad.uid) => {
+                    Some(known) if !known.identity().may_be_same_incarnation(&bad.uid) => {
                         self.destination.delete_unread(known.key(), version);
                     }
                     Some(_) | None => {

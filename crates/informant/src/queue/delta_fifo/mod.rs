@@ -65,7 +65,6 @@ pub struct DeltaFifoBuilder<O> {
 }
 
 /// All that waited of one object.
-#[derive(Debug)]
 pub struct Taken<O> {
     /// Where the queue has it while it is in flight.
     slot: Slot,
@@ -346,6 +345,13 @@ impl<O> Default for DeltaFifo<O> {
 impl<O> Clone for DeltaFifo<O> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<O> std::fmt::Debug for Taken<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { slot: _, deltas, origin } = self;
+        f.debug_struct("Taken").field("deltas", deltas).field("origin", origin).finish()
     }
 }
 

@@ -67,7 +67,6 @@ pub struct InOrderFifoBuilder<O> {
 }
 
 /// One change, taken from the queue.
-#[derive(Debug)]
 pub struct TakenChange<O> {
     item: Item<O>,
     origin: Origin,
@@ -307,6 +306,12 @@ impl<O> Default for InOrderFifo<O> {
 impl<O> Clone for InOrderFifo<O> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<O> std::fmt::Debug for TakenChange<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TakenChange").field("change", self.change()).field("origin", &self.origin).finish()
     }
 }
 

@@ -57,7 +57,6 @@ pub(super) struct State<O> {
 }
 
 /// One change in line.
-#[derive(Debug)]
 pub(super) struct Item<O> {
     pub(super) number: u64,
     /// The version that is reached when this and everything before it is done.

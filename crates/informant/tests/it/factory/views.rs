@@ -10,6 +10,7 @@ use informant::Key;
 use informant::ResourceVersion;
 use informant::SharedInformerFactory;
 use informant::View;
+use informant::index;
 use informant::informer::WaitError;
 use informant::object::Identity;
 use informant::view::ViewError;
@@ -63,8 +64,9 @@ async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
     let error = view.require(&key("home/a")).unwrap_err();
     assert_eq!(error.to_string(), "home/a not found in the cache of configmaps in bank and 1 more");
     assert_eq!((view.list_in("shop").len(), view.list_in("home").len(), view.list_in("").len()), (2, 0, 3));
-    let named_a = Expression::Equal("name".into(), "a".into()).into();
-    assert_eq!((view.select(&named_a).len(), view.select_in("shop", &named_a).len()), (2, 1));
+    let named_a = || Expression::Equal("name".into(), "a".into()).into();
+    assert_eq!((view.select(named_a()).len(), view.select_in("shop", named_a()).len()), (2, 1));
+    assert_eq!(view.select("name in (a, x)".parse().unwrap()).len(), 2);
     let mut keys = view.keys();
     keys.sort();
     assert_eq!(keys, [key("bank/a"), key("shop/a"), key("shop/b")]);
@@ -163,6 +165,8 @@ async fn an_index_of_a_view_finds_the_objects_of_all_members() {
     let found = view.by_indexes([by_name.is("a"), ("namespace", "shop").into()]).unwrap();
     assert_eq!(show_objects(found), ["shop/a@2"]);
     view.by_index("nothing", "a").unwrap_err();
+    let by_label = view.add_index("label", index::label("name")).unwrap();
+    assert_eq!((by_label.count("a"), by_label.count("b")), (2, 1));
 
     let last = view.informers().last().unwrap();
     last.add_index("taken", |_: &Cached<ConfigMap>| None::<String>).unwrap();

@@ -229,7 +229,7 @@ impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
         let bad = if bad.is_empty() { String::new() } else { format!(" without {}", bad.join(" ")) };
         self.write(format!("Replaced@{} [{}]{bad}", relist.version, objects.join(" ")), |told| {
             let kept = |key: &Key, old: &Cached<O>| {
-                relist.quarantined.iter().any(|(bad, uid)| bad == key && old.identity().may_be_same_life(uid))
+                relist.quarantined.iter().any(|(bad, uid)| bad == key && old.identity().may_be_same_incarnation(uid))
             };
             told.state.retain(|key, old| kept(key, old));
             told.state.extend(relist.objects.iter().map(|object| (object.key().clone(), object.clone())));

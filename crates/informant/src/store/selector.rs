@@ -1,0 +1,499 @@
+//! A label selector: requirements that the labels of an object must meet.
+//!
+//! - **In:** text in the selector syntax of Kubernetes, or a selector of `kube` or of the Kubernetes API.
+//! - **Out:** whether labels match.
+//! - **Knows nothing of:** objects, the cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1;
+use kube::core::{Expression, Selector, SelectorExt};
+
+/// Selects objects by their labels. Cheap to clone.
+///
+/// It is parsed from the syntax that `kubectl --selector` takes, and made from `kube`'s [`Selector`] and [`Expression`] with `into()`. The
+/// `selector` of a Deployment or another object of the API is converted with `LabelSelector::try_from(&selector)`.
+///
+/// | requirement | matches an object |
+/// | --- | --- |
+/// | `app=web`, `app==web` | whose label `app` is `web` |
+/// | `app!=web` | whose label `app` is not `web`, or that has no label `app` |
+/// | `app in (web, api)` | whose label `app` is one of these |
+/// | `app notin (web, api)` | whose label `app` is none of these, or that has no label `app` |
+/// | `app` | that has a label `app` |
+/// | `!app` | that has no label `app` |
+///
+/// Commas join requirements, and an object must match all of them. An empty text matches every object. The operators `<` and `>`, which a
+/// server also accepts, are not supported.
+///
+/// ```
+/// use informant::store::LabelSelector;
+/// use kube::core::Expression;
+///
+/// let selector: LabelSelector = "app in (web, api), !canary".parse()?;
+/// assert_eq!(selector.to_string(), "app in (api,web),!canary");
+/// assert!(selector.matches(&[("app".to_owned(), "web".to_owned())].into()));
+///
+/// let same = LabelSelector::from(Expression::Equal("app".into(), "web".into()));
+/// assert_eq!(same, "app=web".parse()?);
+/// # Ok::<(), informant::store::ParseSelectorError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelSelector {
+    requirements: Arc<[Expression]>,
+}
+
+/// Why a text is not a [`LabelSelector`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("label selector {text:?} is invalid at byte {offset}: {problem}")]
+#[non_exhaustive]
+pub struct ParseSelectorError {
+    /// The text that was parsed.
+    pub text: String,
+    /// The byte at which the problem is.
+    pub offset: usize,
+    /// What is wrong there.
+    pub problem: SelectorProblem,
+}
+
+/// What is wrong at one place of a label selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectorProblem {
+    /// A label key is missing, or has characters that a key cannot have.
+    #[error("expected a label key, such as `app` or `example.com/team`")]
+    Key,
+    /// A label value has characters that a value cannot have, or is too long.
+    #[error("expected a label value: at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends")]
+    Value,
+    /// Something else follows a label key.
+    #[error("expected `=`, `==`, `!=`, `in (…)`, `notin (…)`, a comma or the end")]
+    Operator,
+    /// The operator compares numbers, which only servers do.
+    #[error("the operators `<` and `>` are not supported; use `in (…)` with the values")]
+    Comparison,
+    /// No list of values follows `in` or `notin`.
+    #[error("expected `(` and a list of values")]
+    OpeningParenthesis,
+    /// A list of values does not end.
+    #[error("expected a comma or `)`")]
+    ClosingParenthesis,
+    /// A requirement is complete, but something follows it.
+    #[error("expected a comma or the end")]
+    Comma,
+}
+
+/// Why a selector of the Kubernetes API is not a [`LabelSelector`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApiSelectorError {
+    /// A requirement has an operator that Kubernetes does not define.
+    #[error(
+        "the requirement on label {key:?} has the unknown operator {operator:?}; use In, NotIn, Exists or DoesNotExist"
+    )]
+    UnknownOperator {
+        /// The label.
+        key: String,
+        /// The operator.
+        operator: String,
+    },
+    /// A requirement with `In` or `NotIn` has no values.
+    #[error("the requirement on label {key:?} has the operator {operator} but no values; add at least one")]
+    NoValues {
+        /// The label.
+        key: String,
+        /// The operator.
+        operator: String,
+    },
+}
+
+impl LabelSelector {
+    /// Selects every object.
+    pub fn everything() -> Self {
+        Self { requirements: [].into() }
+    }
+
+    /// Whether these labels meet all requirements.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// Whether there are no requirements, so that every object matches.
+    pub fn matches_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether a requirement allows no value at all, so that no object matches.
+    pub(crate) fn matches_nothing(&self) -> bool {
+        self.requirements.iter().any(|requirement| match requirement {
+            Expression::In(_, values) => values.is_empty(),
+            Expression::NotIn(..)
+            | Expression::Equal(..)
+            | Expression::NotEqual(..)
+            | Expression::Exists(_)
+            | Expression::DoesNotExist(_) => false,
+        })
+    }
+}
+
+impl FromStr for LabelSelector {
+    type Err = ParseSelectorError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
+        let mut parser = Parser { text, at: 0 };
+        match parser.requirements() {
+            Ok(requirements) => Ok(Self { requirements: requirements.into() }),
+            Err(problem) => Err(ParseSelectorError { text: text.to_owned(), offset: parser.at, problem }),
+        }
+    }
+}
+
+impl From<Selector> for LabelSelector {
+    fn from(selector: Selector) -> Self {
+        Self { requirements: selector.into_iter().collect() }
+    }
+}
+
+impl From<&Selector> for LabelSelector {
+    fn from(selector: &Selector) -> Self {
+        selector.clone().into()
+    }
+}
+
+impl From<Expression> for LabelSelector {
+    fn from(requirement: Expression) -> Self {
+        Self { requirements: [requirement].into() }
+    }
+}
+
+impl FromIterator<Expression> for LabelSelector {
+    fn from_iter<I: IntoIterator<Item = Expression>>(requirements: I) -> Self {
+        Self { requirements: requirements.into_iter().collect() }
+    }
+}
+
+impl From<LabelSelector> for Selector {
+    fn from(selector: LabelSelector) -> Self {
+        selector.requirements.iter().cloned().collect()
+    }
+}
+
+/// Converts the `selector` of an object such as a Deployment. An empty one matches every object, as in Kubernetes.
+impl TryFrom<&v1::LabelSelector> for LabelSelector {
+    type Error = ApiSelectorError;
+
+    fn try_from(selector: &v1::LabelSelector) -> Result<Self, ApiSelectorError> {
+        let equal = selector.match_labels.iter().flatten();
+        let equal = equal.map(|(key, value)| Ok(Expression::Equal(key.clone(), value.clone())));
+        equal.chain(selector.match_expressions.iter().flatten().map(requirement)).collect()
+    }
+}
+
+fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression, ApiSelectorError> {
+    let v1::LabelSelectorRequirement { key, operator, values } = requirement;
+    let values = || match values.as_deref().unwrap_or_default() {
+        [] => Err(ApiSelectorError::NoValues { key: key.clone(), operator: operator.clone() }),
+        values => Ok(values.iter().cloned().collect()),
+    };
+    match operator.as_str() {
+        "In" => Ok(Expression::In(key.clone(), values()?)),
+        "NotIn" => Ok(Expression::NotIn(key.clone(), values()?)),
+        "Exists" => Ok(Expression::Exists(key.clone())),
+        "DoesNotExist" => Ok(Expression::DoesNotExist(key.clone())),
+        _ => Err(ApiSelectorError::UnknownOperator { key: key.clone(), operator: operator.clone() }),
+    }
+}
+
+/// Writes the selector in the syntax that is parsed.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, requirement) in self.requirements.iter().enumerate() {
+            let comma = if position > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A place in a text. After an error, `at` is where the problem is.
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+type Parsed<T> = Result<T, SelectorProblem>;
+
+impl<'a> Parser<'a> {
+    fn requirements(&mut self) -> Parsed<Vec<Expression>> {
+        self.skip_space();
+        if self.rest().is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut requirements = vec![self.requirement()?];
+        loop {
+            self.skip_space();
+            match self.rest().is_empty() {
+                true => return Ok(requirements),
+                false if self.take(",") => requirements.push(self.requirement()?),
+                false => return Err(SelectorProblem::Comma),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Parsed<Expression> {
+        self.skip_space();
+        if self.take("!") {
+            return self.key().map(Expression::DoesNotExist);
+        }
+        let key = self.key()?;
+        self.skip_space();
+        if self.take("!=") {
+            return Ok(Expression::NotEqual(key, self.value()?));
+        }
+        if self.take("==") || self.take("=") {
+            return Ok(Expression::Equal(key, self.value()?));
+        }
+        let start = self.at;
+        match self.word() {
+            "in" => Ok(Expression::In(key, self.values()?)),
+            "notin" => Ok(Expression::NotIn(key, self.values()?)),
+            "" if self.rest().is_empty() || self.rest().starts_with(',') => Ok(Expression::Exists(key)),
+            "" if self.rest().starts_with(['<', '>']) => Err(SelectorProblem::Comparison),
+            _ => {
+                self.at = start;
+                Err(SelectorProblem::Operator)
+            }
+        }
+    }
+
+    fn key(&mut self) -> Parsed<String> {
+        self.checked_word(is_key, SelectorProblem::Key)
+    }
+
+    fn value(&mut self) -> Parsed<String> {
+        self.checked_word(is_value, SelectorProblem::Value)
+    }
+
+    /// A list in parentheses. As in Kubernetes, nothing between commas is the empty value.
+    fn values(&mut self) -> Parsed<BTreeSet<String>> {
+        self.skip_space();
+        if !self.take("(") {
+            return Err(SelectorProblem::OpeningParenthesis);
+        }
+        let mut values = BTreeSet::new();
+        loop {
+            values.insert(self.value()?);
+            self.skip_space();
+            if self.take(")") {
+                return Ok(values);
+            }
+            if !self.take(",") {
+                return Err(SelectorProblem::ClosingParenthesis);
+            }
+        }
+    }
+
+    fn checked_word(&mut self, is_valid: impl FnOnce(&str) -> bool, problem: SelectorProblem) -> Parsed<String> {
+        self.skip_space();
+        let start = self.at;
+        let word = self.word();
+        match is_valid(word) {
+            true => Ok(word.to_owned()),
+            false => {
+                self.at = start;
+                Err(problem)
+            }
+        }
+    }
+
+    /// Everything up to white space or a character that has a meaning of its own.
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let ends = |character: char| character.is_whitespace() || "=!<>(),".contains(character);
+        let word = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        self.at += word.len();
+        word
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let is_next = self.rest().starts_with(token);
+        if is_next {
+            self.at += token.len();
+        }
+        is_next
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+}
+
+/// A name, or a DNS name and a name: `example.com/team`.
+fn is_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let is_dns_label = |label: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && label.bytes().all(is_allowed) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let is_prefix = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(is_dns_label);
+    !name.is_empty() && is_value(name) && prefix.is_none_or(is_prefix)
+}
+
+fn is_value(value: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let has_good_end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
+    value.len() <= 63
+        && value.bytes().all(is_allowed)
+        && has_good_end(value.bytes().next())
+        && has_good_end(value.bytes().last())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy};
+    use proptest::prop_oneof;
+
+    use super::*;
+    use crate::random;
+
+    fn parse(text: &str) -> LabelSelector {
+        text.parse().unwrap()
+    }
+
+    fn equal(key: &str, value: &str) -> Expression {
+        Expression::Equal(key.into(), value.into())
+    }
+
+    fn set<const N: usize>(values: [&str; N]) -> BTreeSet<String> {
+        values.map(str::to_owned).into()
+    }
+
+    #[test]
+    fn a_selector_is_parsed_from_every_form_of_requirement() {
+        let table = [
+            ("app=web", equal("app", "web")),
+            ("app == web", equal("app", "web")),
+            (" app= ", equal("app", "")),
+            ("app!=web", Expression::NotEqual("app".into(), "web".into())),
+            ("app in (web, api)", Expression::In("app".into(), set(["api", "web"]))),
+            ("app in(web)", Expression::In("app".into(), set(["web"]))),
+            ("app in ()", Expression::In("app".into(), set([""]))),
+            ("app in (a,)", Expression::In("app".into(), set(["", "a"]))),
+            ("app notin (in,notin)", Expression::NotIn("app".into(), set(["in", "notin"]))),
+            ("example.com/team", Expression::Exists("example.com/team".into())),
+            ("! app", Expression::DoesNotExist("app".into())),
+        ];
+        for (text, expected) in table {
+            assert_eq!(parse(text), expected.into(), "{text:?}");
+        }
+        assert_eq!(parse("a=1, b ,!c").requirements.len(), 3);
+        assert!(parse("").matches_everything() && parse("  ").matches_everything());
+    }
+
+    #[test]
+    fn an_invalid_selector_is_an_error_with_the_position_and_what_was_expected() {
+        use SelectorProblem as Problem;
+        let table = [
+            (",app", 0, Problem::Key),
+            ("app=web,", 8, Problem::Key),
+            ("app=web,,x", 8, Problem::Key),
+            ("=web", 0, Problem::Key),
+            ("a/b/c", 0, Problem::Key),
+            ("UPPER.com/x", 0, Problem::Key),
+            ("-app", 0, Problem::Key),
+            ("app=we/b", 4, Problem::Value),
+            ("app=web.", 4, Problem::Value),
+            ("app in (web,-x)", 12, Problem::Value),
+            ("app web", 4, Problem::Operator),
+            ("app(web)", 3, Problem::Operator),
+            ("cpu > 3", 4, Problem::Comparison),
+            ("app in web", 7, Problem::OpeningParenthesis),
+            ("app notin", 9, Problem::OpeningParenthesis),
+            ("app in (web", 11, Problem::ClosingParenthesis),
+            ("app in (web=", 11, Problem::ClosingParenthesis),
+            ("app=web tier=x", 8, Problem::Comma),
+            ("!app=web", 4, Problem::Comma),
+        ];
+        for (text, offset, problem) in table {
+            let expected = ParseSelectorError { text: text.into(), offset, problem };
+            assert_eq!(text.parse::<LabelSelector>(), Err(expected), "{text:?}");
+        }
+        assert_eq!(
+            "app=web,".parse::<LabelSelector>().unwrap_err().to_string(),
+            "label selector \"app=web,\" is invalid at byte 8: expected a label key, such as `app` or `example.com/team`"
+        );
+        let long = "x".repeat(64);
+        assert!(long.parse::<LabelSelector>().is_err() && format!("a={long}").parse::<LabelSelector>().is_err());
+    }
+
+    #[test]
+    fn a_selector_of_the_api_is_converted_and_its_errors_name_the_label() {
+        let requirement = |key: &str, operator: &str, values: &[&str]| v1::LabelSelectorRequirement {
+            key: key.into(),
+            operator: operator.into(),
+            values: Some(values.iter().map(ToString::to_string).collect()),
+        };
+        let selector = |requirements: Vec<v1::LabelSelectorRequirement>| v1::LabelSelector {
+            match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
+            match_expressions: Some(requirements),
+        };
+        let all = [
+            requirement("a", "In", &["1", "2"]),
+            requirement("b", "NotIn", &["3"]),
+            requirement("c", "Exists", &[]),
+            requirement("d", "DoesNotExist", &[]),
+        ];
+        let converted = LabelSelector::try_from(&selector(all.into())).unwrap();
+        assert_eq!(converted.to_string(), "app=web,a in (1,2),b notin (3),c,!d");
+        assert!(LabelSelector::try_from(&v1::LabelSelector::default()).unwrap().matches_everything());
+
+        let error = |requirement| LabelSelector::try_from(&selector(vec![requirement])).unwrap_err().to_string();
+        assert_eq!(
+            error(requirement("a", "Gt", &["1"])),
+            "the requirement on label \"a\" has the unknown operator \"Gt\"; use In, NotIn, Exists or DoesNotExist"
+        );
+        assert_eq!(
+            error(requirement("a", "In", &[])),
+            "the requirement on label \"a\" has the operator In but no values; add at least one"
+        );
+    }
+
+    fn expressions() -> impl Strategy<Value = Expression> {
+        let key = || proptest::sample::select(vec!["a", "b", "x.io/c"]).prop_map(str::to_owned);
+        let value = || proptest::sample::select(vec!["", "1", "2", "in"]).prop_map(str::to_owned);
+        let values = || proptest::collection::btree_set(value(), 1..3);
+        prop_oneof![
+            (key(), value()).prop_map(|(key, value)| Expression::Equal(key, value)),
+            (key(), value()).prop_map(|(key, value)| Expression::NotEqual(key, value)),
+            (key(), values()).prop_map(|(key, values)| Expression::In(key, values)),
+            (key(), values()).prop_map(|(key, values)| Expression::NotIn(key, values)),
+            key().prop_map(Expression::Exists),
+            key().prop_map(Expression::DoesNotExist),
+        ]
+    }
+
+    #[test]
+    fn a_selector_that_is_written_and_parsed_again_is_the_same_and_matches_the_same_labels() {
+        let selectors = proptest::collection::vec(expressions(), 0..4);
+        let labels = proptest::collection::btree_map(
+            proptest::sample::select(vec!["a", "b", "x.io/c"]).prop_map(str::to_owned),
+            prop_oneof![Just("1".to_owned()), Just(String::new())],
+            0..3,
+        );
+        random::check(2000, (selectors, labels), |(requirements, labels)| {
+            let of_kube: Selector = requirements.iter().cloned().collect();
+            let selector = LabelSelector::from(&of_kube);
+
+            assert_eq!(selector.to_string().parse(), Ok(selector.clone()));
+            assert_eq!(selector.matches(&labels), of_kube.matches(&labels));
+            assert_eq!(Selector::from(selector), of_kube);
+        });
+    }
+}
