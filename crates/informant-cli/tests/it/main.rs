@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod apiserver;
+mod arguments;
 mod demo;
+mod errors;
 mod get;
-mod habits;
 mod kinds;
 mod metrics;
 mod support;
 #[cfg(unix)]
 mod terminal;
-mod trouble;
 mod watch;
