@@ -39,9 +39,9 @@ use crate::output::print_message;
 
 The server prints its URL to stdout and runs until Ctrl-C. All objects are kept
 in memory and are lost when the server stops. It starts with the objects of a
-new cluster: the namespaces default and kube-*, the Service kubernetes and a few
-more. It has no controllers. It has no access control, so it listens on loopback
-addresses only. -vv logs every request.
+new cluster: the namespaces default and kube-*, the Service kubernetes and a
+few more. It has no controllers. It has no access control, so it listens on
+loopback addresses only. -vv logs every request.
 
 Supported kubectl commands: get, describe, apply, create -f, edit, set, label,
 scale, patch, diff, wait, delete and drain, also for custom resources. Objects

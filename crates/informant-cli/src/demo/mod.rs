@@ -50,8 +50,8 @@ use crate::output::stdout::StdoutState;
 
 The demo runs an API server in this process, changes pods and nodes in it, and
 injects faults. When it ends, or at Ctrl-C, it compares every cache, and the
-objects that every handler knows from its events, with the server. The exit code
-is 1 if they differ.")]
+objects that every handler knows from its events, with the server. The exit
+code is 1 if they differ.")]
 pub struct Options {
     /// How long to run, such as 10s or 2m
     #[arg(long, default_value = "10s", value_parser = duration)]

@@ -1,4 +1,4 @@
-//! The real binary, driven as a person would.
+//! Runs the compiled binary as a user would.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod apiserver;
