@@ -193,10 +193,10 @@ fn summary(stats: &DemoStats, verdict: &Verdict) -> String {
     let Verdict { caches, handlers, pods, nodes, differences, .. } = verdict;
     let relists: u64 = stats.informers.iter().map(|informer| informer.relists).sum();
     let restarts: u64 = stats.informers.iter().map(|informer| informer.watch_restarts).sum();
-    let (relists, restarts) = (counted(relists, "relist", "s"), counted(restarts, "restarted watch", "es"));
+    let (relists, restarts) = (counted(relists, "relist", "s"), counted(restarts, "watch restart", "s"));
     match differences.is_empty() {
         true => format!(
-            "verified: {caches} caches and {handlers} handlers are identical with the server ({pods} pods, {nodes} nodes), \
+            "verified: {caches} caches and {handlers} handlers match the server ({pods} pods, {nodes} nodes), \
              after {relists} and {restarts}"
         ),
         false => format!("NOT verified:\n  {}", differences.join("\n  ")),

@@ -65,12 +65,12 @@ pub fn screen(stats: &DemoStats, rate: Rate, room: Size) -> Vec<Line> {
     lines.extend(stats.informers.iter().flat_map(informer));
     lines.push(Line::painted(
         Paint::bold,
-        "     ▼       handler     backlog  lag ms   added updated deleted missed coalesced",
+        "     ▼       handler   backlog  lag ms   added updated deleted missed coalesced",
     ));
     for handler in &stats.handlers {
         let counts = handler.counts;
         lines.push(Line::plain(format!(
-            "     {:<5}   {:<10} {:>8} {:>7} {:>7} {:>7} {:>7} {:>6} {:>9}",
+            "     {:<5}   {:<9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {:>9}",
             handler.kind,
             handler.name,
             handler.backlog,
@@ -120,7 +120,7 @@ fn faults(stats: &DemoStats) -> Vec<Line> {
 
 /// The relists and watch restarts of an informer.
 pub fn recoveries(informer: &InformerStats) -> String {
-    format!("{}, {}", counted(informer.relists, "relist", "s"), counted(informer.watch_restarts, "restart", "s"))
+    format!("{}, {}", counted(informer.relists, "relist", "s"), counted(informer.watch_restarts, "watch restart", "s"))
 }
 
 /// Formats a number with its unit: `1 relist`, `2 relists`.

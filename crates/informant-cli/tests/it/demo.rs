@@ -59,7 +59,7 @@ fn output_to_a_pipe_is_plain_lines_and_a_verdict() {
         "{stdout}"
     );
     let last = stdout.lines().last().unwrap();
-    assert!(last.starts_with("verified: 2 caches and 4 handlers are identical with the server"), "{last}");
+    assert!(last.starts_with("verified: 2 caches and 4 handlers match the server"), "{last}");
     assert!(stdout.lines().count() >= 3, "{stdout}");
 }
 
