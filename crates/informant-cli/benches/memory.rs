@@ -64,7 +64,7 @@ async fn watch_pods<O: Object>(url: &str) {
         match event {
             Event::Synced => println!("{events_received}"),
             Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_) | Event::Deleted(_) => {
-                events_received += 1
+                events_received += 1;
             }
         }
     }

@@ -27,6 +27,7 @@ use self::support::object;
 use self::support::pipeline::Pipeline;
 use self::support::pipeline::run;
 use self::support::static_server::StaticServer;
+use self::support::thousands;
 
 const POD: &[u8] = include_bytes!("pod.json");
 
@@ -59,7 +60,7 @@ fn cache() {
     let by_node = |object: &Cached<Content>| [object.node];
     let table = Table::new(Unit::Bytes);
     let row = |index: &str, ours: f64, aim| {
-        let name = format!("cache of {KEYS} objects, {index}: overhead per object");
+        let name = format!("cache of {} objects, {index}: overhead per object", thousands(KEYS));
         table.row(&name, ours, ("hash map of key, uid, version and object", map), aim);
     };
 
@@ -98,9 +99,9 @@ fn pods() {
     let whole = bytes_per_object(1, 0, || serde_json::from_slice::<Pod>(POD).unwrap());
     let table = Table::new(Unit::Bytes);
     let json = ("its JSON without managedFields", raw);
-    table.row("one pod as Lazy<Pod>", bytes_per_object(1, 0, decode::<Lazy<Pod>>), json, Some(1.15));
+    table.row("memory of one pod as Lazy<Pod>", bytes_per_object(1, 0, decode::<Lazy<Pod>>), json, Some(1.15));
     let decoded = ("Pod by serde_json, with managedFields", whole);
-    table.row("one pod as Pod, without managedFields", bytes_per_object(1, 0, decode::<Pod>), decoded, None);
+    table.row("memory of one pod as Pod, without managedFields", bytes_per_object(1, 0, decode::<Pod>), decoded, None);
 }
 
 /// A thousand pods in a cache, compared with kube-runtime's store.
@@ -148,7 +149,7 @@ fn listing<O: Object>(table: Table, object_type: &str, server: &StaticServer) {
     });
     assert_eq!(kept.map(|cache| cache.len()), Some(server.pods));
     let each = |bytes: i64| bytes as f64 / server.pods as f64;
-    let name = format!("first list of {} pods as {object_type}: peak memory per pod", server.pods);
+    let name = format!("first list of {} pods as {object_type}: peak memory per pod", thousands(server.pods));
     table.row(&name, each(measured.bytes_max as i64), ("after the list", each(measured.bytes_current)), Some(1.1));
 }
 

@@ -26,6 +26,7 @@ use self::support::pipeline::Pipeline;
 use self::support::pipeline::run;
 use self::support::static_server::Order;
 use self::support::static_server::StaticServer;
+use self::support::thousands;
 
 const ROUNDS: usize = 3;
 
@@ -124,15 +125,20 @@ fn main() {
     println!("\nCPU time from the socket into the cache.");
     let table = Table::new(Unit::Nanoseconds);
     let row = |name: &str, ours: f64, peer: &str, theirs: f64, aim| {
-        table.row(&format!("{name}, {pods} pods"), ours * 1000.0, (peer, theirs * 1000.0), aim);
+        table.row(
+            &format!("socket to cache, {} pods, {name}", thousands(pods)),
+            ours * 1000.0,
+            (peer, theirs * 1000.0),
+            aim,
+        );
     };
     let peer = "kube-runtime";
-    row("first list as Lazy<Pod>, CPU per object", lazy.per_object, peer, kube.per_object, Some(0.15));
-    row("watch as Lazy<Pod>, CPU per event", lazy.per_event, peer, kube.per_event, Some(0.10));
-    row("first list as Pod, CPU per object", eager.per_object, peer, kube.per_object, Some(0.8));
-    row("watch as Pod, CPU per event", eager.per_event, peer, kube.per_event, Some(0.4));
+    row("Lazy<Pod>: first list, CPU per object", lazy.per_object, peer, kube.per_object, Some(0.15));
+    row("Lazy<Pod>: watch, CPU per event", lazy.per_event, peer, kube.per_event, Some(0.10));
+    row("Pod: first list, CPU per object", eager.per_object, peer, kube.per_object, Some(0.8));
+    row("Pod: watch, CPU per event", eager.per_event, peer, kube.per_event, Some(0.4));
     let peer = "first list";
-    row("relist without changes as Pod, CPU per object", relist.per_relisted, peer, relist.per_object, Some(0.2));
+    row("Pod: relist without changes, CPU per object", relist.per_relisted, peer, relist.per_object, Some(0.2));
     let (again, first) = (lazy_relist.per_relisted, lazy_relist.per_object);
-    row("relist without changes as Lazy<Pod>, CPU per object", again, peer, first, None);
+    row("Lazy<Pod>: relist without changes, CPU per object", again, peer, first, None);
 }

@@ -35,6 +35,7 @@ use self::support::Unit;
 use self::support::key;
 use self::support::object;
 use self::support::shuffled;
+use self::support::thousands;
 
 const POD: &[u8] = include_bytes!("pod.json");
 const ROUNDS: usize = 15;
@@ -139,7 +140,12 @@ fn cache(table: Table, states: &[Vec<Object>]) {
         |_| keys.iter().for_each(|key| drop(black_box(lister.get(key)))),
         |_| keys.iter().for_each(|key| drop(black_box(map.get(key).cloned()))),
     );
-    table.row("cache: get one of 100,000 objects by key", ours, ("hash map, get", baseline), Some(2.0));
+    table.row(
+        &format!("cache: get one of {} objects by key", thousands(KEYS)),
+        ours,
+        ("hash map, get", baseline),
+        Some(2.0),
+    );
 
     let mut insert = |round: usize| {
         for object in &states[round] {
@@ -164,7 +170,7 @@ fn cache(table: Table, states: &[Vec<Object>]) {
         },
         &mut insert,
     );
-    let name = "cache with two indexes: update in batches of 100, one index value changes, per object";
+    let name = "cache with two indexes: update, batches of 100, one index value changes";
     table.row(name, ours, (INSERT, baseline), Some(8.0));
 
     // Alternate between two copies of one state: different objects with the same index values.
@@ -186,7 +192,12 @@ fn cache(table: Table, states: &[Vec<Object>]) {
         |_| drop(black_box(lister.list())),
         |_| drop(black_box(map.values().cloned().collect::<Vec<_>>())),
     );
-    table.row("cache: list 100,000 objects, per object", ours, ("hash map, clone all values", baseline), None);
+    table.row(
+        &format!("cache: list {} objects, per object", thousands(KEYS)),
+        ours,
+        ("hash map, clone all values", baseline),
+        None,
+    );
 
     let mut keys_by_node = HashMap::<u32, HashSet<Key>>::new();
     for object in map.values() {
@@ -277,7 +288,7 @@ fn frames(table: Table) {
 }
 
 fn main() {
-    println!("\nTime per operation, with {KEYS} objects.");
+    println!("\nTime per operation, with {} objects.", thousands(KEYS));
     let table = Table::new(Unit::Nanoseconds);
     let states = states();
     queues(table, &states);

@@ -58,7 +58,14 @@ pub fn cpu() -> f64 {
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1000.0
 }
 
-/// What a table shows.
+/// Formats a number with thousands separators: `20,000`.
+pub fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// The unit of the values in a table.
 #[derive(Clone, Copy)]
 pub enum Unit {
     /// Printed as ns or µs.
@@ -87,10 +94,10 @@ impl Table {
     /// Prints the header.
     pub fn new(unit: Unit) -> Self {
         println!(
-            "\n| {:<82} | {:>10} | {:>46} | {:>6} | {:>7} |",
+            "\n| {:<82} | {:>10} | {:>48} | {:>6} | {:>7} |",
             "measured", "informant", "compared with", "ratio", "aim"
         );
-        println!("|{:-<84}|{:->12}|{:->48}|{:->8}|{:->9}|", "", ":", ":", ":", ":");
+        println!("|{:-<84}|{:->12}|{:->50}|{:->8}|{:->9}|", "", ":", ":", ":", ":");
         Self { unit }
     }
 
@@ -106,5 +113,5 @@ fn print_row(name: &str, ours: &str, peer: &str, ratio: f64, aim: Option<f64>) {
         Some(aim) if ratio <= aim => format!("≤ {aim}"),
         Some(aim) => format!("≤ {aim} !"),
     };
-    println!("| {name:<82} | {ours:>10} | {peer:>46} | {ratio:>6.2} | {aim:>7} |");
+    println!("| {name:<82} | {ours:>10} | {peer:>48} | {ratio:>6.2} | {aim:>7} |");
 }
