@@ -128,7 +128,7 @@ impl ObjectCommand for Options {
         let Some(synced) = synced else { return interrupted };
         synced?;
         stopped?;
-        // A message was printed for each of them when it was decoded.
+        // A message was printed for each quarantined object when its decoding failed.
         let has_undecoded = !informer.quarantined().is_empty();
         if selected.name.is_some() && informer.lister().is_empty() {
             return if has_undecoded { Ok(ExitCode::FAILURE) } else { Err(selected.not_found().into()) };

@@ -28,7 +28,7 @@ pub(super) struct Discovered {
 
 /// Returns the kinds of every API group that the name may refer to.
 pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Discovered, kube::Error> {
-    // Servers before 1.26 answer with a document of another type, which contains no kinds in this form.
+    // Servers before 1.26 answer with a document of another type, in which no kinds are found here.
     let aggregated = async {
         let core = client.list_core_api_versions_aggregated().await?;
         let others = client.list_api_groups_aggregated().await?;

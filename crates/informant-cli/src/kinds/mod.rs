@@ -35,7 +35,7 @@ pub struct Kind {
     singular: String,
     short_names: Vec<String>,
     can_be_watched: bool,
-    /// Whether it comes from `built_in`; such a kind has no definition to read.
+    /// Whether the kind comes from `built_in`; such a kind has no definition to read.
     is_built_in: bool,
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// An object type that can be printed.
 pub trait PrintableObject: Object + Labelled {
-    /// Whether it holds only the metadata of an object.
+    /// Whether the type holds only the metadata of an object.
     const IS_METADATA_ONLY: bool;
 
     /// Returns the object as one line of JSON.

@@ -119,7 +119,7 @@ impl Format {
     }
 }
 
-/// How many bytes are written at once, at most approximately.
+/// Events are collected into one write until it has about this many bytes.
 const CHUNK: usize = 64 * 1024;
 
 /// The informer stopped before the command ended.
