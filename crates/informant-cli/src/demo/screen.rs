@@ -103,9 +103,9 @@ fn informer(informer: &InformerStats) -> [Line; 2] {
     let activity = format!("     ├─▶ {name:<7} queue {queued:<5} {}", sanitized(&informer.activity));
     let cached = match &**version {
         "" => "nothing cached yet".to_owned(),
-        version => format!("{objects} cached, version {version}"),
+        version => format!("{objects} cached at version {version}"),
     };
-    [Line::painted(painting, activity), Line::plain(format!("     │           {cached}, {}", recoveries(informer)))]
+    [Line::painted(painting, activity), Line::plain(format!("     │       {cached}, {}", recoveries(informer)))]
 }
 
 /// The active faults; without any, the last one.
