@@ -1,16 +1,18 @@
-# Conveniences; nothing needs them.
+# Shortcuts for the commands in CONTRIBUTING.md.
 
-# Every check that counts.
+# Runs all checks of CI.
 ci:
     bash .ci/run
 
+# Runs all tests.
 test:
     cargo test --workspace
 
+# Runs all benchmarks.
 bench:
     cargo bench
 
-# What a kind costs a user at compile time, with kube-runtime beside it.
+# Measures the compile-time cost of each kind, for informant and kube-runtime.
 compile-cost:
     bench/compile-cost
 
@@ -18,5 +20,6 @@ compile-cost:
 functions-per-kind:
     bench/functions-per-kind
 
+# Formats all code.
 fmt:
     cargo fmt --all

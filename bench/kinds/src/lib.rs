@@ -1,6 +1,6 @@
-//! The code that a program has for each kind: an informer, an index, a handler, a stream, and reads of the cache.
+//! Typical code of a program for one kind: an informer, an index, a handler, a stream, and reads of the cache.
 //!
-//! `bench/functions-per-kind` compares the binaries of this crate: those with one kind and those with four.
+//! `bench/functions-per-kind` compares the binaries of this crate that use one kind with those that use four.
 
 use std::error::Error;
 

@@ -1,5 +1,6 @@
-//! Memory of `informant watch` beside that of a program that does the same with the library alone: the most that each process
-//! has had, while it follows 40,000 pods of one server. Each runs three times. Linux tells it in `/proc`.
+//! Peak memory of `informant watch` with 40,000 pods, compared with a program that uses only the library.
+//!
+//! Each process runs three times. The peak is read from `/proc`, so the benchmark needs Linux.
 //!
 //! `cargo bench -p informant-cli`
 #![allow(clippy::print_stdout, reason = "the table is the result")]
@@ -26,12 +27,12 @@ use kube::core::PartialObjectMeta;
 const PODS: usize = 40_000;
 const ROUNDS: usize = 3;
 
-/// By this argument the program runs itself as the one that is compared with.
+/// The argument with which this program runs itself as the program that only uses the library.
 const LIBRARY: &str = "--library-alone";
 
 fn main() {
     if !cfg!(target_os = "linux") {
-        println!("only Linux tells how much memory a process has had");
+        println!("this benchmark needs Linux: it reads the peak memory of a process from /proc");
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -42,27 +43,29 @@ fn main() {
     }
 }
 
-async fn library(form: &str, url: &str) {
-    match form {
-        "lazy" => follow::<Lazy<DynamicObject>>(url).await,
-        "metadata" => follow::<Lazy<PartialObjectMeta<DynamicObject>>>(url).await,
-        "decoded" => follow::<DynamicObject>(url).await,
-        other => panic!("{other} is no form"),
+async fn library(object_type: &str, url: &str) {
+    match object_type {
+        "lazy" => watch_pods::<Lazy<DynamicObject>>(url).await,
+        "metadata" => watch_pods::<Lazy<PartialObjectMeta<DynamicObject>>>(url).await,
+        "decoded" => watch_pods::<DynamicObject>(url).await,
+        other => panic!("{other} is not an object type"),
     }
 }
 
-/// What `informant watch` does, but for writing: a stream of everything. Says when it has heard of all that is there.
-async fn follow<O: Object>(url: &str) {
+/// Does what `informant watch` does, without printing: reads a stream of events. Prints a line when the informer is synced.
+async fn watch_pods<O: Object>(url: &str) {
     let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
     let factory = SharedInformerFactory::new(client);
     let pods = factory.request_dynamic::<O>(&ApiResource::erase::<Pod>(&())).informer().unwrap();
     let mut events = pods.stream().unwrap();
     factory.start();
-    let mut heard = 0;
+    let mut events_received = 0;
     while let Some(event) = events.next().await {
         match event {
-            Event::Synced => println!("{heard}"),
-            Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_) | Event::Deleted(_) => heard += 1,
+            Event::Synced => println!("{events_received}"),
+            Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_) | Event::Deleted(_) => {
+                events_received += 1;
+            }
         }
     }
 }
@@ -71,9 +74,10 @@ async fn compare() {
     let server = ApiServer::new();
     Load::of("pods", PODS).fill(&server).await.unwrap();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
-    println!("{PODS} pods, most memory in MB, of {ROUNDS} runs");
-    println!("{:<44} {:>17} {:>17} {:>6}", "informant watch pods -A", "watch", "library alone", "ratio");
-    for (form, arguments) in [
+    println!("Peak memory with {PODS} pods: range of {ROUNDS} runs, ratio of the medians.");
+    println!("| {:<64} | {:>14} | {:>29} | {:>6} |", "command", "peak memory", "compared with", "ratio");
+    println!("|{:-<66}|{:->16}|{:->31}|{:->8}|", "", ":", ":", ":");
+    for (object_type, arguments) in [
         ("lazy", &["--lazy", "--no-object", "-o", "json"][..]),
         ("lazy", &["--lazy", "-o", "json"]),
         ("lazy", &["-o", "table"]),
@@ -82,40 +86,42 @@ async fn compare() {
     ] {
         let url = listening.url();
         let measured = tokio::task::spawn_blocking(move || {
-            let rounds = (0..ROUNDS).map(|_| (watch(arguments, &url), alone(form, &url)));
+            let rounds = (0..ROUNDS).map(|_| (watch(arguments, &url), library_alone(object_type, &url)));
             rounds.collect::<Vec<_>>()
         });
         let (watch, library): (Vec<_>, Vec<_>) = measured.await.unwrap().into_iter().unzip();
-        let ratio = middle(&watch) / middle(&library);
-        println!("{:<44} {:>17} {:>17} {ratio:>6.2}", arguments.join(" "), range(&watch), range(&library));
+        let ratio = median(&watch) / median(&library);
+        let command = format!("informant watch pods -A {}", arguments.join(" "));
+        let peer = format!("library alone: {}", range(&library));
+        println!("| {command:<64} | {:>14} | {peer:>29} | {ratio:>6.2} |", range(&watch));
     }
     listening.stop().await;
 }
 
 fn watch(arguments: &[&str], url: &str) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
-    // One more than there are, so that it is still there when it is looked at.
+    // One more than there are pods, so that the process still runs when its memory is read.
     let exit_after = (PODS + 1).to_string();
     command.args(["watch", "pods", "-A", "--server", url, "--exit-after", &exit_after]).args(arguments);
     let header = usize::from(arguments.contains(&"table"));
-    most(&mut command, PODS + header)
+    peak_after(&mut command, PODS + header)
 }
 
-fn alone(form: &str, url: &str) -> f64 {
-    most(Command::new(std::env::current_exe().unwrap()).args([LIBRARY, form, url]), 1)
+fn library_alone(object_type: &str, url: &str) -> f64 {
+    peak_after(Command::new(std::env::current_exe().unwrap()).args([LIBRARY, object_type, url]), 1)
 }
 
-/// The most memory in MB that a command has had when it has written so many lines.
-fn most(command: &mut Command, lines: usize) -> f64 {
+/// The peak memory in MB of a command when it has printed this many lines.
+fn peak_after(command: &mut Command, lines: usize) -> f64 {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut written = BufReader::new(child.stdout.take().unwrap()).lines();
     for _ in 0..lines {
         written.next().unwrap().unwrap();
     }
-    let most = peak(&child);
+    let peak = peak(&child);
     child.kill().unwrap();
     child.wait().unwrap();
-    most
+    peak
 }
 
 fn peak(child: &Child) -> f64 {
@@ -130,11 +136,11 @@ fn sorted(figures: &[f64]) -> Vec<f64> {
     sorted
 }
 
-fn middle(figures: &[f64]) -> f64 {
+fn median(figures: &[f64]) -> f64 {
     sorted(figures)[figures.len() / 2]
 }
 
 fn range(figures: &[f64]) -> String {
     let sorted = sorted(figures);
-    format!("{:.1}–{:.1}", sorted[0], sorted[figures.len() - 1])
+    format!("{:.1}–{:.1} MB", sorted[0], sorted[figures.len() - 1])
 }

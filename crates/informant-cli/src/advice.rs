@@ -1,7 +1,7 @@
-//! What to do instead, for those who ask as they would ask `kubectl`.
+//! Tips for users who pass options of `kubectl` that this program does not have.
 //!
-//! - **In:** what clap says of arguments that `get` and `watch` do not take.
-//! - **Out:** the same, with advice in place of a guess that would mislead.
+//! - **In:** clap's error for an unknown argument or output format of `get` and `watch`.
+//! - **Out:** the same error, with a tip in place of clap's guess at a similarly spelled option.
 
 use clap::Error;
 use clap::builder::StyledStr;
@@ -9,9 +9,9 @@ use clap::error::ContextKind;
 use clap::error::ContextValue;
 use clap::error::ErrorKind;
 
-const EVERYTHING: &str = "-o json has everything, for jq and others";
+const USE_JSON: &str = "-o json prints whole objects; select fields with a tool such as jq";
 
-/// Puts advice into an error, if there is some.
+/// Adds a tip to an error, if there is one for it.
 pub fn with_advice(mut error: Error) -> Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
@@ -22,10 +22,10 @@ pub fn with_advice(mut error: Error) -> Error {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),
         Some(_) | None => String::new(),
     };
-    let is_about_objects = ["informant get ", "informant watch "].iter().any(|command| usage.contains(command));
+    let is_get_or_watch = ["informant get ", "informant watch "].iter().any(|command| usage.contains(command));
     let advice = if error.kind() == ErrorKind::InvalidValue && argument.starts_with("--output") {
         of_format(&value)
-    } else if error.kind() == ErrorKind::UnknownArgument && is_about_objects {
+    } else if error.kind() == ErrorKind::UnknownArgument && is_get_or_watch {
         of_argument(&argument)
     } else {
         None
@@ -40,7 +40,7 @@ pub fn with_advice(mut error: Error) -> Error {
 
 fn of_argument(argument: &str) -> Option<&'static str> {
     match argument.split('=').next().unwrap_or_default() {
-        "-w" | "--watch" | "--watch-only" => Some("`informant watch` follows objects"),
+        "-w" | "--watch" | "--watch-only" => Some("use `informant watch` to follow changes"),
         "--as"
         | "--as-group"
         | "--as-uid"
@@ -52,18 +52,22 @@ fn of_argument(argument: &str) -> Option<&'static str> {
         | "--certificate-authority"
         | "--client-certificate"
         | "--client-key"
-        | "--insecure-skip-tls-verify" => Some("who asks whom is said in the kubeconfig; choose with --context"),
+        | "--insecure-skip-tls-verify" => {
+            Some("clusters and users are configured in the kubeconfig; select a context with --context")
+        }
         "-L"
         | "--label-columns"
         | "--show-labels"
         | "--sort-by"
         | "--template"
         | "--show-managed-fields"
-        | "--show-kind" => Some(EVERYTHING),
-        "--ignore-not-found" => Some("--field-selector metadata.name=NAME lists it, or nothing"),
-        "--request-timeout" => Some("--sync-timeout says how long the first list may take"),
+        | "--show-kind" => Some(USE_JSON),
+        "--ignore-not-found" => {
+            Some("--field-selector metadata.name=NAME lists the object if it exists, and succeeds if it does not")
+        }
+        "--request-timeout" => Some("--sync-timeout limits how long the first list may take"),
         name if !name.starts_with('-') => {
-            Some("one object at a time; leave the name out for all, or select some with -l")
+            Some("only one name is accepted; omit it to select all objects, or select by label with -l")
         }
         _ => None,
     }
@@ -80,7 +84,7 @@ fn of_format(format: &str) -> Option<&'static str> {
         | "template"
         | "templatefile"
         | "custom-columns"
-        | "custom-columns-file" => Some(EVERYTHING),
+        | "custom-columns-file" => Some(USE_JSON),
         _ => None,
     }
 }

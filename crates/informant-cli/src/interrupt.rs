@@ -1,31 +1,31 @@
-//! Somebody wants it to end: Ctrl-C, or on Unix a polite `kill`. Once, and it ends well; twice, and it ends at once.
+//! Interrupt signals: Ctrl-C, and SIGTERM on Unix. The first one asks the command to stop; the second one ends the process at once.
 
 use std::io;
 
 use tokio::sync::watch;
 
-/// The exit code of a command that was interrupted before it was done, as shells know it.
+/// The exit code of a command that was interrupted before it completed; the shells' code for SIGINT.
 pub const CODE: u8 = 130;
 
-/// Hears of it from the moment it is made.
+/// Receives the signals from the moment it is created.
 pub struct Interrupts {
     signals: Signals,
     first: watch::Sender<bool>,
 }
 
-/// Whether it has happened, for a command that ends well then.
+/// A command's view of the first signal.
 pub struct Interrupt {
     first: watch::Receiver<bool>,
 }
 
 impl Interrupts {
-    /// Within a runtime.
+    /// Installs the signal handlers. Must be called within a tokio runtime.
     pub fn new() -> io::Result<(Self, Interrupt)> {
         let (sender, receiver) = watch::channel(false);
         Ok((Self { signals: Signals::new()?, first: sender }, Interrupt { first: receiver }))
     }
 
-    /// Ends when it has happened twice.
+    /// Completes at the second signal; reports the first one to [`Interrupt`].
     pub async fn twice(mut self) -> io::Result<()> {
         self.signals.next().await?;
         self.first.send_replace(true);
@@ -34,10 +34,10 @@ impl Interrupts {
 }
 
 impl Interrupt {
-    /// Ends when it has happened, also if that was before.
-    pub async fn happened(&mut self) {
-        if self.first.wait_for(|happened| *happened).await.is_err() {
-            // Nobody listens to signals any more: it will not happen.
+    /// Completes at the first signal, or at once if it has already been received.
+    pub async fn received(&mut self) {
+        if self.first.wait_for(|is_received| *is_received).await.is_err() {
+            // The signal receiver is gone, so no signal will arrive.
             std::future::pending::<()>().await;
         }
     }

@@ -1,18 +1,18 @@
-//! The command `informant`: a folder for each of its commands, on top of what they share.
+//! The command-line program `informant`: one module per subcommand, and the modules that they share.
 //!
-//! - **In:** arguments.
-//! - **Out:** results on stdout, everything else on stderr; exit code 0 if it worked, 1 if not, 2 if it was asked wrongly, 130 if
-//!   it was interrupted before it was done.
+//! - **In:** command-line arguments.
+//! - **Out:** results on stdout, messages and logs on stderr; exit code 0 for success, 1 for failure, 2 for invalid arguments,
+//!   130 if the command was interrupted before it completed.
 
 mod advice;
 mod apiserver;
 mod arguments;
 mod cluster;
 mod demo;
-mod figures;
 mod get;
 mod interrupt;
 mod kinds;
+mod metrics_server;
 mod objects;
 mod output;
 mod progress;
@@ -30,63 +30,68 @@ use clap::error::ErrorKind;
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::arguments::AskedWrongly;
+use self::arguments::UsageError;
 use self::interrupt::Interrupt;
 use self::interrupt::Interrupts;
 use self::output::Stdout;
 use self::output::in_one_line;
-use self::output::say;
+use self::output::print_message;
 
-/// Shared informers for Kubernetes, to see and to use
+/// Watch and look up Kubernetes objects through shared informers
 #[derive(Parser)]
 #[command(
     name = "informant",
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 if it worked, 1 if not, 2 if it was asked wrongly, 130 if it was\n\
-    interrupted before it was done."
+    after_help = "A shared informer lists the objects of a resource, follows their changes with a\n\
+    watch, and keeps an indexed local copy of them.\n\n\
+    Exit codes:\n  \
+    0    success\n  \
+    1    failure\n  \
+    2    invalid arguments\n  \
+    130  interrupted before the command completed"
 )]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Log to stderr; twice for more, three times for everything
+    /// Log to stderr: -v for info, -vv for debug, -vvv for trace
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = 900)]
     verbose: u8,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// See informers at work, through trouble, without a cluster; at the end everything is checked
+    /// Run informers through simulated faults without a cluster, then verify every cache
     Demo(demo::Options),
-    /// Watch a resource: print every add, update and delete
+    /// Watch a resource and print every add, update and delete
     Watch(watch::Options),
     /// List objects, or look them up by label, field or namespace
     Get(get::Options),
-    /// Run an API server like that of Kubernetes, without a cluster; with load and faults on demand
+    /// Run an in-memory Kubernetes API server, with optional load and faults
     Apiserver(apiserver::Options),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  source <(informant completions bash)\n  informant completions fish > ~/.config/fish/completions/informant.fish"
     )]
     Completions {
-        /// Which shell
+        /// Shell to generate the script for
         shell: Shell,
     },
 }
 
-/// How a command ended, if it did what it is for.
+/// The exit code of a command, or the error that ended it.
 type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    // In one line, as everything that is said, and without the screens of a backtrace.
-    std::panic::set_hook(Box::new(|panic| say(&format!("please report this: {panic}"))));
+    // One line, like every other message; no backtrace.
+    std::panic::set_hook(Box::new(|panic| print_message(&format!("internal error, please report it: {panic}"))));
     let arguments = Arguments::try_parse().unwrap_or_else(|error| advice::with_advice(error).exit());
-    log(arguments.verbose);
+    init_logging(arguments.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            say(&format!("no runtime can be started: {error}"));
+            print_message(&format!("cannot start the async runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -98,9 +103,9 @@ fn main() -> ExitCode {
             outcome = run(arguments.command, interrupt) => outcome,
         }
     });
-    // Somebody may have stopped to read stdout, and does not keep it from ending.
+    // A write to stdout may be blocked because its reader has stopped reading; do not wait for it.
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|error| complain(name, &*error))
+    outcome.unwrap_or_else(|error| report_error(name, &*error))
 }
 
 async fn run(command: Command, interrupt: Interrupt) -> Outcome {
@@ -112,7 +117,7 @@ async fn run(command: Command, interrupt: Interrupt) -> Outcome {
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "informant", &mut text);
-            // Whoever does not read it has had enough.
+            // A closed pipe is not an error: the reader has seen enough.
             let _ = Stdout::new().write(&text).await?;
             Ok(ExitCode::SUCCESS)
         }
@@ -131,7 +136,7 @@ impl Command {
     }
 }
 
-fn log(verbose: u8) {
+fn init_logging(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::OFF,
         1 => LevelFilter::INFO,
@@ -141,18 +146,18 @@ fn log(verbose: u8) {
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).init();
 }
 
-/// Says why it failed; of what was asked wrongly also how it is asked.
-fn complain(command: &str, error: &(dyn Error + 'static)) -> ExitCode {
-    if !error.is::<AskedWrongly>() {
-        say(&in_one_line(error));
+/// Prints an error to stderr; for invalid arguments, also the usage of the subcommand.
+fn report_error(command: &str, error: &(dyn Error + 'static)) -> ExitCode {
+    if !error.is::<UsageError>() {
+        print_message(&in_one_line(error));
         return ExitCode::FAILURE;
     }
     let mut arguments = Arguments::command();
-    // So that its usage is that of the command.
+    // Without this, the usage would lack the name of the program.
     arguments.build();
     let command =
         arguments.find_subcommand_mut(command).map(|command| command.error(ErrorKind::ArgumentConflict, error));
-    // There is nobody to tell that it failed.
+    // If stderr cannot be written to, there is nowhere to report it.
     let _ = command.map(|error| error.print());
     ExitCode::from(2)
 }
@@ -162,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_fit_together() {
+    fn the_argument_definitions_are_valid() {
         Arguments::command().debug_assert();
     }
 }

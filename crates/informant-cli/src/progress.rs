@@ -1,7 +1,7 @@
-//! How informers come along, told on stderr: in a terminal as a line that is redrawn until there are results, elsewhere a line now
-//! and then; and afterwards what goes wrong, and that it is over.
+//! Progress of informers on stderr: until the first sync, a redrawn line in a terminal or a line every 5 s elsewhere; after that, a
+//! line for each problem and one when it is solved.
 //!
-//! [`Story`] has the rules of what is told when; the task around it looks, and writes.
+//! [`ProgressRules`] decides when to print what; the task around it polls the factory and writes.
 
 use std::io;
 use std::io::Write;
@@ -23,37 +23,37 @@ use tokio::time::MissedTickBehavior;
 use tokio::time::interval;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::output::harmless;
-use crate::output::say;
+use crate::output::print_message;
+use crate::output::sanitized;
 use crate::output::terminal;
 
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the status of the informers is polled.
+const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// The shortest time between two lines if stderr is not redrawn.
-const TELL: Duration = Duration::from_secs(5);
+const PRINT_EVERY: Duration = Duration::from_secs(5);
 
-/// A task that tells how a factory's informers come along; it ends with this.
+/// A task that prints the progress of a factory's informers; dropping this aborts it.
 pub struct Progress {
     task: JoinHandle<()>,
-    line: Arc<Line>,
+    line: Arc<StatusLine>,
 }
 
 impl Progress {
     pub fn of(factory: SharedInformerFactory) -> Self {
-        let line = Arc::new(Line::default());
-        Self { task: tokio::spawn(follow(factory, Arc::clone(&line))), line }
+        let line = Arc::new(StatusLine::default());
+        Self { task: tokio::spawn(print_progress(factory, Arc::clone(&line))), line }
     }
 
-    /// Makes room: results come now.
-    pub fn make_room(&self) {
+    /// Removes the redrawn line, before results are printed.
+    pub fn clear(&self) {
         self.line.end();
     }
 
-    /// No more of it.
+    /// Stops the task and removes the redrawn line.
     pub async fn stop(mut self) {
         self.task.abort();
-        // It was asked to end, so its end is no news.
+        // The task was aborted, so its result is known.
         let _ = (&mut self.task).await;
         self.line.end();
     }
@@ -66,36 +66,37 @@ impl Drop for Progress {
     }
 }
 
-async fn follow(factory: SharedInformerFactory, line: Arc<Line>) {
-    // The log does not know of a line that is redrawn.
+async fn print_progress(factory: SharedInformerFactory, line: Arc<StatusLine>) {
+    // Log lines would mix with a redrawn line.
     let redraws = terminal::of(&io::stderr()).is_some() && LevelFilter::current() == LevelFilter::OFF;
-    let mut story = Story { redraws, ..Story::default() };
-    let begun = Instant::now();
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // At once there is nothing to tell yet.
-    looks.tick().await;
+    let mut rules = ProgressRules { redraws, ..ProgressRules::default() };
+    let started = Instant::now();
+    let mut polls = interval(POLL_EVERY);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick completes at once, when there is no progress yet.
+    polls.tick().await;
     loop {
-        looks.tick().await;
+        polls.tick().await;
         let problems: Vec<_> = factory.status().iter().filter_map(InformerStatus::problem).collect();
-        match story.look(&problems, factory.is_synced(), begun.elapsed()) {
-            Telling::Nothing => {}
-            Telling::Redraw(text) => line.redraw(&text),
-            Telling::End => line.end(),
-            Telling::Line(text) => say(&text),
+        match rules.poll(&problems, factory.is_synced(), started.elapsed()) {
+            Printed::Nothing => {}
+            Printed::Redraw(text) => line.redraw(&text),
+            Printed::Clear => line.end(),
+            Printed::Line(text) => print_message(&text),
         }
     }
 }
 
-/// What was told so far.
+/// What has been printed so far.
 #[derive(Debug, Default)]
-struct Story {
-    /// Whether a line can be drawn over.
+struct ProgressRules {
+    /// Whether the progress line can be redrawn.
     redraws: bool,
     was_synced: bool,
     /// The problem that was printed last, until it is solved.
     reported: Option<ReportedProblem>,
-    told: Duration,
+    /// When the last line was printed, since the start.
+    printed_at: Duration,
 }
 
 /// A problem of a synced informer that was printed.
@@ -131,83 +132,84 @@ impl ProblemCause {
     }
 }
 
-/// What is told now.
+/// What to print now.
 #[derive(Debug, PartialEq, Eq)]
-enum Telling {
+enum Printed {
     Nothing,
-    /// Over the line before.
+    /// Replaces the progress line.
     Redraw(String),
-    /// The line that was redrawn goes.
-    End,
+    /// Removes the progress line.
+    Clear,
     Line(String),
 }
 
-impl Story {
-    fn look(&mut self, problems: &[Problem], is_synced: bool, passed: Duration) -> Telling {
+impl ProgressRules {
+    fn poll(&mut self, problems: &[Problem], is_synced: bool, passed: Duration) -> Printed {
         if self.was_synced {
-            return self.look_after_sync(problems, passed);
+            return self.poll_after_sync(problems, passed);
         }
         self.was_synced = is_synced;
         let all = || problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         match (is_synced, self.redraws) {
-            (true, _) => Telling::End,
-            (false, true) => Telling::Redraw(all()),
-            (false, false) if passed - self.told >= TELL => {
-                self.told = passed;
-                Telling::Line(all())
+            (true, _) => Printed::Clear,
+            (false, true) => Printed::Redraw(all()),
+            (false, false) if passed - self.printed_at >= PRINT_EVERY => {
+                self.printed_at = passed;
+                Printed::Line(all())
             }
-            (false, false) => Telling::Nothing,
+            (false, false) => Printed::Nothing,
         }
     }
 
     /// After the first sync: prints a problem each time its cause changes, and a line when it is solved.
-    fn look_after_sync(&mut self, problems: &[Problem], passed: Duration) -> Telling {
+    fn poll_after_sync(&mut self, problems: &[Problem], passed: Duration) -> Printed {
         let problem = match problems.first() {
-            Some(Problem::Stopped { .. } | Problem::NotStarted { .. }) => return Telling::Nothing,
+            Some(Problem::Stopped { .. } | Problem::NotStarted { .. }) => return Printed::Nothing,
             Some(problem) => problem,
             None => {
-                let over = self.reported.take();
-                let line = over.map(|problem| format!("informer {} is up to date again", problem.informer));
-                return line.map_or(Telling::Nothing, Telling::Line);
+                let solved = self.reported.take();
+                let line = solved.map(|problem| format!("informer {} is up to date again", problem.informer));
+                return line.map_or(Printed::Nothing, Printed::Line);
             }
         };
         let cause = ProblemCause::of(problem);
         // Two causes can alternate with each attempt; print at most one line every 5 s.
-        let is_news = self.reported.as_ref().is_none_or(|last| last.cause != cause && passed - self.told >= TELL);
-        if !is_news {
-            return Telling::Nothing;
+        let is_new =
+            self.reported.as_ref().is_none_or(|last| last.cause != cause && passed - self.printed_at >= PRINT_EVERY);
+        if !is_new {
+            return Printed::Nothing;
         }
-        self.told = passed;
+        self.printed_at = passed;
         self.reported = Some(ReportedProblem { informer: Arc::clone(problem.informer()), cause });
-        Telling::Line(format!("{problem}; retrying"))
+        Printed::Line(format!("{problem}; retrying"))
     }
 }
 
-/// The line in a terminal that is redrawn, until there are results.
+/// The progress line in a terminal, which is redrawn until results are printed.
 #[derive(Default)]
-struct Line {
+struct StatusLine {
     has_ended: AtomicBool,
 }
 
-impl Line {
-    /// One line, over the one before.
+impl StatusLine {
+    /// Replaces the line; does nothing after [`end`](Self::end).
     fn redraw(&self, text: &str) {
         let mut stderr = io::stderr().lock();
         let Some(size) = terminal::of(&stderr) else { return };
-        let shown: String = harmless(text).chars().take(size.room().columns).collect();
-        // Looked at under the lock, so that nothing is drawn after the end.
+        let shown: String = sanitized(text).chars().take(size.drawable().columns).collect();
+        // Read under the lock of stderr, so that nothing is drawn after the end.
         if !self.has_ended.load(Ordering::Relaxed) {
-            // There is nobody to tell that it failed.
-            let _ = write!(stderr, "{}{shown}", terminal::OVER).and_then(|()| stderr.flush());
+            // If it fails, there is nowhere to report it.
+            let _ = write!(stderr, "{}{shown}", terminal::CLEAR_LINE).and_then(|()| stderr.flush());
         }
     }
 
-    /// The terminal is left clean.
+    /// Clears the line, for good.
     fn end(&self) {
         let mut stderr = io::stderr().lock();
         if !self.has_ended.swap(true, Ordering::Relaxed) && terminal::of(&stderr).is_some() {
-            // There is nobody to tell that it failed.
-            let _ = write!(stderr, "{}", terminal::OVER).and_then(|()| stderr.flush());
+            // If it fails, there is nowhere to report it.
+            let _ = write!(stderr, "{}", terminal::CLEAR_LINE).and_then(|()| stderr.flush());
         }
     }
 }
@@ -225,48 +227,50 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_sees_each_look_until_it_is_synced() {
-        let mut story = Story { redraws: true, ..Story::default() };
+    fn a_terminal_gets_a_redrawn_line_at_each_poll_until_the_informers_are_synced() {
+        let mut rules = ProgressRules { redraws: true, ..ProgressRules::default() };
 
-        let told = story.look(&syncing(7), false, LOOK);
-        assert_eq!(told, Telling::Redraw("informer pods is syncing: 7 objects so far".into()));
-        assert_eq!(story.look(&[], true, LOOK), Telling::End);
-        assert_eq!(story.look(&[], true, LOOK), Telling::Nothing);
+        let printed = rules.poll(&syncing(7), false, POLL_EVERY);
+        assert_eq!(printed, Printed::Redraw("informer pods is syncing: 7 objects so far".into()));
+        assert_eq!(rules.poll(&[], true, POLL_EVERY), Printed::Clear);
+        assert_eq!(rules.poll(&[], true, POLL_EVERY), Printed::Nothing);
     }
 
     #[test]
-    fn others_get_a_line_now_and_then() {
-        let mut story = Story::default();
+    fn without_a_terminal_a_progress_line_is_printed_every_five_seconds() {
+        let mut rules = ProgressRules::default();
 
-        assert_eq!(story.look(&syncing(7), false, Duration::from_secs(4)), Telling::Nothing);
-        assert!(matches!(story.look(&syncing(7), false, Duration::from_secs(5)), Telling::Line(_)));
-        assert_eq!(story.look(&syncing(8), false, Duration::from_secs(9)), Telling::Nothing);
-        assert!(matches!(story.look(&syncing(8), false, Duration::from_secs(10)), Telling::Line(_)));
+        assert_eq!(rules.poll(&syncing(7), false, Duration::from_secs(4)), Printed::Nothing);
+        assert!(matches!(rules.poll(&syncing(7), false, Duration::from_secs(5)), Printed::Line(_)));
+        assert_eq!(rules.poll(&syncing(8), false, Duration::from_secs(9)), Printed::Nothing);
+        assert!(matches!(rules.poll(&syncing(8), false, Duration::from_secs(10)), Printed::Line(_)));
     }
 
     #[test]
-    fn trouble_is_told_once_and_so_is_its_end() {
-        let mut story = Story { was_synced: true, ..Story::default() };
+    fn a_problem_is_printed_once_and_so_is_its_solution() {
+        let mut rules = ProgressRules { was_synced: true, ..ProgressRules::default() };
 
-        let Telling::Line(told) = story.look(&gone(), true, LOOK) else { panic!("it is told") };
-        assert!(told.ends_with("; retrying"), "{told}");
-        assert_eq!(story.look(&gone(), true, LOOK), Telling::Nothing);
-        assert_eq!(story.look(&gone(), true, TELL * 10), Telling::Nothing);
-        assert_eq!(story.look(&[], true, TELL * 10), Telling::Line("informer pods is up to date again".into()));
-        assert_eq!(story.look(&[], true, TELL * 10), Telling::Nothing);
+        let Printed::Line(line) = rules.poll(&gone(), true, POLL_EVERY) else { panic!("the problem is printed") };
+        assert!(line.ends_with("; retrying"), "{line}");
+        assert_eq!(rules.poll(&gone(), true, POLL_EVERY), Printed::Nothing);
+        assert_eq!(rules.poll(&gone(), true, PRINT_EVERY * 10), Printed::Nothing);
+        assert_eq!(rules.poll(&[], true, PRINT_EVERY * 10), Printed::Line("informer pods is up to date again".into()));
+        assert_eq!(rules.poll(&[], true, PRINT_EVERY * 10), Printed::Nothing);
     }
 
     #[test]
     fn a_changed_cause_is_printed_but_not_more_often_than_every_five_seconds() {
         let silent =
             |seconds| [Problem::Silent { informer: "pods".into(), confirmed_age: Duration::from_secs(seconds) }];
-        let mut story = Story { was_synced: true, ..Story::default() };
-        assert!(matches!(story.look(&gone(), true, LOOK), Telling::Line(_)));
+        let mut rules = ProgressRules { was_synced: true, ..ProgressRules::default() };
+        assert!(matches!(rules.poll(&gone(), true, POLL_EVERY), Printed::Line(_)));
 
-        assert_eq!(story.look(&silent(1), true, LOOK * 2), Telling::Nothing, "so soon");
-        let Telling::Line(told) = story.look(&silent(6), true, LOOK + TELL) else { panic!("the cause is another one") };
-        assert!(told.contains("its watch is silent"), "{told}");
-        assert_eq!(story.look(&silent(60), true, TELL * 9), Telling::Nothing, "it lasts longer, and that is all");
-        assert!(matches!(story.look(&gone(), true, TELL * 9), Telling::Line(_)), "the first cause is back");
+        assert_eq!(rules.poll(&silent(1), true, POLL_EVERY * 2), Printed::Nothing, "less than 5 s later");
+        let Printed::Line(line) = rules.poll(&silent(6), true, POLL_EVERY + PRINT_EVERY) else {
+            panic!("the cause has changed")
+        };
+        assert!(line.contains("its watch is silent"), "{line}");
+        assert_eq!(rules.poll(&silent(60), true, PRINT_EVERY * 9), Printed::Nothing, "only the duration has changed");
+        assert!(matches!(rules.poll(&gone(), true, PRINT_EVERY * 9), Printed::Line(_)), "the first cause is back");
     }
 }

@@ -1,8 +1,8 @@
-//! A shared informer without a network: what handlers cost, how late they hear, what they hold while they are blocked, and
-//! how long readers wait.
+//! A shared informer without a network: CPU time per event, the delay until a handler is called, the backlog of a blocked handler, and
+//! how long reads of the cache take.
 //!
-//! CPU time is that of one thread with its own runtime, in which all of an informer runs; of several rounds the fastest
-//! counts. Latencies are by the clock, so run it on a quiet machine.
+//! CPU time is that of one thread with its own runtime, in which the whole informer runs; the fastest of several rounds is printed.
+//! Delays are wall-clock times, so run this benchmark on an idle machine.
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -23,16 +23,16 @@ use informant::store::Indexer;
 use informant::store::Lister;
 
 use self::support::Content;
+use self::support::Table;
+use self::support::Unit;
 use self::support::cpu;
 use self::support::feed::Feed;
 use self::support::feed::Order;
 use self::support::feed::modified;
 use self::support::key;
 use self::support::object;
-use self::support::print_head;
-use self::support::print_row;
 
-/// Counts what it hears.
+/// A handler that counts updates.
 #[derive(Default)]
 struct Counting {
     updates: AtomicU64,
@@ -40,13 +40,13 @@ struct Counting {
 
 impl EventHandler<Content> for Counting {
     fn on_update(&self, _: &Cached<Content>, _: &Cached<Content>) {
-        // One handler at a time is called, so this is not contended.
+        // All handlers run in one thread, so the counter is not contended.
         self.updates.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Runs in a thread with a runtime of its own.
-fn alone<R: Send + 'static>(run: impl AsyncFnOnce() -> R + Send + 'static) -> R {
+/// Runs a measurement in its own thread and runtime.
+fn in_own_thread<R: Send + 'static>(run: impl AsyncFnOnce() -> R + Send + 'static) -> R {
     let thread = std::thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run())
     });
@@ -60,7 +60,7 @@ fn informer(feed: &Feed, is_in_order: bool) -> SharedInformer<Content> {
     informer
 }
 
-/// CPU and wall time of one event, in nanoseconds, with so many handlers.
+/// CPU and wall time per event in nanoseconds.
 async fn throughput(handlers: usize, is_in_order: bool) -> (f64, f64) {
     const OBJECTS: usize = 10_000;
     const EVENTS: usize = 200_000;
@@ -73,20 +73,20 @@ async fn throughput(handlers: usize, is_in_order: bool) -> (f64, f64) {
     for registration in &registrations {
         registration.synced().await.unwrap();
     }
-    // Chunks as large as a read of a busy socket.
+    // Chunks of 100 events, as one read of a busy socket would contain.
     let chunks: Vec<_> = (0..EVENTS).collect::<Vec<_>>();
     let chunks: Vec<Vec<_>> = chunks
         .chunks(100)
         .map(|chunk| chunk.iter().map(|number| modified(number * 7919 % OBJECTS, number + 2)).collect())
         .collect();
-    let (begun, clock) = (cpu(), Instant::now());
+    let (start, clock) = (cpu(), Instant::now());
     for chunk in chunks {
         orders.send(Order::Events(chunk)).unwrap();
     }
     while counting.iter().any(|handler| handler.updates.load(Ordering::Relaxed) < EVENTS as u64) {
         tokio::task::yield_now().await;
     }
-    let (cpu, wall) = (cpu() - begun, clock.elapsed());
+    let (cpu, wall) = (cpu() - start, clock.elapsed());
     informer.stop().await.unwrap();
     (cpu * 1000.0 / EVENTS as f64, wall.as_nanos() as f64 / EVENTS as f64)
 }
@@ -96,26 +96,30 @@ fn show_throughput() {
     for _ in 0..5 {
         for (is_in_order, row) in [false, true].into_iter().zip(&mut best) {
             for (handlers, cell) in [1, 10, 100].into_iter().zip(row) {
-                let (cpu, wall) = alone(async move || throughput(handlers, is_in_order).await);
+                let (cpu, wall) = in_own_thread(async move || throughput(handlers, is_in_order).await);
                 *cell = (cell.0.min(cpu), cell.1.min(wall));
             }
         }
     }
     println!("\nFrom the source to all handlers, in one thread; 200,000 updates of 10,000 objects, one index.");
-    println!("| queue    | handlers | CPU per event |      events/s |");
-    println!("|----------|---------:|--------------:|--------------:|");
-    for (queue, row) in ["grouped", "in order"].into_iter().zip(best) {
-        for (handlers, (cpu, wall)) in [1, 10, 100].into_iter().zip(row) {
-            println!("| {queue:<8} | {handlers:>8} | {cpu:>10.0} ns | {:>13.0} |", 1e9 / wall);
+    println!("| {:<46} | CPU per event | events per second |", "informer without network");
+    println!("|{:-<48}|--------------:|------------------:|", "");
+    let queues = ["queue grouped by object", "in-order queue"];
+    for (queue, row) in queues.into_iter().zip(best) {
+        for (handlers, (cpu, wall)) in ["1 handler", "10 handlers", "100 handlers"].into_iter().zip(row) {
+            println!("| {:<46} | {cpu:>10.0} ns | {:>17.0} |", format!("{queue}, {handlers}"), 1e9 / wall);
         }
     }
-    print_head("10 handlers", "1 handler");
-    print_row("grouped: CPU per event, ns", best[0][1].0, best[0][0].0, Some(1.3));
-    print_row("in order: CPU per event, ns", best[1][1].0, best[1][0].0, Some(1.3));
+    let table = Table::new(Unit::Nanoseconds);
+    for (queue, row) in queues.into_iter().zip(best) {
+        let name = format!("informer without network, {queue}, 10 handlers: CPU per event");
+        table.row(&name, row[1].0, ("1 handler", row[0].0), Some(1.3));
+    }
 }
 
-/// When an object was sent, by its number.
+/// A handler that measures the delay of each event.
 struct Timing {
+    /// When each event was sent, by its number.
     sent: Arc<Mutex<Vec<Instant>>>,
     latencies: Mutex<Vec<Duration>>,
 }
@@ -135,7 +139,7 @@ fn percentile(latencies: &mut [Duration], percent: f64) -> Duration {
 
 fn show_latency() {
     const EVENTS: usize = 5000;
-    let mut latencies = alone(async || {
+    let mut latencies = in_own_thread(async || {
         let (feed, orders) = Feed::new(1000);
         let informer = informer(&feed, false);
         let sent = Arc::new(Mutex::new(Vec::with_capacity(EVENTS)));
@@ -156,16 +160,19 @@ fn show_latency() {
         timing.latencies.lock().unwrap().clone()
     });
     let (p50, p99) = (percentile(&mut latencies, 50.0), percentile(&mut latencies, 99.0));
-    println!("\nFrom the source to a handler at 1,000 events/s: p50 {p50:?}, p99 {p99:?} ({} events)", latencies.len());
+    println!(
+        "\nDelay from the source to a handler, at 1,000 events per second: p50 {p50:?}, p99 {p99:?} ({} events)",
+        latencies.len()
+    );
 }
 
 fn show_blocked() {
     const OBJECTS: usize = 1000;
     const EVENTS: usize = 1_000_000;
-    let (backlog, coalesced) = alone(async || {
+    let (backlog, coalesced) = in_own_thread(async || {
         let (feed, orders) = Feed::new(OBJECTS);
         let informer = informer(&feed, false);
-        // Nobody reads it.
+        // The stream is not read.
         let stream = informer.subscribe().coalesce_above(1000).stream().unwrap();
         informer.start();
         informer.synced().await.unwrap();
@@ -179,12 +186,12 @@ fn show_blocked() {
         (status.backlog, status.coalesced)
     });
     println!(
-        "\nA handler blocked for {EVENTS} events over {OBJECTS} objects, coalescing above 1,000, holds {backlog} entries \
-         (aim ≤ 2,000); {coalesced} were coalesced"
+        "\nBacklog of a blocked handler after {EVENTS} events of {OBJECTS} objects, with coalesce_above(1000): {backlog} events \
+         (aim: at most 2,000); {coalesced} events were coalesced"
     );
 }
 
-/// How long a reader waits for each get, until it is told to end.
+/// Reads objects until `is_over`; returns how long each `get` took.
 fn read(lister: &Lister<Content>, objects: usize, is_over: &AtomicBool) -> Vec<Duration> {
     let keys: Vec<_> = (0..objects).map(key).collect();
     let mut latencies = Vec::with_capacity(10_000_000);
@@ -192,12 +199,12 @@ fn read(lister: &Lister<Content>, objects: usize, is_over: &AtomicBool) -> Vec<D
     while !is_over.load(Ordering::Relaxed) {
         let key = &keys[number * 7919 % objects];
         number += 1;
-        let begun = Instant::now();
+        let start = Instant::now();
         let found = lister.get(key);
-        latencies.push(begun.elapsed());
+        latencies.push(start.elapsed());
         assert!(found.is_some());
         if number % 64 == 0 {
-            // A reader has other things to do.
+            // A reader does other work between its reads.
             std::thread::sleep(Duration::from_micros(50));
         }
     }
@@ -206,26 +213,27 @@ fn read(lister: &Lister<Content>, objects: usize, is_over: &AtomicBool) -> Vec<D
 
 /// Which cache is read.
 #[derive(Clone, Copy)]
-enum Whose {
-    Own,
-    /// One that nobody writes: what its reader waits for is the machine.
-    Bystander,
+enum ReadCache {
+    /// The cache of the informer.
+    OfInformer,
+    /// A separate cache without writes: its delays are caused by the machine, not by the informer.
+    Unwritten,
 }
 
-/// Reads while the informer does something.
+/// Measures reads while the informer does `act`.
 fn read_while(
     objects: usize,
-    whose: Whose,
+    read_cache: ReadCache,
     act: impl AsyncFnOnce(&SharedInformer<Content>, &Feed, tokio::sync::mpsc::UnboundedSender<Order>) + Send + 'static,
 ) -> Vec<Duration> {
     let (feed, orders) = Feed::new(objects);
     let informer = informer(&feed, false);
-    let bystander = Indexer::new();
-    let lister = match whose {
-        Whose::Own => informer.lister(),
-        Whose::Bystander => {
-            (0..objects).for_each(|number| drop(bystander.upsert(object(number, 1))));
-            bystander.lister()
+    let unwritten = Indexer::new();
+    let lister = match read_cache {
+        ReadCache::OfInformer => informer.lister(),
+        ReadCache::Unwritten => {
+            (0..objects).for_each(|number| drop(unwritten.upsert(object(number, 1))));
+            unwritten.lister()
         }
     };
     let is_over = Arc::new(AtomicBool::new(false));
@@ -250,8 +258,9 @@ fn read_while(
 
 fn show_readers() {
     const OBJECTS: usize = 100_000;
-    let mut idle = read_while(OBJECTS, Whose::Own, async |_, _, _| tokio::time::sleep(Duration::from_secs(2)).await);
-    let mut busy = read_while(OBJECTS, Whose::Own, async |informer, _, orders| {
+    let mut idle =
+        read_while(OBJECTS, ReadCache::OfInformer, async |_, _, _| tokio::time::sleep(Duration::from_secs(2)).await);
+    let mut busy = read_while(OBJECTS, ReadCache::OfInformer, async |informer, _, orders| {
         let mut pace = tokio::time::interval(Duration::from_millis(1));
         let mut number = 0;
         for _ in 0..2000 {
@@ -264,12 +273,16 @@ fn show_readers() {
         informer.caught_up_to(&(number + 1).to_string().as_str().into(), Duration::from_secs(100)).await.unwrap();
     });
     let of = |latencies: &mut [Duration], percent| percentile(latencies, percent).as_nanos() as f64;
-    println!("\nA reader's get, ns; 100,000 objects, one index.");
-    print_head("50,000 ev/s", "idle");
-    print_row("p50", of(&mut busy, 50.0), of(&mut idle, 50.0), None);
-    print_row("p99", of(&mut busy, 99.0), of(&mut idle, 99.0), Some(10.0));
-    print_row("p99.9", of(&mut busy, 99.9), of(&mut idle, 99.9), None);
-    print_row("longest, which is mostly the machine's", of(&mut busy, 100.0), of(&mut idle, 100.0), None);
+    println!(
+        "\nReads from a cache of 100,000 objects with one index. The longest reads are mostly delays of the machine."
+    );
+    let table = Table::new(Unit::Nanoseconds);
+    for (name, percent, aim) in
+        [("p50", 50.0, None), ("p99", 99.0, Some(10.0)), ("p99.9", 99.9, None), ("longest", 100.0, None)]
+    {
+        let name = format!("get while 50,000 events per second are applied, {name}");
+        table.row(&name, of(&mut busy, percent), ("get while idle", of(&mut idle, percent)), aim);
+    }
 
     let relists = async |informer: &SharedInformer<Content>, feed: &Feed, orders| {
         let mut orders = orders;
@@ -282,12 +295,11 @@ fn show_readers() {
             informer.caught_up_to(&version.to_string().as_str().into(), Duration::from_secs(100)).await.unwrap();
         }
     };
-    let mut own = read_while(OBJECTS, Whose::Own, relists);
-    let mut bystander = read_while(OBJECTS, Whose::Bystander, relists);
-    println!("\nA reader's get, ns, during five relists of 100,000 objects that all have changed.");
-    print_head("this cache", "bystander's");
-    for (name, percent) in [("p99", 99.0), ("p99.9", 99.9), ("longest (aim: 20,000,000)", 100.0)] {
-        print_row(name, of(&mut own, percent), of(&mut bystander, percent), None);
+    let mut own = read_while(OBJECTS, ReadCache::OfInformer, relists);
+    let mut unwritten = read_while(OBJECTS, ReadCache::Unwritten, relists);
+    for (name, percent) in [("p99", 99.0), ("p99.9", 99.9), ("longest (aim: 20 ms)", 100.0)] {
+        let name = format!("get during five relists that change all 100,000 objects, {name}");
+        table.row(&name, of(&mut own, percent), ("get from a cache without writes", of(&mut unwritten, percent)), None);
     }
 }
 

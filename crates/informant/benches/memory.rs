@@ -1,4 +1,5 @@
-//! Memory of cache and objects, in bytes, beside a bare hash map or the raw JSON. The figures are exact.
+//! Memory of the cache and of objects, compared with a bare hash map, with raw JSON and with kube-runtime. Allocations are counted, so
+//! the results are exact.
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -19,18 +20,19 @@ use kube::runtime::watcher;
 
 use self::support::Content;
 use self::support::KEYS;
+use self::support::Table;
+use self::support::Unit;
 use self::support::identity;
 use self::support::object;
 use self::support::pipeline::Pipeline;
 use self::support::pipeline::run;
-use self::support::print_head;
-use self::support::print_row;
 use self::support::static_server::StaticServer;
+use self::support::thousands;
 
 const POD: &[u8] = include_bytes!("pod.json");
 
-/// Bytes that stay allocated, for each of `count`, less the object itself.
-fn held<T>(count: usize, object: usize, make: impl FnOnce() -> T) -> f64 {
+/// The bytes that `make` leaves allocated, divided by `count`, minus the size of the object itself.
+fn bytes_per_object<T>(count: usize, object: usize, make: impl FnOnce() -> T) -> f64 {
     let mut kept = None;
     let bytes = measure(|| kept = Some(make())).bytes_current;
     drop(kept);
@@ -44,9 +46,9 @@ fn filled(cache: Indexer<Content>) -> Indexer<Content> {
 
 fn cache() {
     let size = size_of::<Content>();
-    let map = held(KEYS, size, || {
+    let map = bytes_per_object(KEYS, size, || {
         let content = |number| Content { node: number as u32, app: 0 };
-        // What a user would write: the key as a text, uid and version beside the object.
+        // What a program without informant would store: the key as a string; uid and version beside the object.
         let entry = |number: usize| {
             let identity = identity(number, 1);
             let uid = identity.uid.as_str().to_owned();
@@ -56,31 +58,36 @@ fn cache() {
         (0..KEYS).map(entry).collect::<HashMap<_, _>>()
     });
     let by_node = |object: &Cached<Content>| [object.node];
+    let table = Table::new(Unit::Bytes);
+    let row = |index: &str, ours: f64, aim| {
+        let name = format!("cache of {} objects, {index}: overhead per object", thousands(KEYS));
+        table.row(&name, ours, ("hash map of key, uid, version and object", map), aim);
+    };
 
-    let none = held(KEYS, size, || filled(Indexer::builder().namespace_index(false).build()));
-    print_row("per object beyond itself, no index", none, map, None);
-    let namespace = held(KEYS, size, || filled(Indexer::new()));
+    let none = bytes_per_object(KEYS, size, || filled(Indexer::builder().namespace_index(false).build()));
+    row("no index", none, None);
+    let namespace = bytes_per_object(KEYS, size, || filled(Indexer::new()));
     // The aim is 300 bytes with one index.
     let aim = Some((300.0 / map * 100.0).round() / 100.0);
-    print_row("per object beyond itself, index by namespace", namespace, map, aim);
-    let node = held(KEYS, size, || {
+    row("index by namespace", namespace, aim);
+    let node = bytes_per_object(KEYS, size, || {
         let cache = Indexer::builder().namespace_index(false).build();
         cache.add_index("node", by_node).unwrap();
         filled(cache)
     });
-    print_row("per object beyond itself, index of 1000 values", node, map, aim);
-    let unique = held(KEYS, size, || {
+    row("index with 1,000 values", node, aim);
+    let unique = bytes_per_object(KEYS, size, || {
         let cache = Indexer::builder().namespace_index(false).build();
         cache.add_index("uid", |object: &Cached<Content>| [object.uid().clone()]).unwrap();
         filled(cache)
     });
-    print_row("per object beyond itself, index of unique values", unique, map, None);
-    let both = held(KEYS, size, || {
+    row("index with unique values", unique, None);
+    let both = bytes_per_object(KEYS, size, || {
         let cache = Indexer::new();
         cache.add_index("node", by_node).unwrap();
         filled(cache)
     });
-    print_row("per object beyond itself, by namespace and node", both, map, None);
+    row("indexes by namespace and node", both, None);
 }
 
 fn decode<O: Object>() -> Cached<O> {
@@ -89,13 +96,15 @@ fn decode<O: Object>() -> Cached<O> {
 
 fn pods() {
     let raw = decode::<Lazy<Pod>>().json().len() as f64;
-    print_row("Lazy<Pod>, beside its JSON without managedFields", held(1, 0, decode::<Lazy<Pod>>), raw, Some(1.15));
-    print_row("Pod without managedFields", held(1, 0, decode::<Pod>), raw, None);
-    let whole = held(1, 0, || serde_json::from_slice::<Pod>(POD).unwrap());
-    print_row("Pod as serde_json decodes it", whole, raw, None);
+    let whole = bytes_per_object(1, 0, || serde_json::from_slice::<Pod>(POD).unwrap());
+    let table = Table::new(Unit::Bytes);
+    let json = ("its JSON without managedFields", raw);
+    table.row("memory of one pod as Lazy<Pod>", bytes_per_object(1, 0, decode::<Lazy<Pod>>), json, Some(1.15));
+    let decoded = ("Pod by serde_json, with managedFields", whole);
+    table.row("memory of one pod as Pod, without managedFields", bytes_per_object(1, 0, decode::<Pod>), decoded, None);
 }
 
-/// A thousand pods in a cache, beside the same in kube-runtime's store.
+/// A thousand pods in a cache, compared with kube-runtime's store.
 fn caches() {
     const PODS: usize = 1000;
     let named = |number: usize| {
@@ -104,7 +113,7 @@ fn caches() {
         text.replacen(&format!("{name:?}"), &format!("\"pod-{number}\""), 1)
     };
     let texts: Vec<_> = (0..PODS).map(named).collect();
-    let theirs = held(PODS, 0, || {
+    let theirs = bytes_per_object(PODS, 0, || {
         let (reader, mut writer) = reflector::store::<Pod>();
         for text in &texts {
             writer.apply_watcher_event(&watcher::Event::Apply(serde_json::from_str(text).unwrap()));
@@ -112,9 +121,12 @@ fn caches() {
         assert_eq!(reader.state().len(), PODS);
         (reader, writer)
     });
-    let lazy = held(PODS, 0, || filled_with::<Lazy<Pod>>(&texts));
-    print_row("Lazy<Pod> in the cache", lazy, theirs, None);
-    print_row("Pod in the cache", held(PODS, 0, || filled_with::<Pod>(&texts)), theirs, None);
+    let lazy = bytes_per_object(PODS, 0, || filled_with::<Lazy<Pod>>(&texts));
+    let eager = bytes_per_object(PODS, 0, || filled_with::<Pod>(&texts));
+    let table = Table::new(Unit::Bytes);
+    let peer = ("kube-runtime's store", theirs);
+    table.row("cache of 1,000 pods as Lazy<Pod>: memory per pod", lazy, peer, None);
+    table.row("cache of 1,000 pods as Pod: memory per pod", eager, peer, None);
 }
 
 fn filled_with<O: Object>(texts: &[String]) -> Indexer<O> {
@@ -124,8 +136,8 @@ fn filled_with<O: Object>(texts: &[String]) -> Indexer<O> {
     cache
 }
 
-/// Bytes for each pod: the most that was held while they came through a socket, and what stays.
-fn listing<O: Object>(name: &str, server: &StaticServer) {
+/// The peak memory per pod during the first list, compared with the memory after it.
+fn listing<O: Object>(table: Table, object_type: &str, server: &StaticServer) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     server.begin();
     let mut kept = None;
@@ -137,23 +149,20 @@ fn listing<O: Object>(name: &str, server: &StaticServer) {
     });
     assert_eq!(kept.map(|cache| cache.len()), Some(server.pods));
     let each = |bytes: i64| bytes as f64 / server.pods as f64;
-    print_row(name, each(measured.bytes_max as i64), each(measured.bytes_current), Some(1.1));
+    let name = format!("first list of {} pods as {object_type}: peak memory per pod", thousands(server.pods));
+    table.row(&name, each(measured.bytes_max as i64), ("after the list", each(measured.bytes_current)), Some(1.1));
 }
 
 fn main() {
-    println!("\nMemory in bytes, {KEYS} objects.");
-    print_head("informant", "hash map");
+    println!("\nMemory of the cache besides the objects.");
     cache();
-    println!("\nMemory in bytes for a pod of {} bytes.", POD.len());
-    print_head("held", "JSON");
+    println!("\nMemory of pods; the JSON of each has {} bytes.", POD.len());
     pods();
-    println!("\nMemory in bytes for each of 1000 such pods in a cache.");
-    print_head("informant", "kube-runtime");
     caches();
 
     let server = StaticServer::start(20_000);
-    println!("\nMemory in bytes for each of {} pods while their first list comes, beside what stays.", server.pods);
-    print_head("most", "stays");
-    listing::<Lazy<Pod>>("Lazy<Pod>", &server);
-    listing::<Pod>("Pod", &server);
+    println!("\nPeak memory during the first list, from a socket.");
+    let table = Table::new(Unit::Bytes);
+    listing::<Lazy<Pod>>(table, "Lazy<Pod>", &server);
+    listing::<Pod>(table, "Pod", &server);
 }

@@ -1,7 +1,7 @@
-//! The way of 20,000 pods and 20,000 changes from a socket into the cache, beside kube-runtime's, in the same run.
+//! CPU time to bring 20,000 pods and 20,000 changes from a socket into the cache, compared with kube-runtime.
 //!
-//! Each run is a thread of its own with a runtime of its own, and its CPU time is what counts; the server's does not. The
-//! sides take turns, and of all rounds the fastest counts. `INFORMANT_PODS` sets the number of pods.
+//! Each run has its own thread and runtime, and measures the CPU time of that thread, without the server's. The two libraries run
+//! alternately; the fastest of all rounds is printed. `INFORMANT_PODS` sets the number of pods.
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -19,17 +19,18 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector;
 use kube::runtime::watcher;
 
+use self::support::Table;
+use self::support::Unit;
 use self::support::cpu;
 use self::support::pipeline::Pipeline;
 use self::support::pipeline::run;
-use self::support::print_head;
-use self::support::print_row;
 use self::support::static_server::Order;
 use self::support::static_server::StaticServer;
+use self::support::thousands;
 
 const ROUNDS: usize = 3;
 
-/// CPU time in microseconds.
+/// CPU time in microseconds; `f64::MAX` if it was not measured.
 #[derive(Clone, Copy)]
 struct Cost {
     per_object: f64,
@@ -49,8 +50,8 @@ impl Cost {
     }
 }
 
-/// Runs in a thread of its own.
-fn alone(server: &Arc<StaticServer>, run: impl AsyncFnOnce(&StaticServer) -> Cost + Send + 'static) -> Cost {
+/// Runs a measurement in its own thread and runtime.
+fn in_own_thread(server: &Arc<StaticServer>, run: impl AsyncFnOnce(&StaticServer) -> Cost + Send + 'static) -> Cost {
     let server = Arc::clone(server);
     server.begin();
     let thread = std::thread::spawn(move || {
@@ -60,8 +61,8 @@ fn alone(server: &Arc<StaticServer>, run: impl AsyncFnOnce(&StaticServer) -> Cos
     thread.join().unwrap()
 }
 
-async fn of_kube_runtime(server: &StaticServer) -> Cost {
-    let begun = cpu();
+async fn measure_kube_runtime(server: &StaticServer) -> Cost {
+    let start = cpu();
     let (store, writer) = reflector::store::<Pod>();
     let pods = Api::<Pod>::all(server.client());
     let mut stream = pin!(watcher(pods, watcher::Config::default()).reflect(writer));
@@ -77,11 +78,11 @@ async fn of_kube_runtime(server: &StaticServer) -> Cost {
         stream.try_next().await.unwrap();
     }
     let (pods, done) = (server.pods as f64, cpu());
-    Cost { per_object: (listed - begun) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
+    Cost { per_object: (listed - start) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
 }
 
-async fn of_informant<O: Object>(server: &StaticServer) -> Cost {
-    let begun = cpu();
+async fn measure_informant<O: Object>(server: &StaticServer) -> Cost {
+    let start = cpu();
     run(server, async |pipeline: &Pipeline<O>| {
         pipeline.consume(server.pods).await;
         assert_eq!(pipeline.cache.lister().len(), server.pods);
@@ -89,21 +90,21 @@ async fn of_informant<O: Object>(server: &StaticServer) -> Cost {
         server.order(Order::SendEvents);
         pipeline.consume(server.pods).await;
         let (pods, done) = (server.pods as f64, cpu());
-        Cost { per_object: (listed - begun) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
+        Cost { per_object: (listed - start) / pods, per_event: (done - listed) / pods, per_relisted: f64::MAX }
     })
     .await
 }
 
-/// A list of what is known already.
-async fn of_relist<O: Object>(server: &StaticServer) -> Cost {
-    let begun = cpu();
+/// Lists the pods twice; the second list has the same objects in the same versions.
+async fn measure_relist<O: Object>(server: &StaticServer) -> Cost {
+    let start = cpu();
     run(server, async |pipeline: &Pipeline<O>| {
         pipeline.consume(server.pods).await;
         let listed = cpu();
         server.order(Order::Expire);
         pipeline.consume(server.pods).await;
         let (pods, done) = (server.pods as f64, cpu());
-        Cost { per_object: (listed - begun) / pods, per_event: f64::MAX, per_relisted: (done - listed) / pods }
+        Cost { per_object: (listed - start) / pods, per_event: f64::MAX, per_relisted: (done - listed) / pods }
     })
     .await
 }
@@ -113,21 +114,31 @@ fn main() {
     let server = Arc::new(StaticServer::start(pods));
     let mut best = [Cost::MAX; 5];
     for _ in 0..ROUNDS {
-        best[0] = best[0].min(alone(&server, of_kube_runtime));
-        best[1] = best[1].min(alone(&server, of_informant::<Lazy<Pod>>));
-        best[2] = best[2].min(alone(&server, of_informant::<Pod>));
-        best[3] = best[3].min(alone(&server, of_relist::<Pod>));
-        best[4] = best[4].min(alone(&server, of_relist::<Lazy<Pod>>));
+        best[0] = best[0].min(in_own_thread(&server, measure_kube_runtime));
+        best[1] = best[1].min(in_own_thread(&server, measure_informant::<Lazy<Pod>>));
+        best[2] = best[2].min(in_own_thread(&server, measure_informant::<Pod>));
+        best[3] = best[3].min(in_own_thread(&server, measure_relist::<Pod>));
+        best[4] = best[4].min(in_own_thread(&server, measure_relist::<Lazy<Pod>>));
     }
     let [kube, lazy, eager, relist, lazy_relist] = best;
 
-    println!("\nFrom the socket into the cache, µs of CPU; {pods} pods, {pods} changes.");
-    print_head("informant", "kube-runtime");
-    print_row("Lazy<Pod>: initial list, per object", lazy.per_object, kube.per_object, Some(0.15));
-    print_row("Lazy<Pod>: watch, per event", lazy.per_event, kube.per_event, Some(0.10));
-    print_row("Pod: initial list, per object", eager.per_object, kube.per_object, Some(0.8));
-    print_row("Pod: watch, per event", eager.per_event, kube.per_event, Some(0.4));
-    print_head("relist", "first list");
-    print_row("Pod: list of what is known, per object", relist.per_relisted, relist.per_object, Some(0.2));
-    print_row("Lazy<Pod>: list of what is known, per object", lazy_relist.per_relisted, lazy_relist.per_object, None);
+    println!("\nCPU time from the socket into the cache.");
+    let table = Table::new(Unit::Nanoseconds);
+    let row = |name: &str, ours: f64, peer: &str, theirs: f64, aim| {
+        table.row(
+            &format!("socket to cache, {} pods, {name}", thousands(pods)),
+            ours * 1000.0,
+            (peer, theirs * 1000.0),
+            aim,
+        );
+    };
+    let peer = "kube-runtime";
+    row("Lazy<Pod>: first list, CPU per object", lazy.per_object, peer, kube.per_object, Some(0.15));
+    row("Lazy<Pod>: watch, CPU per event", lazy.per_event, peer, kube.per_event, Some(0.10));
+    row("Pod: first list, CPU per object", eager.per_object, peer, kube.per_object, Some(0.8));
+    row("Pod: watch, CPU per event", eager.per_event, peer, kube.per_event, Some(0.4));
+    let peer = "first list";
+    row("Pod: relist without changes, CPU per object", relist.per_relisted, peer, relist.per_object, Some(0.2));
+    let (again, first) = (lazy_relist.per_relisted, lazy_relist.per_object);
+    row("Lazy<Pod>: relist without changes, CPU per object", again, peer, first, None);
 }

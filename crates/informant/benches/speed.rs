@@ -1,6 +1,6 @@
-//! Time of queue, cache and decoding, beside the same work on a bare hash map or with serde_json, in the same run.
+//! Time of the queue, the cache and decoding, compared with the same work on a bare hash map or with serde_json.
 //!
-//! The two sides take turns, so that a noisy machine disturbs both; of all rounds the fastest counts.
+//! The two sides run alternately, so that other load on the machine affects both; the fastest of all rounds is printed.
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -30,18 +30,19 @@ use serde::de::IgnoredAny;
 
 use self::support::Content;
 use self::support::KEYS;
+use self::support::Table;
+use self::support::Unit;
 use self::support::key;
 use self::support::object;
-use self::support::print_head;
-use self::support::print_row;
 use self::support::shuffled;
+use self::support::thousands;
 
 const POD: &[u8] = include_bytes!("pod.json");
 const ROUNDS: usize = 15;
 
 type Object = Cached<Content>;
 
-/// Nanoseconds for each of `count` operations, of the fastest round on each side.
+/// Nanoseconds per operation, for `count` operations per round, of the fastest round of each side.
 fn compare(count: usize, mut ours: impl FnMut(usize), mut baseline: impl FnMut(usize)) -> (f64, f64) {
     let time = |round: usize, work: &mut dyn FnMut(usize)| {
         let start = Instant::now();
@@ -56,13 +57,14 @@ fn compare(count: usize, mut ours: impl FnMut(usize), mut baseline: impl FnMut(u
     best
 }
 
-/// States of all objects, one for each round, so that making them is not measured.
+/// The states of all objects for each round, created before the measurement.
 fn states() -> Vec<Vec<Object>> {
     let order = shuffled();
     (0..ROUNDS).map(|round| order.iter().map(|&number| object(number, round)).collect()).collect()
 }
 
-fn queues(states: &[Vec<Object>]) {
+fn queues(table: Table, states: &[Vec<Object>]) {
+    const PEER: &str = "hash map, insert and remove";
     let fifo = DeltaFifo::new();
     let in_order = InOrderFifo::new();
     let mut map = HashMap::<Key, Object>::new();
@@ -85,7 +87,7 @@ fn queues(states: &[Vec<Object>]) {
         },
         &mut bare,
     );
-    print_row("DeltaFifo: update, take all, answer", ours, baseline, Some(4.0));
+    table.row("DeltaFifo: push a change, take all objects, acknowledge", ours, (PEER, baseline), Some(4.0));
 
     let (ours, baseline) = compare(
         KEYS,
@@ -99,7 +101,7 @@ fn queues(states: &[Vec<Object>]) {
         },
         &mut bare,
     );
-    print_row("DeltaFifo: update, take one by one, answer", ours, baseline, Some(4.0));
+    table.row("DeltaFifo: push a change, take one object, acknowledge", ours, (PEER, baseline), Some(4.0));
 
     let (ours, baseline) = compare(
         KEYS,
@@ -113,31 +115,37 @@ fn queues(states: &[Vec<Object>]) {
         },
         &mut bare,
     );
-    print_row("InOrderFifo: update, take in batches, answer", ours, baseline, None);
+    table.row("InOrderFifo: push a change, take a batch, acknowledge", ours, (PEER, baseline), None);
 }
 
-fn cache(states: &[Vec<Object>]) {
+fn cache(table: Table, states: &[Vec<Object>]) {
+    const INSERT: &str = "hash map, insert";
     let indexer = Indexer::builder().namespace_index(false).build();
     let by_node = indexer.add_index("node", |object: &Cached<Content>| [object.node]).unwrap();
     indexer.add_index("app", |object: &Cached<Content>| [object.app]).unwrap();
     let lister = indexer.lister();
     let mut map = HashMap::<Key, Object>::new();
     let mut batch = WriteBatch::new();
-    // The last round's, so that the first round finds something else.
+    // The states of the last round, so that the first round changes each object.
     for object in &states[ROUNDS - 1] {
         batch.upsert(object.clone());
         map.insert(object.key().clone(), object.clone());
     }
     indexer.apply(batch);
 
-    // Keys of their own, as a caller has them.
+    // Separate keys, as a caller has them.
     let keys: Vec<_> = shuffled().into_iter().rev().map(key).collect();
     let (ours, baseline) = compare(
         KEYS,
         |_| keys.iter().for_each(|key| drop(black_box(lister.get(key)))),
         |_| keys.iter().for_each(|key| drop(black_box(map.get(key).cloned()))),
     );
-    print_row("get", ours, baseline, Some(2.0));
+    table.row(
+        &format!("cache: get one of {} objects by key", thousands(KEYS)),
+        ours,
+        ("hash map, get", baseline),
+        Some(2.0),
+    );
 
     let mut insert = |round: usize| {
         for object in &states[round] {
@@ -149,7 +157,7 @@ fn cache(states: &[Vec<Object>]) {
         |round| states[round].iter().for_each(|object| drop(black_box(indexer.upsert(object.clone())))),
         &mut insert,
     );
-    print_row("update with two indexes, one value changes", ours, baseline, Some(8.0));
+    table.row("cache with two indexes: update an object, one index value changes", ours, (INSERT, baseline), Some(8.0));
 
     let (ours, baseline) = compare(
         KEYS,
@@ -162,9 +170,10 @@ fn cache(states: &[Vec<Object>]) {
         },
         &mut insert,
     );
-    print_row("the same in batches of 100", ours, baseline, Some(8.0));
+    let name = "cache with two indexes: update, batches of 100, one index value changes";
+    table.row(name, ours, (INSERT, baseline), Some(8.0));
 
-    // Two copies of one state in turn: other objects, the same index values.
+    // Alternate between two copies of one state: different objects with the same index values.
     let copy: Vec<_> = shuffled().into_iter().map(|number| object(number, ROUNDS - 1)).collect();
     let same = [&copy, &states[ROUNDS - 1]];
     let (ours, baseline) = compare(
@@ -176,14 +185,19 @@ fn cache(states: &[Vec<Object>]) {
             }
         },
     );
-    print_row("update with two indexes, no value changes", ours, baseline, Some(8.0));
+    table.row("cache with two indexes: update an object, no index value changes", ours, (INSERT, baseline), Some(8.0));
 
     let (ours, baseline) = compare(
         KEYS,
         |_| drop(black_box(lister.list())),
         |_| drop(black_box(map.values().cloned().collect::<Vec<_>>())),
     );
-    print_row("list, per object", ours, baseline, None);
+    table.row(
+        &format!("cache: list {} objects, per object", thousands(KEYS)),
+        ours,
+        ("hash map, clone all values", baseline),
+        None,
+    );
 
     let mut keys_by_node = HashMap::<u32, HashSet<Key>>::new();
     for object in map.values() {
@@ -199,37 +213,39 @@ fn cache(states: &[Vec<Object>]) {
             }
         },
     );
-    print_row("by index, 100 objects a value, per object", ours, baseline, None);
+    let peer = "hash map of key sets, then of objects";
+    table.row("cache: look up 100 objects by an index value, per object", ours, (peer, baseline), None);
 }
 
-fn decoding() {
+fn decoding(table: Table) {
     const PODS: usize = 200;
     let decode =
         |_: usize| (0..PODS).for_each(|_| drop(black_box(serde_json::from_slice::<Pod>(black_box(POD)).unwrap())));
     let mut scanner = Scanner::of_kind::<Pod>();
     let mut row = |name: &str, aim: Option<f64>, ours: &mut dyn FnMut(&mut Scanner)| {
         let (ours, baseline) = compare(PODS, |_| (0..PODS).for_each(|_| ours(&mut scanner)), decode);
-        print_row(name, ours, baseline, aim);
+        table.row(name, ours, ("serde_json into Pod", baseline), aim);
     };
 
-    row("Lazy<Pod>: decode in", Some(0.2), &mut |scanner| {
+    row("decode a pod into Lazy<Pod>", Some(0.2), &mut |scanner| {
         drop(black_box(scanner.scan(black_box(POD)).unwrap().decode::<Lazy<Pod>>().unwrap()));
     });
     let cut = ["status".parse().unwrap(), "spec.containers.env".parse().unwrap()];
     let mut cutting = Scanner::of_kind::<Pod>().cut(&cut);
-    row("Lazy<Pod>, status and environments cut: decode in", None, &mut |_| {
+    row("decode a pod into Lazy<Pod>, without status and environment variables", None, &mut |_| {
         drop(black_box(cutting.scan(black_box(POD)).unwrap().decode::<Lazy<Pod>>().unwrap()));
     });
-    row("the scan alone", None, &mut |scanner| drop(black_box(scanner.scan(black_box(POD)).unwrap())));
-    row("Pod without managedFields: decode in", None, &mut |scanner| {
+    row("scan a pod for its identity", None, &mut |scanner| drop(black_box(scanner.scan(black_box(POD)).unwrap())));
+    row("decode a pod into Pod, without managedFields", None, &mut |scanner| {
         drop(black_box(scanner.scan(black_box(POD)).unwrap().decode::<Pod>().unwrap()));
     });
     let pod = Scanner::of_kind::<Pod>().scan(POD).unwrap().decode::<Lazy<Pod>>().unwrap();
-    row("Lazy<Pod>: labels", None, &mut |_| drop(black_box(pod.object().labels())));
+    row("read the labels of a Lazy<Pod>", None, &mut |_| drop(black_box(pod.object().labels())));
 }
 
-/// A body of many pods in large chunks, cut and not decoded, beside a walk of serde_json over the same bytes.
-fn frames() {
+/// Splits a body of many pods into objects without decoding them; serde_json skips over the same bytes.
+fn frames(table: Table) {
+    const PEER: &str = "serde_json into IgnoredAny";
     const PODS: usize = 200;
     const CHUNK: usize = 64 << 10;
     let chunks = |body: Vec<u8>| body.chunks(CHUNK).map(Bytes::copy_from_slice).collect::<Vec<_>>();
@@ -237,7 +253,7 @@ fn frames() {
     let list = chunks([&br#"{"kind":"PodList","items":["#[..], &items, b"]}"].concat());
     let line = [&br#"{"type":"ADDED","object":"#[..], POD.trim_ascii_end(), b"}\n"].concat();
     let watch = chunks(line.repeat(PODS));
-    let walk = |_: usize| (0..PODS).for_each(|_| drop(black_box(serde_json::from_slice::<IgnoredAny>(black_box(POD)))));
+    let skip = |_: usize| (0..PODS).for_each(|_| drop(black_box(serde_json::from_slice::<IgnoredAny>(black_box(POD)))));
 
     let (ours, baseline) = compare(
         PODS,
@@ -251,9 +267,9 @@ fn frames() {
             }
             assert_eq!(items, PODS);
         },
-        walk,
+        skip,
     );
-    print_row("cut a list item", ours, baseline, None);
+    table.row("cut one pod out of a list", ours, (PEER, baseline), None);
     let (ours, baseline) = compare(
         PODS,
         |_| {
@@ -266,21 +282,19 @@ fn frames() {
             }
             assert_eq!(lines, PODS);
         },
-        walk,
+        skip,
     );
-    print_row("cut and read a watch event", ours, baseline, None);
+    table.row("cut one watch event of a pod and read its type", ours, (PEER, baseline), None);
 }
 
 fn main() {
-    println!("\nTime in nanoseconds for each operation, {KEYS} keys.");
-    print_head("informant", "hash map");
+    println!("\nTime per operation, with {} objects.", thousands(KEYS));
+    let table = Table::new(Unit::Nanoseconds);
     let states = states();
-    queues(&states);
-    cache(&states);
-    println!("\nTime in nanoseconds for each pod of {} bytes.", POD.len());
-    print_head("informant", "serde_json");
-    decoding();
-    println!("\nThe same, cut from a stream and not decoded.");
-    print_head("informant", "serde_json, ignoring it");
-    frames();
+    queues(table, &states);
+    cache(table, &states);
+    println!("\nTime per pod; its JSON has {} bytes.", POD.len());
+    let table = Table::new(Unit::Nanoseconds);
+    decoding(table);
+    frames(table);
 }

@@ -51,7 +51,7 @@ use crate::listwatch::frames::CutError;
 use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes};
 use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use crate::queue::Closed;
-use crate::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, UnknownIndex};
+use crate::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex};
 use crate::subscribers::{InsideCallback, NotSynced};
 use crate::view::ViewError;
 
@@ -254,6 +254,8 @@ error_types! {
     NotSynced(NotSynced),
     /// A text is not a key.
     ParseKey(ParseKeyError),
+    /// A text is not a label selector.
+    ParseSelector(ParseSelectorError),
     /// A process function failed.
     Process(ProcessError),
     /// A factory cannot build an informer or a view.

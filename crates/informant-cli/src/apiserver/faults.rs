@@ -1,4 +1,4 @@
-//! What goes wrong, in a few letters: `[RESOURCE/]VERB=FAULT[@CHANCE][xTIMES][+SKIPPED]`, separated by commas.
+//! Parses the value of `--faults`: a level, or rules `[RESOURCE/]VERB=FAULT[@PROBABILITY][xTIMES][+SKIP]`, separated by commas.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,53 +8,54 @@ use informant_apiserver::Fault;
 use informant_apiserver::On;
 use informant_apiserver::Verb;
 
-use crate::arguments::AskedWrongly;
+use crate::arguments::UsageError;
 use crate::arguments::duration;
 use crate::kinds;
 
-/// Rules, as somebody asks for them.
+/// The value of `--faults`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rules {
+pub struct FaultRules {
     rules: Vec<Rule>,
-    /// By this chance, watches break after so many events; streamed lists come to their end before.
-    breaks: Option<(f64, usize)>,
+    /// Probability that a watch is cut, and after how many events. Streamed lists are completed before.
+    cuts: Option<(f64, usize)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
-    /// Of any, if none is said.
+    /// `None` for all resources.
     resource: Option<String>,
     on: On,
     fault: Fault,
 }
 
-/// One in ten watches expires, the server is busy at times.
+/// The rules of the level `some`, besides cut watches.
 const SOME: &str = "watch=410@0.1,read=429@0.1";
 
-/// Every request may fail, in several ways.
+/// The rules of the level `storm`, besides cut watches.
 const STORM: &str = "watch=410@0.1,any=429@0.1,any=503@0.1,any=drop@0.1,read=truncate@0.1,any=delay:50ms@0.2";
 
-impl FromStr for Rules {
+impl FromStr for FaultRules {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (rules, breaks) = match text {
+        let (rules, cuts) = match text {
             "none" | "" => ("", None),
             "some" => (SOME, Some((0.5, 200))),
             "storm" => (STORM, Some((1.0, 50))),
             rules => (rules, None),
         };
         let parts = rules.split(',').map(str::trim).filter(|rule| !rule.is_empty());
-        Ok(Self { rules: parts.map(rule).collect::<Result<_, _>>()?, breaks })
+        Ok(Self { rules: parts.map(rule).collect::<Result<_, _>>()?, cuts })
     }
 }
 
-impl Rules {
-    pub fn inject(&self, server: &ApiServer) -> Result<(), AskedWrongly> {
-        // Those of other groups may be defined later.
+impl FaultRules {
+    /// Adds the rules to the server.
+    pub fn inject(&self, server: &ApiServer) -> Result<(), UsageError> {
+        // Custom resources may be defined later.
         let is_unknown = |kind: &&String| !kind.contains('.') && server.count(kind).is_err();
         if let Some(kind) = self.rules.iter().filter_map(|rule| rule.resource.as_ref()).find(is_unknown) {
-            return Err(AskedWrongly::unknown_kind("--faults", kind));
+            return Err(UsageError::unknown_kind("--faults", kind));
         }
         for Rule { on, fault, .. } in &self.rules {
             server.inject(on.clone(), fault.clone());
@@ -62,24 +63,25 @@ impl Rules {
         Ok(())
     }
 
-    /// Has watches break, if they are to; when the server has its objects.
-    pub fn break_watches(&self, server: &ApiServer) {
-        let Some((chance, events)) = self.breaks else { return };
+    /// Adds the faults that cut watches, if the level has any. Must be called after the load has been created, because streamed lists
+    /// are to be completed before the cut.
+    pub fn cut_watches(&self, server: &ApiServer) {
+        let Some((probability, events)) = self.cuts else { return };
         let most = server.kinds().iter().filter_map(|kind| server.count(&kind.resource()).ok()).max().unwrap_or(0);
-        let breaks = |on: On, events| server.inject(on.with_probability(chance), Fault::cut_after_events(events));
-        // A load may double.
-        breaks(On::watch_list(), 2 * most + 1 + events);
-        breaks(On::verbs([Verb::Watch]), events);
+        let cut = |on: On, events| server.inject(on.with_probability(probability), Fault::cut_after_events(events));
+        // The load may double the number of objects.
+        cut(On::watch_list(), 2 * most + 1 + events);
+        cut(On::verbs([Verb::Watch]), events);
     }
 }
 
 fn rule(text: &str) -> Result<Rule, String> {
-    let no_rule = || format!("{text:?} is no rule; write it as in pods/watch=410@0.5x2");
-    let (what, mut fault) = text.split_once('=').ok_or_else(no_rule)?;
+    let not_a_rule = || format!("{text:?} is not a fault level or rule; expected a rule such as pods/watch=410@0.5x2");
+    let (what, mut fault) = text.split_once('=').ok_or_else(not_a_rule)?;
     let (resource, verb) = what.split_once('/').map_or((None, what), |(resource, verb)| (Some(resource), verb));
     let mut on = requests(verb)?;
     if resource == Some("") {
-        return Err(no_rule());
+        return Err(not_a_rule());
     }
     let resource = resource.map(kinds::full_name);
     if let Some(resource) = &resource {
@@ -88,16 +90,18 @@ fn rule(text: &str) -> Result<Rule, String> {
     let mut marks = Vec::new();
     while let Some((before, mark, number)) = suffix(fault) {
         if marks.contains(&mark) {
-            return Err(format!("{text:?} has {mark:?} twice"));
+            return Err(format!("{text:?} contains {mark:?} twice"));
         }
         marks.push(mark);
-        let bad = |what: &str| format!("{number:?} in {text:?} is no {what}");
+        let bad = |what: &str| format!("{number:?} in {text:?} is not a {what}");
         on = match mark {
             '@' => {
-                let probability = number.parse().ok().filter(|chance| *chance > 0.0 && *chance <= 1.0);
-                on.with_probability(probability.ok_or_else(|| bad("chance: more than 0, and 1 at most"))?)
+                let probability = number.parse().ok().filter(|probability| *probability > 0.0 && *probability <= 1.0);
+                on.with_probability(probability.ok_or_else(|| bad("probability above 0 and up to 1"))?)
             }
-            'x' => on.times(number.parse().ok().filter(|times| *times > 0).ok_or_else(|| bad("number of times"))?),
+            'x' => {
+                on.times(number.parse().ok().filter(|times| *times > 0).ok_or_else(|| bad("number of times above 0"))?)
+            }
             _ => on.skip(number.parse().map_err(|_| bad("number of requests"))?),
         };
         fault = before;
@@ -105,7 +109,7 @@ fn rule(text: &str) -> Result<Rule, String> {
     Ok(Rule { resource, on, fault: named(fault)? })
 }
 
-/// What stands before the last mark, the mark, and the number that follows it; `spec.max2` is the name of a field.
+/// Splits off the last suffix: the text before it, its mark, and its number. The `x2` in `bad-item:spec.max2` is part of a field name.
 fn suffix(text: &str) -> Option<(&str, char, &str)> {
     let (place, mark) = text.char_indices().rev().find(|(_, mark)| ['@', 'x', '+'].contains(mark))?;
     let (before, number) = (&text[..place], &text[place + 1..]);
@@ -128,7 +132,7 @@ fn requests(verb: &str) -> Result<On, String> {
         "delete" => On::verbs([Verb::Delete, Verb::DeleteCollection]),
         other => {
             return Err(format!(
-                "{other:?} is no verb; there are any, read, write, list, watch, get, create, update, patch and delete"
+                "{other:?} is not a verb; expected any, read, write, list, watch, get, create, update, patch or delete"
             ));
         }
     })
@@ -136,7 +140,7 @@ fn requests(verb: &str) -> Result<On, String> {
 
 fn named(text: &str) -> Result<Fault, String> {
     let (name, detail) = text.split_once(':').map_or((text, None), |(name, detail)| (name, Some(detail)));
-    let needs = || format!("{text:?} needs a number, as in {name}:100");
+    let needs = || format!("{text:?} needs a number, such as {name}:100");
     let number = || detail.and_then(|detail| detail.parse::<u32>().ok()).ok_or_else(needs);
     let fault = match (name, detail) {
         ("delay", Some(time)) => Fault::Delay(duration(time)?),
@@ -157,9 +161,11 @@ fn named(text: &str) -> Result<Fault, String> {
         ("429", None) => Fault::too_many_requests(Duration::from_secs(1)),
         (code, None) => match code.parse() {
             Ok(code @ 400..=599) => Fault::status(code),
-            Ok(_) | Err(_) => return Err(format!("{text:?} is no fault; `informant apiserver --help` lists them")),
+            Ok(_) | Err(_) => {
+                return Err(format!("{text:?} is not a fault; `informant apiserver --help` lists all faults"));
+            }
         },
-        (_, Some(_)) => return Err(format!("{text:?} is no fault; `informant apiserver --help` lists them")),
+        (_, Some(_)) => return Err(format!("{text:?} is not a fault; `informant apiserver --help` lists all faults")),
     };
     Ok(fault)
 }
@@ -169,11 +175,11 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> Vec<(On, Fault)> {
-        text.parse::<Rules>().unwrap().rules.into_iter().map(|rule| (rule.on, rule.fault)).collect()
+        text.parse::<FaultRules>().unwrap().rules.into_iter().map(|rule| (rule.on, rule.fault)).collect()
     }
 
     #[test]
-    fn rules_say_what_happens_to_which_requests() {
+    fn a_rule_has_requests_a_fault_and_optional_limits() {
         assert_eq!(
             rules("pods/watch=410@0.5x2+1, any=delay:200ms,deployments.apps/list=expire-token"),
             [
@@ -198,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_said() {
+    fn invalid_rules_are_rejected() {
         for bad in [
             "few",
             "watch",
@@ -219,7 +225,7 @@ mod tests {
             "any=delay:soon",
             "any=drop:1",
         ] {
-            assert!(bad.parse::<Rules>().is_err(), "{bad}");
+            assert!(bad.parse::<FaultRules>().is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How other programs find the server: a kubeconfig. Only a file that is ours is written over.
+//! Writes a kubeconfig for the server. Overwrites only a file that this command has written, or an empty one.
 
 use std::fs;
 use std::fs::File;
@@ -12,36 +12,36 @@ use serde_json::json;
 use crate::output;
 use crate::output::YamlError;
 
-/// By this we know our own.
-const OURS: &str = "# Written by `informant apiserver`.\n";
+/// The first line of every file that this command writes.
+const MARKER: &str = "# Written by `informant apiserver`.\n";
 
-/// Why it was not written.
+/// Why the kubeconfig was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    #[error("{} is there already and was not written by this command; remove it, or name another file", .0.display())]
+    #[error("{} already exists and was not written by this command; remove it, or choose another file", .0.display())]
     NotOurs(PathBuf),
-    #[error("{} cannot be written", file.display())]
+    #[error("cannot write the kubeconfig {}", file.display())]
     Write { file: PathBuf, source: io::Error },
     #[error(transparent)]
     Yaml(#[from] YamlError),
 }
 
-/// Where it would be written: where a link leads, if it is one.
+/// Returns the file that would be written: the target, if `file` is a symbolic link.
 ///
 /// # Errors
 ///
-/// If something of others is there.
-pub fn place(file: &Path) -> Result<PathBuf, KubeconfigError> {
+/// If a file exists that this command has not written.
+pub fn target(file: &Path) -> Result<PathBuf, KubeconfigError> {
     let failed = |source| KubeconfigError::Write { file: file.to_owned(), source };
     match fs::canonicalize(file) {
-        Ok(place) => {
-            let is_ours = || fs::read(&place).map(|before| before.is_empty() || before.starts_with(OURS.as_bytes()));
-            if !place.is_file() || !is_ours().map_err(failed)? {
+        Ok(target) => {
+            let is_ours = || fs::read(&target).map(|before| before.is_empty() || before.starts_with(MARKER.as_bytes()));
+            if !target.is_file() || !is_ours().map_err(failed)? {
                 return Err(KubeconfigError::NotOurs(file.to_owned()));
             }
-            Ok(place)
+            Ok(target)
         }
-        // A link may lead to what is not there yet.
+        // The target of a symbolic link may not exist yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(match fs::read_link(file) {
             Ok(target) => file.parent().unwrap_or(Path::new("")).join(target),
             Err(_) => file.to_owned(),
@@ -50,19 +50,19 @@ pub fn place(file: &Path) -> Result<PathBuf, KubeconfigError> {
     }
 }
 
-/// Writes it, whole or not at all.
+/// Writes the kubeconfig atomically: writes a temporary file and renames it.
 pub fn write(file: &Path, url: &str) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError::Write { file: file.to_owned(), source };
     let content = kubeconfig(url)?;
-    let place = place(file)?;
-    let mut unfinished = place.as_os_str().to_owned();
+    let target = target(file)?;
+    let mut unfinished = target.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
-    // What others have under this name stays.
+    // Fails if a file of this name exists, instead of overwriting it.
     let mut out = File::create_new(&unfinished).map_err(failed)?;
-    let written = out.write_all(content.as_bytes()).and_then(|()| fs::rename(&unfinished, &place));
+    let written = out.write_all(content.as_bytes()).and_then(|()| fs::rename(&unfinished, &target));
     written.map_err(|error| {
-        // What went wrong first is said.
+        // The first error is reported, not that of the removal.
         let _ = fs::remove_file(&unfinished);
         failed(error)
     })
@@ -73,9 +73,9 @@ fn kubeconfig(url: &str) -> Result<String, YamlError> {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "informant", "cluster": {"server": url}}],
-        "users": [{"name": "anybody", "user": {}}],
-        "contexts": [{"name": "informant", "context": {"cluster": "informant", "user": "anybody", "namespace": "default"}}],
+        "users": [{"name": "anonymous", "user": {}}],
+        "contexts": [{"name": "informant", "context": {"cluster": "informant", "user": "anonymous", "namespace": "default"}}],
         "current-context": "informant",
     });
-    Ok(format!("{OURS}{}", output::yaml(&content)?))
+    Ok(format!("{MARKER}{}", output::yaml(&content)?))
 }

@@ -1,4 +1,4 @@
-//! What is in the server, and how it changes: `pods=1000,nodes=20,rate=50`.
+//! Parses the value of `--load`, such as `pods=1000,nodes=20,rate=50`, and creates the objects.
 
 use std::str::FromStr;
 
@@ -8,21 +8,21 @@ use informant_apiserver::Load;
 use informant_apiserver::LoadGenerator;
 use serde_json::json;
 
-use crate::arguments::AskedWrongly;
+use crate::arguments::UsageError;
 use crate::kinds;
 
-/// How many of what, and how often it changes.
+/// The value of `--load`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadPlan {
-    /// By their full names.
+    /// Number of objects by resource, such as `deployments.apps`.
     kinds: Vec<(String, usize)>,
-    /// Changes in a second.
+    /// Changes per second.
     rate: Option<f64>,
     namespaces: Option<usize>,
 }
 
-/// More than this is no load but a mistake.
-const MOST: usize = 1_000_000;
+/// The largest number of objects per kind; a larger one is most likely a mistake.
+const MAX_OBJECTS: usize = 1_000_000;
 
 impl FromStr for LoadPlan {
     type Err = String;
@@ -30,51 +30,52 @@ impl FromStr for LoadPlan {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut plan = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let how = || format!("{part:?} is not a load; write it as in pods=1000,nodes=20,rate=50");
-            let (name, value) = part.split_once('=').ok_or_else(how)?;
-            let count = || value.parse().ok().filter(|count: &usize| *count <= MOST).ok_or_else(how);
-            let is_double = match name {
-                "" => return Err(how()),
+            let invalid =
+                || format!("{part:?} is not a valid load; expected a value such as pods=1000,nodes=20,rate=50");
+            let (name, value) = part.split_once('=').ok_or_else(invalid)?;
+            let count = || value.parse().ok().filter(|count: &usize| *count <= MAX_OBJECTS).ok_or_else(invalid);
+            let is_duplicate = match name {
+                "" => return Err(invalid()),
                 "rate" => {
                     let rate = value.parse().ok().filter(|rate: &f64| (0.0..=100_000.0).contains(rate));
-                    plan.rate.replace(rate.ok_or_else(how)?).is_some()
+                    plan.rate.replace(rate.ok_or_else(invalid)?).is_some()
                 }
                 "namespaces" => {
                     let count = count().ok().filter(|count| *count > 0);
-                    plan.namespaces.replace(count.ok_or_else(how)?).is_some()
+                    plan.namespaces.replace(count.ok_or_else(invalid)?).is_some()
                 }
                 name => {
                     let kind = kinds::full_name(name);
-                    let is_double = plan.kinds.iter().any(|(other, _)| *other == kind);
+                    let is_duplicate = plan.kinds.iter().any(|(other, _)| *other == kind);
                     plan.kinds.push((kind, count()?));
-                    is_double
+                    is_duplicate
                 }
             };
-            if is_double {
-                return Err(format!("{name} is there twice"));
+            if is_duplicate {
+                return Err(format!("{name} is given twice"));
             }
         }
         match plan.rate() > 0.0 && plan.kinds.iter().all(|(_, count)| *count == 0) {
-            true => Err("a rate of changes needs objects to change, as in pods=1000,rate=50".to_owned()),
+            true => Err("rate needs objects to change, such as pods=1000,rate=50".to_owned()),
             false => Ok(plan),
         }
     }
 }
 
 impl LoadPlan {
-    /// Whether the server has these kinds.
-    pub fn check(&self, server: &ApiServer) -> Result<(), AskedWrongly> {
+    /// Checks that the server has all kinds of the load.
+    pub fn check(&self, server: &ApiServer) -> Result<(), UsageError> {
         let unknown = self.kinds.iter().find(|(kind, _)| server.count(kind).is_err());
-        unknown.map_or(Ok(()), |(kind, _)| Err(AskedWrongly::unknown_kind("--load", kind)))
+        unknown.map_or(Ok(()), |(kind, _)| Err(UsageError::unknown_kind("--load", kind)))
     }
 
-    /// Makes the objects, and the namespaces that they are in; gives what changes them, and how often.
+    /// Creates the namespaces and the objects; returns the generators that change the objects, each with its changes per second.
     pub async fn fill(&self, server: &ApiServer, seed: u64) -> Result<Vec<(LoadGenerator, f64)>, ApiError> {
         let namespaces = self.namespaces.unwrap_or(if self.kinds.is_empty() { 0 } else { 5 });
         for number in 0..namespaces {
             server.put("namespaces", namespace(&format!("team-{number}")))?;
         }
-        // Without nodes of their own, pods are placed on a hundred that nobody made.
+        // If the load has no nodes, pods are assigned to 100 nodes that do not exist.
         let nodes = self.kinds.iter().find(|(kind, _)| kind == "nodes").map_or(100, |(_, count)| *count);
         let mut makers = Vec::new();
         for (kind, count) in &self.kinds {
@@ -92,7 +93,7 @@ impl LoadPlan {
         self.rate.unwrap_or(0.0)
     }
 
-    /// The share of the changes that so many objects have.
+    /// The changes per second for a kind with `count` objects; proportional to `count`.
     fn rate_of(&self, count: usize) -> f64 {
         let all: usize = self.kinds.iter().map(|(_, count)| count).sum();
         self.rate() * count as f64 / all.max(1) as f64
@@ -109,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_kinds_and_how_often_they_change() {
+    fn a_load_has_counts_by_kind_and_settings() {
         let plan: LoadPlan = "pods=1000, nodes=20,rate=0.5,namespaces=3".parse().unwrap();
         assert_eq!(plan.kinds, [("pods".into(), 1000), ("nodes".into(), 20)]);
         assert_eq!((plan.rate, plan.namespaces), (Some(0.5), Some(3)));
-        assert_eq!((plan.rate_of(1000) * 1020.0, plan.rate_of(0)), (500.0, 0.0), "each kind has its share");
+        assert_eq!((plan.rate_of(1000) * 1020.0, plan.rate_of(0)), (500.0, 0.0), "each kind has a proportional rate");
         let plan: LoadPlan = "po=1,deploy=2".parse().unwrap();
-        assert_eq!(plan.kinds, [("pods".into(), 1), ("deployments.apps".into(), 2)], "by all names of a kind");
+        assert_eq!(plan.kinds, [("pods".into(), 1), ("deployments.apps".into(), 2)], "short names are expanded");
         assert_eq!("".parse::<LoadPlan>().unwrap(), LoadPlan::default());
 
         for bad in [

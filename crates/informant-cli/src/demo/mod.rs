@@ -1,17 +1,22 @@
-//! `informant demo`: a server, a load, informers and handlers; faults on the way, and at the end a comparison of everything.
+//! `informant demo`: runs an API server, a load, informers and handlers, injects faults, and compares all caches with the server at the
+//! end.
 //!
-//! `world` is what runs, `follower` a handler that folds what it hears, `faults` what goes wrong, `picture` all figures of a moment
-//! (`times`: how old each event is), `show` when they are written, `screen` what a terminal shows of them, `verify` whether all is as
-//! it should be.
+//! - `scenario`: the server, the load, the informers and the handlers.
+//! - `faults`: the faults that the server injects.
+//! - `recorder`: a handler that records the state of each object from the events that it receives.
+//! - `version_times`: when the server reached which version; the lag of a handler is computed from it.
+//! - `stats`: a snapshot of all counters.
+//! - `renderer`: prints stats as lines, as JSON or on a terminal; `screen` lays them out for a terminal.
+//! - `verify`: compares caches and handlers with the server.
 
 mod faults;
-mod follower;
-mod picture;
+mod recorder;
+mod renderer;
+mod scenario;
 mod screen;
-mod show;
-mod times;
+mod stats;
 mod verify;
-mod world;
+mod version_times;
 
 use std::error::Error;
 use std::pin::pin;
@@ -25,17 +30,17 @@ use tokio::time::MissedTickBehavior;
 use tokio::time::interval;
 use tokio::time::sleep_until;
 
-use self::faults::Faults;
-use self::show::Show;
+use self::faults::FaultLevel;
+use self::renderer::Renderer;
+use self::scenario::Scenario;
 use self::verify::Verdict;
-use self::world::World;
 use crate::Outcome;
 use crate::arguments;
-use crate::figures::Figures;
-use crate::figures::FiguresOptions;
 use crate::interrupt;
 use crate::interrupt::Interrupt;
-use crate::output::stdout::Audience;
+use crate::metrics_server::MetricsOptions;
+use crate::metrics_server::MetricsServer;
+use crate::output::stdout::StdoutState;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -43,29 +48,31 @@ use crate::output::stdout::Audience;
   informant demo --faults storm --pods 2000 --rate 1000 --duration 1m
   informant demo --json --seed 7 | tail -1
 
-At its end, or at Ctrl-C, every cache and what every handler has heard are
-compared with the server; exit code 1 if they differ.")]
+The demo runs an API server in this process, changes pods and nodes in it, and
+injects faults. When it ends, or at Ctrl-C, it compares every cache, and the
+objects that every handler knows from its events, with the server. The exit
+code is 1 if they differ.")]
 pub struct Options {
-    /// How long it runs, such as 10s or 2m
+    /// How long to run, such as 10s or 2m
     #[arg(long, default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// Number of pods at first
+    /// Number of pods at the start
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pods: u32,
-    /// Changes in a second
+    /// Changes per second
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
-    /// Seed of load and faults
+    /// Seed of the random load and faults
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What goes wrong on the way
-    #[arg(long, value_enum, default_value_t = Faults::Some)]
-    faults: Faults,
-    /// Print a line of JSON each second, and one at the end
+    /// Faults to inject
+    #[arg(long, value_enum, default_value_t = FaultLevel::Some)]
+    faults: FaultLevel,
+    /// Print one line of JSON per second, and the result as the last line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    figures: FiguresOptions,
+    metrics: MetricsOptions,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -76,93 +83,93 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
-    let mut figures = options.figures.serve().await?;
-    let outcome = perform(&options, &mut figures, interrupt).await;
-    figures.stop().await;
+    let mut metrics = options.metrics.serve().await?;
+    let outcome = run_and_verify(&options, &mut metrics, interrupt).await;
+    metrics.stop().await;
     outcome
 }
 
-/// Runs until the time is over or somebody interrupts it; then says whether everything is as it should be.
-async fn perform(options: &Options, figures: &mut Figures, mut interrupt: Interrupt) -> Outcome {
-    let mut world = tokio::select! {
-        world = World::start(options) => world?,
-        // There is nothing to verify yet.
-        () = interrupt.happened() => return Ok(ExitCode::from(interrupt::CODE)),
+/// Runs until the time is over or the command is interrupted; then compares all caches with the server.
+async fn run_and_verify(options: &Options, metrics: &mut MetricsServer, mut interrupt: Interrupt) -> Outcome {
+    let mut scenario = tokio::select! {
+        scenario = Scenario::start(options) => scenario?,
+        // There is nothing to verify before the informers have started.
+        () = interrupt.received() => return Ok(ExitCode::from(interrupt::CODE)),
     };
     informant_apiserver::describe_metrics();
-    figures.tell_of_factory(&world.factory);
-    let mut show = Show::new(options.json);
+    metrics.set_factory(&scenario.factory);
+    let mut renderer = Renderer::new(options.json);
     let run = tokio::select! {
-        run = go_on(options, &mut world, &mut show, &mut interrupt) => run,
-        broken = figures.broken() => Err(broken.into()),
+        run = run_until_end(options, &mut scenario, &mut renderer, &mut interrupt) => run,
+        error = metrics.failed() => Err(error.into()),
     };
     let ended = match run {
-        Ok(Audience::Reads) => verify(&mut world, &mut show).await,
-        // Who has gone does not want to know.
-        Ok(Audience::Gone) => Ok(true),
+        Ok(StdoutState::Open) => verify(&mut scenario, &mut renderer).await,
+        // Without a reader there is no use in the verification.
+        Ok(StdoutState::Closed) => Ok(true),
         Err(error) => Err(error),
     };
-    let stopped = world.stop().await;
-    let is_good = ended?;
+    let stopped = scenario.stop().await;
+    let is_verified = ended?;
     stopped?;
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Shows what happens until it is time to end.
-async fn go_on(
+/// Prints stats until the time is over, the command is interrupted, or stdout is closed.
+async fn run_until_end(
     options: &Options,
-    world: &mut World,
-    show: &mut Show,
+    scenario: &mut Scenario,
+    renderer: &mut Renderer,
     interrupt: &mut Interrupt,
-) -> Result<Audience, Box<dyn Error>> {
+) -> Result<StdoutState, Box<dyn Error>> {
     let end = Instant::now() + options.duration;
     let half = Instant::now() + options.duration / 2;
-    let mut ticks = ticks(show);
+    let mut ticks = ticks(renderer);
     loop {
         tokio::select! {
             biased;
-            () = interrupt.happened() => return Ok(Audience::Reads),
-            () = sleep_until(end) => return Ok(Audience::Reads),
-            () = sleep_until(half), if !world.has_late() => world.join_late()?,
+            () = interrupt.received() => return Ok(StdoutState::Open),
+            () = sleep_until(end) => return Ok(StdoutState::Open),
+            () = sleep_until(half), if !scenario.has_late_handler() => scenario.add_late_handler()?,
             _ = ticks.tick() => {
-                let picture = world.picture();
-                // Nobody may read it.
+                let stats = scenario.stats();
+                // The write may block because the reader has stopped reading.
                 tokio::select! {
-                    shown = show.picture(&picture) => if shown? == Audience::Gone {
-                        return Ok(Audience::Gone);
+                    shown = renderer.stats(&stats) => if shown? == StdoutState::Closed {
+                        return Ok(StdoutState::Closed);
                     },
-                    () = interrupt.happened() => return Ok(Audience::Reads),
+                    () = interrupt.received() => return Ok(StdoutState::Open),
                 }
             }
-            broken = world.broken() => return Err(broken),
+            error = scenario.load_failed() => return Err(error),
         }
     }
 }
 
-/// Lets everything settle, and compares it with the server.
-async fn verify(world: &mut World, show: &mut Show) -> Result<bool, Box<dyn Error>> {
-    if !world.has_late() {
-        world.join_late()?;
+/// Stops the load and the faults, waits until all handlers have caught up, and compares them with the server.
+async fn verify(scenario: &mut Scenario, renderer: &mut Renderer) -> Result<bool, Box<dyn Error>> {
+    if !scenario.has_late_handler() {
+        scenario.add_late_handler()?;
     }
-    world.calm();
-    let mut ticks = ticks(show);
-    let mut verdict = pin!(Verdict::of(world));
+    scenario.stop_load_and_faults();
+    let mut ticks = ticks(renderer);
+    let mut verdict = pin!(Verdict::of(scenario));
     let verdict = loop {
         tokio::select! {
             biased;
             verdict = &mut verdict => break verdict,
-            _ = ticks.tick() => if show.picture(&world.picture()).await? == Audience::Gone {
+            _ = ticks.tick() => if renderer.stats(&scenario.stats()).await? == StdoutState::Closed {
                 return Ok(true);
             },
         }
     };
-    let is_good = verdict.is_good();
-    let _ = show.end(&world.picture(), &verdict).await?;
-    Ok(is_good)
+    let is_verified = verdict.is_verified();
+    let _ = renderer.end(&scenario.stats(), &verdict).await?;
+    Ok(is_verified)
 }
 
-fn ticks(show: &Show) -> Interval {
-    let mut ticks = interval(show.pause());
+fn ticks(renderer: &Renderer) -> Interval {
+    let mut ticks = interval(renderer.interval());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks
 }

@@ -1,36 +1,36 @@
-//! What a terminal shows of the demo: a picture with a title, the active fault and a legend.
+//! The layout of the demo in a terminal: title, server, informers, handlers, faults and a legend.
 //!
-//! - **In:** all figures of a moment.
-//! - **Out:** lines, each with its colour. They fit 80 columns and 23 rows; the legend stands last, so that a smaller terminal cuts it
-//!   first.
+//! - **In:** stats.
+//! - **Out:** lines, each with its colour. They fit into 80 columns and 23 rows; the legend comes last, so that a smaller terminal cuts
+//!   it off first.
 //! - **Knows nothing of:** the terminal, and how lines are redrawn.
 
-use super::picture::InformerFigures;
-use super::picture::Picture;
-use super::show::Rate;
+use super::renderer::Rate;
+use super::stats::DemoStats;
+use super::stats::InformerStats;
 use crate::output::Paint;
-use crate::output::harmless;
-use crate::output::table::Painting;
+use crate::output::sanitized;
+use crate::output::table::ColorFn;
 use crate::output::terminal::Size;
 
-/// What the demo shows, in one line.
-pub const TITLE: &str = "informant demo: informers and handlers follow an API server through faults";
+/// The first line.
+pub const TITLE: &str = "informant demo: informers follow an API server while it injects faults";
 
-/// The words of the table that need one.
+/// Explains the columns and handlers of the table.
 pub const LEGEND: [&str; 4] = [
-    "missed     deletes found by a new list, because the watch was down at the time",
-    "coalesced  events combined with a newer one of the same object while they waited",
-    "slow       a handler that takes milliseconds for each event and falls behind",
-    "late       a handler that joins after half of the time and catches up",
+    "missed     deletes found by a relist, because the watch was down at the time",
+    "coalesced  waiting events combined with a newer event of the same object",
+    "slow       a handler that takes milliseconds per event and falls behind",
+    "late       a handler that is added after half of the time and catches up",
 ];
 
-/// As many lines of a problem as fit.
-const LINES_OF_A_PROBLEM: usize = 2;
+/// The number of lines for each problem.
+const LINES_PER_PROBLEM: usize = 2;
 
 /// A line and its colour.
 pub struct Line {
     pub text: String,
-    painting: Option<Painting>,
+    painting: Option<ColorFn>,
 }
 
 impl Line {
@@ -38,11 +38,11 @@ impl Line {
         Self { text: text.into(), painting: None }
     }
 
-    fn painted(painting: Painting, text: impl Into<String>) -> Self {
+    fn painted(painting: ColorFn, text: impl Into<String>) -> Self {
         Self { text: text.into(), painting: Some(painting) }
     }
 
-    /// The line in its colour, if there are colours; as much of it as fits in so many columns.
+    /// The line in its colour, cut off after `columns` characters.
     pub fn paint(&self, paint: Paint, columns: usize) -> String {
         let shown: String = self.text.chars().take(columns).collect();
         match self.painting {
@@ -52,25 +52,25 @@ impl Line {
     }
 }
 
-/// The picture, for a terminal with this room.
-pub fn screen(picture: &Picture, rate: Rate, room: Size) -> Vec<Line> {
+/// Lays out stats for a terminal of this size.
+pub fn screen(stats: &DemoStats, rate: Rate, room: Size) -> Vec<Line> {
     let mut lines = vec![
         Line::painted(Paint::bold, TITLE),
-        Line::plain(format!("API server   version {}, {} pods", picture.server_version, picture.server_pods)),
+        Line::plain(format!("API server   version {}, {} pods", stats.server_version, stats.server_pods)),
         Line::plain(format!(
             "     │       {:.1} s; per second {} added, {} updated, {} deleted",
-            picture.seconds, rate.added, rate.updated, rate.deleted
+            stats.seconds, rate.added, rate.updated, rate.deleted
         )),
     ];
-    lines.extend(picture.informers.iter().flat_map(informer));
+    lines.extend(stats.informers.iter().flat_map(informer));
     lines.push(Line::painted(
         Paint::bold,
-        "     ▼       handler     waiting  lag ms   added updated deleted missed coalesced",
+        "     ▼       handler   backlog  lag ms   added updated deleted missed coalesced",
     ));
-    for handler in &picture.handlers {
+    for handler in &stats.handlers {
         let counts = handler.counts;
         lines.push(Line::plain(format!(
-            "     {:<5}   {:<10} {:>8} {:>7} {:>7} {:>7} {:>7} {:>6} {:>9}",
+            "     {:<5}   {:<9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {:>9}",
             handler.kind,
             handler.name,
             handler.backlog,
@@ -82,13 +82,13 @@ pub fn screen(picture: &Picture, rate: Rate, room: Size) -> Vec<Line> {
             handler.coalesced
         )));
     }
-    if let Some((node, pods)) = &picture.busiest_node {
-        lines.push(Line::plain(format!("by index     {node} has most pods: {pods}")));
+    if let Some((node, pods)) = &stats.busiest_node {
+        lines.push(Line::plain(format!("by index     {node} has the most pods: {pods}")));
     }
-    lines.extend(faults(picture));
-    for problem in &picture.problems {
-        let wrapped = wrapped(&format!("problem      {}", harmless(problem)), room.columns, "             ");
-        lines.extend(wrapped.into_iter().take(LINES_OF_A_PROBLEM).map(|line| Line::painted(Paint::red, line)));
+    lines.extend(faults(stats));
+    for problem in &stats.problems {
+        let wrapped = wrapped(&format!("problem      {}", sanitized(problem)), room.columns, "             ");
+        lines.extend(wrapped.into_iter().take(LINES_PER_PROBLEM).map(|line| Line::painted(Paint::red, line)));
     }
     if lines.len() + LEGEND.len() < room.rows {
         lines.push(Line::plain(""));
@@ -97,38 +97,38 @@ pub fn screen(picture: &Picture, rate: Rate, room: Size) -> Vec<Line> {
     lines
 }
 
-fn informer(informer: &InformerFigures) -> [Line; 2] {
+fn informer(informer: &InformerStats) -> [Line; 2] {
     let painting = if informer.is_watching { Paint::green } else { Paint::yellow };
-    let InformerFigures { name, queued, objects, version, .. } = informer;
-    let doing = format!("     ├─▶ {name:<7} queue {queued:<5} {}", harmless(&informer.doing));
-    let held = match &**version {
+    let InformerStats { name, queued, objects, version, .. } = informer;
+    let activity = format!("     ├─▶ {name:<7} queue {queued:<5} {}", sanitized(&informer.activity));
+    let cached = match &**version {
         "" => "nothing cached yet".to_owned(),
         version => format!("{objects} cached at version {version}"),
     };
-    [Line::painted(painting, doing), Line::plain(format!("     │           {held}, {}", trouble(informer)))]
+    [Line::painted(painting, activity), Line::plain(format!("     │       {cached}, {}", recoveries(informer)))]
 }
 
-/// What goes wrong now; if nothing does, what went wrong last.
-fn faults(picture: &Picture) -> Vec<Line> {
-    if picture.active_faults.is_empty() {
-        let last = picture.last_fault.as_ref().map(|fault| format!("; last: {fault}"));
+/// The active faults; without any, the last one.
+fn faults(stats: &DemoStats) -> Vec<Line> {
+    if stats.active_faults.is_empty() {
+        let last = stats.last_fault.as_ref().map(|fault| format!("; last: {fault}"));
         return vec![Line::plain(format!("fault now    none{}", last.unwrap_or_default()))];
     }
-    let faults = picture.active_faults.iter();
+    let faults = stats.active_faults.iter();
     faults.map(|fault| Line::painted(Paint::yellow, format!("fault now    {fault}"))).collect()
 }
 
-/// What an informer has been through.
-pub fn trouble(informer: &InformerFigures) -> String {
-    format!("{}, {}", counted(informer.relists, "relist", "s"), counted(informer.watch_restarts, "restart", "s"))
+/// The relists and watch restarts of an informer.
+pub fn recoveries(informer: &InformerStats) -> String {
+    format!("{}, {}", counted(informer.relists, "relist", "s"), counted(informer.watch_restarts, "watch restart", "s"))
 }
 
-/// `1 relist`, `2 relists`.
+/// Formats a number with its unit: `1 relist`, `2 relists`.
 pub fn counted(number: u64, what: &str, plural_suffix: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { plural_suffix })
 }
 
-/// The text in lines of at most so many columns, broken between words; all but the first begin with `indent`.
+/// Wraps a text between words into lines of at most `columns` characters; all lines but the first begin with `indent`.
 pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_inclusive(' ') {
@@ -143,15 +143,15 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::follower::Counts;
-    use super::super::picture::HandlerFigures;
+    use super::super::recorder::Counts;
+    use super::super::stats::HandlerStats;
     use super::*;
 
-    /// The picture of a long run in trouble, with large numbers.
-    fn picture() -> Picture {
-        let informer = |name: &str| InformerFigures {
+    /// Stats with large numbers and every kind of problem.
+    fn stats() -> DemoStats {
+        let informer = |name: &str| InformerStats {
             name: name.to_owned(),
-            doing: "retrying: the server answered 410".to_owned(),
+            activity: "retrying: the server answered 410".to_owned(),
             is_watching: false,
             objects: 100_000,
             version: "12345678".to_owned(),
@@ -160,8 +160,9 @@ mod tests {
             watch_restarts: 123,
             events: 1_234_567,
         };
-        let counts = Counts { added: 1_234_567, updated: 1_234_567, deleted: 1_234_567, missed: 12_345, nonsense: 0 };
-        let handler = |name: &str, kind| HandlerFigures {
+        let counts =
+            Counts { added: 1_234_567, updated: 1_234_567, deleted: 1_234_567, missed: 12_345, inconsistent: 0 };
+        let handler = |name: &str, kind| HandlerStats {
             name: name.to_owned(),
             kind,
             is_synced: true,
@@ -170,7 +171,7 @@ mod tests {
             coalesced: 123_456,
             counts,
         };
-        Picture {
+        DemoStats {
             seconds: 12_345.6,
             server_version: 12_345_678,
             server_pods: 100_000,
@@ -182,10 +183,10 @@ mod tests {
                 handler("late", "pods"),
             ],
             busiest_node: Some(("node-19".to_owned(), 12_345)),
-            active_faults: vec!["nodes: the open watch breaks after 500 events".to_owned(); 2],
+            active_faults: vec!["nodes: the open watch is cut after 500 events".to_owned(); 2],
             last_fault: None,
             problems: vec![
-                "informer pods may be out of date: opening a watch of pods failed: the server says: no"
+                "informer pods may be out of date: opening a watch of pods failed: the server answered: no"
                     .to_owned();
                 2
             ],
@@ -193,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_fits_a_terminal_of_80_columns_and_24_rows_also_in_a_long_run_in_trouble() {
+    fn the_screen_fits_into_80_columns_and_24_rows_with_large_numbers_and_problems() {
         let rate = Rate { added: 100_000, updated: 100_000, deleted: 100_000 };
 
-        let lines = screen(&picture(), rate, Size { columns: 79, rows: 23 });
+        let lines = screen(&stats(), rate, Size { columns: 79, rows: 23 });
 
         assert!(lines.len() < 24, "{}", lines.len());
         for line in &lines {
@@ -209,18 +210,18 @@ mod tests {
 
     #[test]
     fn without_a_fault_the_last_one_is_named() {
-        let mut picture = picture();
-        picture.active_faults.clear();
-        assert_eq!(faults(&picture)[0].text, "fault now    none");
+        let mut stats = stats();
+        stats.active_faults.clear();
+        assert_eq!(faults(&stats)[0].text, "fault now    none");
 
-        picture.last_fault = Some("pods: the server answers 410, the version has expired".to_owned());
+        stats.last_fault = Some("pods: the server answers 410, the version has expired".to_owned());
 
-        let line = &faults(&picture)[0].text;
+        let line = &faults(&stats)[0].text;
         assert_eq!(line, "fault now    none; last: pods: the server answers 410, the version has expired");
     }
 
     #[test]
-    fn long_texts_are_broken_between_words() {
+    fn long_texts_are_wrapped_between_words() {
         assert_eq!(wrapped("a bb ccc dddd", 8, "  "), ["a bb ccc", "  dddd"]);
         assert_eq!(wrapped("alongword b", 4, "  "), ["alongword", "  b"]);
     }

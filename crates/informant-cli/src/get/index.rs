@@ -1,4 +1,4 @@
-//! What objects are found by: a label, a field, their namespace.
+//! The index of `--index`: by a label, a field or the namespace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use informant::Cached;
 use informant::SharedInformer;
 use informant::store::DuplicateIndex;
 
-use crate::objects::Form;
+use crate::objects::PrintableObject;
 use crate::objects::Reader;
 use crate::objects::field::Field;
 
-/// An index, as somebody asks for it.
+/// The value of `--index`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexBy {
     Label(String),
@@ -27,7 +27,7 @@ impl FromStr for IndexBy {
             None if text == "namespace" => Ok(Self::Namespace),
             Some(("label", key)) if !key.is_empty() => Ok(Self::Label(key.to_owned())),
             Some(("field", path)) => Ok(Self::Field(path.parse()?)),
-            None | Some(_) => Err("there are label=KEY, field=PATH and namespace".to_owned()),
+            None | Some(_) => Err("expected label=KEY, field=PATH or namespace".to_owned()),
         }
     }
 }
@@ -43,7 +43,7 @@ impl fmt::Display for IndexBy {
 }
 
 impl IndexBy {
-    /// What its values are called in a table.
+    /// The table header above the index values.
     pub fn header(&self) -> String {
         let name = match self {
             Self::Label(key) => key.clone(),
@@ -53,8 +53,12 @@ impl IndexBy {
         name.to_uppercase()
     }
 
-    /// Has the informer keep it. An index by namespace it has already.
-    pub fn add_to<O: Form>(&self, informer: &SharedInformer<O>, reader: Reader) -> Result<(), DuplicateIndex> {
+    /// Adds the index to the informer. Every informer already has an index by namespace.
+    pub fn add_to<O: PrintableObject>(
+        &self,
+        informer: &SharedInformer<O>,
+        reader: Reader,
+    ) -> Result<(), DuplicateIndex> {
         let name = self.to_string();
         match self.clone() {
             Self::Namespace => {}
@@ -62,7 +66,7 @@ impl IndexBy {
                 let value = move |object: &Cached<O>| object.label_map().get(&key).cloned();
                 informer.add_index(&name, value)?;
             }
-            // What is hidden cannot be looked up, either.
+            // Uses `reader`, so that hidden values of Secrets cannot be looked up either.
             Self::Field(path) => {
                 let values =
                     move |object: &Cached<O>| reader.value(object).map_or_else(|_| vec![], |value| path.values(&value));
@@ -78,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_reads_as_it_is_written() {
+    fn an_index_is_displayed_as_it_was_parsed() {
         for text in ["namespace", "label=app.kubernetes.io/name", "field=spec.nodeName", r"field=metadata.labels.a\.b"]
         {
             assert_eq!(text.parse::<IndexBy>().unwrap().to_string(), text);

@@ -1,6 +1,6 @@
-//! `informant get`: objects from the cache of a synced informer; by an index, if one is wanted.
+//! `informant get`: prints objects from the cache of a synced informer, optionally looked up by an index.
 //!
-//! `index` says what objects are found by, `printer` how they are written.
+//! `index` is the index of `--index`; `printer` formats objects.
 
 mod index;
 mod printer;
@@ -18,12 +18,12 @@ use self::printer::Printer;
 use crate::Outcome;
 use crate::interrupt;
 use crate::interrupt::Interrupt;
-use crate::objects::Form;
+use crate::objects::PrintableObject;
 use crate::objects::columns::Width;
 use crate::output::Stdout;
-use crate::output::say;
+use crate::output::print_message;
 use crate::progress::Progress;
-use crate::selection::OnObjects;
+use crate::selection::ObjectCommand;
 use crate::selection::Selected;
 use crate::selection::Selection;
 
@@ -36,40 +36,42 @@ use crate::selection::Selection;
   informant get pods -A --index label=app --value web -o json
   informant get pods -A --index namespace -o name
 
-An index has each object under every value that it has there, also those of
-lists, as in field=spec.containers.image. A dot within a name is written \\.
-and a backslash \\\\.
+--index without --value prints all objects, grouped by their index values. An
+object with several values, as in field=spec.containers.image, appears under
+each of them. In a PATH, write \\. for a dot within a name, and \\\\ for a
+backslash.
 
-Objects that cannot be read are left out and said; the exit code is 1 then.")]
+Objects that cannot be decoded are skipped with a message on stderr; the exit
+code is then 1.")]
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// Leave the head of a table out
+    /// Omit the header row of tables
     #[arg(long)]
     no_headers: bool,
-    /// Look objects up by an index: label=KEY, field=PATH or namespace
+    /// Look up objects by an index: label=KEY, field=PATH or namespace
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexBy>,
-    /// Only what the index has under this value
+    /// Print only objects with this index value
     #[arg(long, requires = "index")]
     value: Option<String>,
 }
 
-/// How objects are written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A row of what people look at first
+    /// One table row per object
     Table,
-    /// A row with more of it
+    /// One table row per object, with more columns
     Wide,
-    /// A document of JSON
+    /// One JSON document: an object or a List
     Json,
-    /// A document of YAML
+    /// One YAML document: an object or a List
     Yaml,
-    /// The name, as kubectl prints it
+    /// RESOURCE/NAME of each object, as in kubectl
     Name,
 }
 
@@ -82,24 +84,24 @@ impl Format {
     }
 }
 
-/// Objects in the order of their keys.
+/// Objects, sorted by key.
 type Objects<O> = Vec<Cached<O>>;
 
-/// What was found.
+/// The result of a lookup.
 enum Found<O> {
     One(Cached<O>),
     Several(Objects<O>),
-    /// By each value of an index.
+    /// The objects under each value of an index.
     ByValue(Vec<(String, Objects<O>)>),
 }
 
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     options.selection.check()?;
-    options.selection.held().run(options, interrupt).await
+    options.selection.object_type().run(options, interrupt).await
 }
 
-impl OnObjects for Options {
-    async fn run<O: Form>(self, mut interrupt: Interrupt) -> Outcome {
+impl ObjectCommand for Options {
+    async fn run<O: PrintableObject>(self, mut interrupt: Interrupt) -> Outcome {
         let interrupted = Ok(ExitCode::from(interrupt::CODE));
         let selecting = async {
             let selected = self.selection.find(None).await?;
@@ -108,7 +110,7 @@ impl OnObjects for Options {
         };
         let (selected, columns) = tokio::select! {
             found = selecting => found?,
-            () = interrupt.happened() => return interrupted,
+            () = interrupt.received() => return interrupted,
         };
         let informer = selected.informer::<O>()?;
         if let Some(index) = &self.index {
@@ -118,47 +120,47 @@ impl OnObjects for Options {
         let progress = Progress::of(selected.factory.clone());
         let synced = tokio::select! {
             synced = selected.synced() => Some(synced),
-            () = interrupt.happened() => None,
+            () = interrupt.received() => None,
         };
         progress.stop().await;
-        // The cache stays as it is.
+        // The cache stays readable after the stop.
         let stopped = selected.stop().await;
         let Some(synced) = synced else { return interrupted };
         synced?;
         stopped?;
-        // Of those it was said already that they are left out.
-        let has_unread = !informer.quarantined().is_empty();
+        // A message was printed for each quarantined object when its decoding failed.
+        let has_undecoded = !informer.quarantined().is_empty();
         if selected.name.is_some() && informer.lister().is_empty() {
-            return if has_unread { Ok(ExitCode::FAILURE) } else { Err(selected.not_found().into()) };
+            return if has_undecoded { Ok(ExitCode::FAILURE) } else { Err(selected.not_found().into()) };
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
-        let width = if self.output == Format::Wide { Width::Wide } else { Width::Usual };
+        let width = if self.output == Format::Wide { Width::Wide } else { Width::Normal };
         let printer = Printer::new::<O>(&selected, columns, self.index.clone(), width, !self.no_headers);
         if let Some(IndexBy::Field(_)) = self.index {
             printer.check(&informer.lister().list());
         }
         let text = printer.print(self.output, &found)?;
-        let is_whole = !has_unread && !printer.has_left_out();
-        if text.is_empty() && is_whole {
-            // Whoever looks in an index wants to know whether that is why.
+        let is_complete = !has_undecoded && !printer.has_skipped();
+        if text.is_empty() && is_complete {
+            // If there are objects, but none under this index, the message names the index.
             let index = self.index.as_ref().filter(|_| !informer.lister().is_empty());
             let under = index.map(|index| match &self.value {
                 Some(value) => format!(" under {index} {value:?}"),
                 None => format!(" under any value of {index}"),
             });
-            say(&format!("no {}{}", selected.description(), under.unwrap_or_default()));
+            print_message(&format!("no {}{}", selected.description(), under.unwrap_or_default()));
         }
         let mut stdout = Stdout::new();
         tokio::select! {
-            // Whoever does not read it has had enough.
+            // A closed pipe is not an error: the reader has seen enough.
             written = stdout.write(text.as_bytes()) => drop(written?),
-            () = interrupt.happened() => return interrupted,
+            () = interrupt.received() => return interrupted,
         }
-        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
-fn find<O: Form>(
+fn find<O: PrintableObject>(
     informer: &SharedInformer<O>,
     selected: &Selected,
     index: Option<&IndexBy>,
@@ -180,7 +182,7 @@ fn find<O: Form>(
         return Ok(Found::ByValue(lookups.collect()));
     }
     let objects = sorted(lister.list());
-    // Across namespaces there may be several of one name; then also one is a list, so that programs can rely on it.
+    // Several namespaces may have an object of this name. The result is then always a list, so that scripts can rely on it.
     match &objects[..] {
         [one] if selected.name.is_some() && !selected.spans_namespaces() => Ok(Found::One(one.clone())),
         [..] => Ok(Found::Several(objects)),

@@ -1,4 +1,4 @@
-//! How what was found is written, in each format.
+//! Formats the found objects in each output format.
 
 use std::cell::Cell;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::Format;
 use super::Found;
 use super::index::IndexBy;
-use crate::objects::Form;
+use crate::objects::PrintableObject;
 use crate::objects::Reader;
 use crate::objects::columns::Columns;
 use crate::objects::columns::Width;
@@ -21,13 +21,13 @@ use crate::output;
 use crate::output::Paint;
 use crate::output::Table;
 use crate::output::YamlError;
-use crate::output::harmless;
 use crate::output::in_one_line;
 use crate::output::paint::Color;
-use crate::output::say;
+use crate::output::print_message;
+use crate::output::sanitized;
 use crate::selection::Selected;
 
-/// Writes objects.
+/// Formats objects.
 pub struct Printer {
     reader: Reader,
     /// `pod`, `deployment.apps`.
@@ -35,41 +35,41 @@ pub struct Printer {
     columns: Columns,
     index: Option<IndexBy>,
     has_headers: bool,
-    has_left_out: Cell<bool>,
+    has_skipped: Cell<bool>,
 }
 
 impl Printer {
-    pub fn new<O: Form>(
+    pub fn new<O: PrintableObject>(
         selected: &Selected,
         columns: Vec<Column>,
         index: Option<IndexBy>,
         width: Width,
         has_headers: bool,
     ) -> Self {
-        // An index by namespace says it already.
+        // An index by namespace already has a column for it.
         let has_namespaces = selected.spans_namespaces() && index != Some(IndexBy::Namespace);
         Self {
             reader: selected.reader,
             singular: selected.kind.singular_with_group(),
-            columns: Columns::new(columns, O::IS_OF_METADATA, width, has_namespaces),
+            columns: Columns::new(columns, O::IS_METADATA_ONLY, width, has_namespaces),
             index,
             has_headers,
-            has_left_out: Cell::new(false),
+            has_skipped: Cell::new(false),
         }
     }
 
-    /// Whether an object could not be shown.
-    pub fn has_left_out(&self) -> bool {
-        self.has_left_out.get()
+    /// Returns true if an object could not be printed.
+    pub fn has_skipped(&self) -> bool {
+        self.has_skipped.get()
     }
 
-    /// Says which of them cannot be shown. An index over a field does not have those.
-    pub fn check<O: Form>(&self, objects: &[Cached<O>]) {
+    /// Prints a message for each object that cannot be printed. Such objects are absent from an index by field.
+    pub fn check<O: PrintableObject>(&self, objects: &[Cached<O>]) {
         objects.iter().for_each(|object| drop(self.value(object)));
     }
 
-    /// The text; empty if there is nothing, and the format has no words for that.
-    pub fn print<O: Form>(&self, format: Format, found: &Found<O>) -> Result<String, YamlError> {
+    /// Formats the found objects. Tables and names of no objects are empty.
+    pub fn print<O: PrintableObject>(&self, format: Format, found: &Found<O>) -> Result<String, YamlError> {
         Ok(match format {
             Format::Table | Format::Wide => self.table(found),
             Format::Name => self.names(found),
@@ -80,17 +80,17 @@ impl Printer {
         })
     }
 
-    /// What can be shown of an object; of others it is said why not.
-    fn value<O: Form>(&self, object: &Cached<O>) -> Option<Value> {
-        let leave_out = |error: DecodeError| {
-            self.has_left_out.set(true);
-            say(&format!("an object is left out: {}", in_one_line(&error)));
+    /// Returns an object as JSON; if it cannot be decoded, prints a message and returns `None`.
+    fn value<O: PrintableObject>(&self, object: &Cached<O>) -> Option<Value> {
+        let skip = |error: DecodeError| {
+            self.has_skipped.set(true);
+            print_message(&format!("skipped an object that cannot be decoded: {}", in_one_line(&error)));
         };
-        self.reader.value(object).map_err(leave_out).ok()
+        self.reader.value(object).map_err(skip).ok()
     }
 
-    /// One object by itself, several in a list as `kubectl` has it, and those of an index by their values.
-    fn document<O: Form>(&self, found: &Found<O>) -> Option<Value> {
+    /// One object by itself; several as a `List`, as in `kubectl`; those of an index grouped by value.
+    fn document<O: PrintableObject>(&self, found: &Found<O>) -> Option<Value> {
         let values =
             |objects: &[Cached<O>]| -> Value { objects.iter().filter_map(|object| self.value(object)).collect() };
         match found {
@@ -104,7 +104,7 @@ impl Printer {
         }
     }
 
-    fn table<O: Form>(&self, found: &Found<O>) -> String {
+    fn table<O: PrintableObject>(&self, found: &Found<O>) -> String {
         let rows = rows(found);
         let has_values = rows.first().is_some_and(|(value, _)| value.is_some());
         let value_header = self.index.as_ref().filter(|_| has_values).map(IndexBy::header);
@@ -119,18 +119,18 @@ impl Printer {
         table.take(Paint::new(Color::Never))
     }
 
-    fn names<O: Form>(&self, found: &Found<O>) -> String {
+    fn names<O: PrintableObject>(&self, found: &Found<O>) -> String {
         let mut text = String::new();
         for (value, object) in rows(found) {
-            let value = value.map(|value| format!("{}\t", harmless(value))).unwrap_or_default();
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{value}{}/{}", self.singular, harmless(object.key().name()));
+            let value = value.map(|value| format!("{}\t", sanitized(value))).unwrap_or_default();
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(text, "{value}{}/{}", self.singular, sanitized(object.key().name()));
         }
         text
     }
 }
 
-/// All objects, each with the value under which it was found, if there is one.
+/// All found objects, each with its index value if they are grouped by value.
 fn rows<O>(found: &Found<O>) -> Vec<(Option<&str>, &Cached<O>)> {
     match found {
         Found::One(object) => vec![(None, object)],

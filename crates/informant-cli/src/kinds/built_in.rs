@@ -1,4 +1,4 @@
-//! The kinds that every cluster has had for years: they are known without asking.
+//! The kinds that every cluster has. They are found without a discovery request.
 
 use std::any::TypeId;
 
@@ -39,7 +39,7 @@ fn kind<K: Resource<DynamicType = (), Scope: 'static>>(short_names: &[&str]) -> 
     }
 }
 
-/// All of them; where two have a name in common, the one that is meant comes first.
+/// All built-in kinds. Of two kinds with the same name, the preferred one comes first.
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
         kind::<core::Pod>(&["po"]),

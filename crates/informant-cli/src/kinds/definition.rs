@@ -1,4 +1,4 @@
-//! The columns of a kind: those of Kubernetes, or those that the definition of a custom kind names.
+//! The table columns of a kind: built-in ones, or those in the definition (CRD) of a custom kind.
 //!
 //! - **In:** a kind; the cluster's definition of it, read with the user's permissions.
 //! - **Out:** columns. If the definition cannot be read, the columns are name and age; this is not an error.
@@ -30,7 +30,7 @@ pub async fn columns(client: &Client, kind: &Kind) -> Vec<Column> {
     columns::of_definition(&named.and_then(|definition| printer_columns(definition, kind)).unwrap_or_default())
 }
 
-/// Reads the definition, again if the server is overloaded.
+/// Reads the definition; retries if the server is overloaded.
 async fn definition(client: &Client, kind: &Kind) -> Option<Value> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let path = format!("{definitions}/{}.{}", kind.resource.plural, kind.resource.group);

@@ -1,4 +1,5 @@
-//! What the server says it has: in two requests if it can put it all in one document for each, else group by group.
+//! Discovery: the kinds that the server serves. Takes two requests if the server supports aggregated discovery; otherwise one
+//! request per API group and version.
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -14,46 +15,48 @@ use super::Kind;
 use super::KindName;
 use super::is_transient;
 
-/// How many groups are asked for at once.
-const AT_ONCE: usize = 8;
+/// The number of concurrent requests for API groups.
+const CONCURRENT_REQUESTS: usize = 8;
 
 /// The kinds that the server lists.
 pub(super) struct Discovered {
-    /// In the versions that the server prefers first.
+    /// The version that the server prefers comes first in each group.
     pub(super) kinds: Vec<Kind>,
     /// The first group that could not be listed, and why: its own server may be down, while the others answer.
     pub(super) failed_group: Option<(String, kube::Error)>,
 }
 
-/// The kinds of the groups that the name may be of.
+/// Returns the kinds of every API group that the name may refer to.
 pub(super) async fn kinds(client: &Client, name: &KindName) -> Result<Discovered, kube::Error> {
-    // Servers before 1.26 answer with another document, in which there is nothing that is looked for here.
-    let together = async {
+    // Servers before 1.26 answer with a document of another type, in which no kinds are found here.
+    let aggregated = async {
         let core = client.list_core_api_versions_aggregated().await?;
         let others = client.list_api_groups_aggregated().await?;
-        Ok::<_, kube::Error>([in_document(&core), in_document(&others)].concat())
+        Ok::<_, kube::Error>([kinds_of_document(&core), kinds_of_document(&others)].concat())
     };
-    match together.await {
+    match aggregated.await {
         Ok(kinds) if !kinds.is_empty() => Ok(Discovered { kinds, failed_group: None }),
-        // More requests do not help a server that is overloaded.
+        // An overloaded server must not get more requests.
         Err(error) if is_transient(&error) => Err(error),
-        Ok(_) | Err(_) => one_by_one(client, name).await,
+        Ok(_) | Err(_) => discover_each_group(client, name).await,
     }
 }
 
-fn in_document(document: &APIGroupDiscoveryList) -> Vec<Kind> {
+fn kinds_of_document(document: &APIGroupDiscoveryList) -> Vec<Kind> {
     let mut kinds = Vec::new();
     for group in &document.items {
         let name = group.metadata.as_ref().and_then(|metadata| metadata.name.clone()).unwrap_or_default();
         for version in &group.versions {
             let version_name = version.version.clone().unwrap_or_default();
-            kinds.extend(version.resources.iter().filter_map(|resource| from_document(&name, &version_name, resource)));
+            kinds.extend(
+                version.resources.iter().filter_map(|resource| kind_of_document(&name, &version_name, resource)),
+            );
         }
     }
     kinds
 }
 
-fn from_document(group: &str, version: &str, served: &APIResourceDiscovery) -> Option<Kind> {
+fn kind_of_document(group: &str, version: &str, served: &APIResourceDiscovery) -> Option<Kind> {
     let plural = served.resource.clone()?;
     let kind = served.response_kind.as_ref()?.kind.clone()?;
     let singular = served.singular_resource.clone().filter(|name| !name.is_empty());
@@ -67,7 +70,7 @@ fn from_document(group: &str, version: &str, served: &APIResourceDiscovery) -> O
     })
 }
 
-async fn one_by_one(client: &Client, name: &KindName) -> Result<Discovered, kube::Error> {
+async fn discover_each_group(client: &Client, name: &KindName) -> Result<Discovered, kube::Error> {
     let groups = client.list_api_groups().await?.groups;
     let wanted = groups.iter().filter(|group| name.may_be_of_group(&group.name));
     let preferred_first = wanted.flat_map(|group| {
@@ -76,18 +79,18 @@ async fn one_by_one(client: &Client, name: &KindName) -> Result<Discovered, kube
         preferred.into_iter().chain(others.filter(move |version| Some(*version) != preferred))
     });
     let versions: Vec<_> = preferred_first.cloned().collect();
-    let asked = stream::iter(versions).map(|version| async move {
+    let requests = stream::iter(versions).map(|version| async move {
         let answer = client.list_api_group_resources(&version).await;
         (version, answer)
     });
-    let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
+    let answers: Vec<_> = requests.buffered(CONCURRENT_REQUESTS).collect().await;
     let mut discovered = Discovered { kinds: Vec::new(), failed_group: None };
     if name.may_be_of_group("") {
-        discovered.kinds.extend(in_list(&client.list_core_api_resources("v1").await?));
+        discovered.kinds.extend(kinds_of_list(&client.list_core_api_resources("v1").await?));
     }
     for (version, answer) in answers {
         match answer {
-            Ok(list) => discovered.kinds.extend(in_list(&list)),
+            Ok(list) => discovered.kinds.extend(kinds_of_list(&list)),
             Err(kube::Error::Api(status)) if status.code == 429 => return Err(kube::Error::Api(status)),
             Err(error) => discovered.failed_group = discovered.failed_group.or(Some((version, error))),
         }
@@ -95,13 +98,13 @@ async fn one_by_one(client: &Client, name: &KindName) -> Result<Discovered, kube
     Ok(discovered)
 }
 
-fn in_list(list: &APIResourceList) -> Vec<Kind> {
+fn kinds_of_list(list: &APIResourceList) -> Vec<Kind> {
     let (group, version) = list.group_version.rsplit_once('/').unwrap_or(("", &list.group_version));
-    let whole = list.resources.iter().filter(|resource| !resource.name.contains('/'));
-    whole.map(|served| from_list(group, version, served)).collect()
+    let without_subresources = list.resources.iter().filter(|resource| !resource.name.contains('/'));
+    without_subresources.map(|served| kind_of_list(group, version, served)).collect()
 }
 
-fn from_list(group: &str, version: &str, served: &APIResource) -> Kind {
+fn kind_of_list(group: &str, version: &str, served: &APIResource) -> Kind {
     let singular = Some(served.singular_name.clone()).filter(|name| !name.is_empty());
     Kind {
         singular: singular.unwrap_or_else(|| served.kind.to_lowercase()),

@@ -1,10 +1,10 @@
-//! What people call a kind, and what the server calls it.
+//! Finds the kind that a name refers to.
 //!
-//! - **In:** a name as `kubectl` takes it: `pods`, `po`, `deployment.apps`, `widgets.v1.example.com`.
-//! - **Out:** a [`Kind`]: where its objects are served, and whether they live in namespaces.
+//! - **In:** a name as `kubectl` accepts it: `pods`, `po`, `deployment.apps`, `widgets.v1.example.com`.
+//! - **Out:** a [`Kind`]: its API group, version and resource, and whether its objects are namespaced.
 //!
-//! The usual kinds are known (`built_in`), so that nobody has to be asked for them; others the server is asked for
-//! (`discovery`). `name` has the rules by which a name fits a kind, `definition` reads the columns of custom kinds.
+//! `built_in` lists the kinds of every cluster, which need no request; `discovery` asks the server for others. `name` has the rules by
+//! which a name matches a kind; `definition` reads the table columns of custom kinds.
 
 mod built_in;
 mod definition;
@@ -24,32 +24,32 @@ pub use self::definition::columns;
 use self::discovery::Discovered;
 pub use self::name::KindName;
 use crate::output::in_one_line;
-use crate::output::say;
+use crate::output::print_message;
 
-/// A kind that can be followed.
+/// A kind that the server serves.
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub resource: ApiResource,
     pub scope: Scope,
-    /// What one of them is called: `pod`.
+    /// The singular name: `pod`.
     singular: String,
     short_names: Vec<String>,
     can_be_watched: bool,
-    /// Whether it is one of the usual kinds, which need no definition.
+    /// Whether the kind comes from `built_in`; such a kind has no definition to read.
     is_built_in: bool,
 }
 
 /// Why a kind was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum KindError {
-    #[error("the server at {url} has no resource {name:?}{}", meant(.similar.as_deref()))]
+    #[error("the server at {url} has no resource {name:?}{}", hint(.similar.as_deref()))]
     Unknown { url: String, name: KindName, similar: Option<String> },
-    #[error("{name:?} cannot be watched: the server at {url} does not list and watch such objects")]
+    #[error("cannot watch {name:?}: the server at {url} does not support list and watch for it")]
     NotWatchable { url: String, name: KindName },
-    #[error("{name:?} is no built-in kind, and the server at {url} cannot be asked for others: {why}")]
+    #[error("{name:?} is not a built-in kind, and the server at {url} did not list its other kinds: {why}")]
     Discovery { url: String, name: KindName, why: String },
     #[error(
-        "the server at {url} has no resource {name:?} in the API groups that it could list; it may be in {group}, which could not be listed: {why}"
+        "the server at {url} has no resource {name:?} in the API groups that it listed; {group} may have it, but could not be listed: {why}"
     )]
     GroupNotListed { url: String, name: KindName, group: String, why: String },
 }
@@ -63,15 +63,15 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// If discovery still fails after this time, the reason is printed once.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
 
-fn meant(similar: Option<&str>) -> String {
+fn hint(similar: Option<&str>) -> String {
     match similar {
         Some(similar) => format!("; did you mean {similar:?}?"),
-        None => "; `kubectl api-resources` shows what it has".to_owned(),
+        None => "; `kubectl api-resources` lists its resources".to_owned(),
     }
 }
 
 impl Kind {
-    /// As `kubectl` calls one of them: `pod`, `deployment.apps`.
+    /// The singular name with the API group, as `kubectl` prints it: `pod`, `deployment.apps`.
     pub fn singular_with_group(&self) -> String {
         match &*self.resource.group {
             "" => self.singular.clone(),
@@ -91,18 +91,18 @@ impl Kind {
     }
 }
 
-/// What a client's error says to people.
-fn told(error: &kube::Error) -> String {
+/// Describes a client's error in one line, with advice if there is any.
+fn describe(error: &kube::Error) -> String {
     if let kube::Error::Service(_) = error {
-        return format!("{} (is the server running, and is its address right?)", in_one_line(error));
+        return format!("{} (check that the server is running and that its address is right)", in_one_line(error));
     }
     let kube::Error::Api(status) = error else { return in_one_line(error) };
     let advice = match status.code {
-        401 => " (are the client's credentials valid?)",
-        403 => " (may the client's user ask for it?)",
+        401 => " (check that the client's credentials are valid)",
+        403 => " (the client's user lacks permission for API discovery)",
         _ => "",
     };
-    format!("the server says: {} ({}, {}){advice}", status.message, status.reason, status.code)
+    format!("the server answered: {} ({}, {}){advice}", status.message, status.reason, status.code)
 }
 
 /// Returns true if the server is overloaded or failing (429 or 5xx), so that a retry may help.
@@ -117,7 +117,7 @@ fn retry_delay(error: &kube::Error) -> Duration {
     if asked > 0 { Duration::from_secs(asked.into()) } else { RETRY_PAUSE }
 }
 
-/// The full name of a kind, `deployments.apps`, if it is one of the usual ones; else the name as it is.
+/// Expands the name of a built-in kind to its plural name and group, such as `deployments.apps`; returns other names unchanged.
 pub fn full_name(name: &str) -> String {
     let kinds = built_in::kinds();
     let found = KindName::new(name).find_in(&kinds).map(|kind| &kind.resource);
@@ -130,7 +130,7 @@ pub fn full_name(name: &str) -> String {
     )
 }
 
-/// The usual ones.
+/// All built-in kinds.
 #[cfg(test)]
 pub fn built_in_kinds() -> Vec<Kind> {
     built_in::kinds()
@@ -150,28 +150,28 @@ pub async fn find(client: &Client, url: &str, name: &KindName, limit: Option<Dur
         (Some(kind), _) if kind.can_be_watched => Ok(kind.clone()),
         (Some(_), _) => Err(KindError::NotWatchable { url, name: name.clone() }),
         (None, Some((group, error))) => {
-            Err(KindError::GroupNotListed { url, name: name.clone(), group, why: told(&error) })
+            Err(KindError::GroupNotListed { url, name: name.clone(), group, why: describe(&error) })
         }
         (None, None) => Err(KindError::Unknown { url, name: name.clone(), similar }),
     }
 }
 
-/// Asks the server for its kinds until it answers, or the time is over, or it answers with an error that retrying does not fix.
+/// Asks the server for its kinds, with retries, until it answers, the time limit ends, or an error occurs that retrying cannot fix.
 async fn discover(client: &Client, url: &str, name: &KindName, limit: Option<Duration>) -> Result<Discovered, String> {
-    let (begun, within) = (Instant::now(), limit.unwrap_or(DISCOVERY_TIMEOUT));
+    let (started, within) = (Instant::now(), limit.unwrap_or(DISCOVERY_TIMEOUT));
     let mut last = None;
     let mut is_printed = false;
     let attempts = async {
         loop {
             let error = match discovery::kinds(client, name).await {
                 Ok(discovered) => return Ok(discovered),
-                Err(error) if limit.is_none() && !is_transient(&error) => return Err(told(&error)),
+                Err(error) if limit.is_none() && !is_transient(&error) => return Err(describe(&error)),
                 Err(error) => error,
             };
-            let why = told(&error);
-            if !is_printed && begun.elapsed() >= REPORT_AFTER {
+            let why = describe(&error);
+            if !is_printed && started.elapsed() >= REPORT_AFTER {
                 is_printed = true;
-                say(&format!("the server at {url} has not listed its kinds yet: {why}; retrying"));
+                print_message(&format!("the server at {url} has not listed its kinds yet: {why}; retrying"));
             }
             last = Some(why);
             sleep(retry_delay(&error)).await;
@@ -180,8 +180,8 @@ async fn discover(client: &Client, url: &str, name: &KindName, limit: Option<Dur
     let outcome = timeout(within, attempts).await;
     outcome.unwrap_or_else(|_| {
         Err(match last {
-            Some(why) => format!("its list of kinds did not arrive within {within:?}; the last attempt failed: {why}"),
-            None => format!("its list of kinds did not arrive within {within:?}"),
+            Some(why) => format!("the list did not arrive within {within:?}; the last attempt failed: {why}"),
+            None => format!("the list did not arrive within {within:?}"),
         })
     })
 }

@@ -1,11 +1,11 @@
-//! Which kind a name means, by `kubectl`'s rules: `NAME`, `NAME.GROUP` or `NAME.VERSION.GROUP`, where the name is plural,
-//! singular, short or the kind itself, and upper case does not matter.
+//! Matches names with kinds by `kubectl`'s rules: `NAME`, `NAME.GROUP` or `NAME.VERSION.GROUP`, where `NAME` is the plural, singular or
+//! short name or the kind itself, in upper or lower case.
 
 use std::fmt;
 
 use super::Kind;
 
-/// What somebody calls a kind.
+/// The name of a kind, as the user typed it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KindName {
     text: String,
@@ -22,7 +22,7 @@ impl KindName {
         Self { text: text.to_owned() }
     }
 
-    /// The part before the first dot, and what follows it.
+    /// Splits the name at the first dot.
     fn parts(&self) -> (String, Option<&str>) {
         match self.text.split_once('.') {
             Some((name, "")) => (name.to_lowercase(), None),
@@ -31,20 +31,21 @@ impl KindName {
         }
     }
 
-    /// The group that it may be of, if it says one; `widgets.v1.example.com` may be of `example.com` or of `v1.example.com`.
+    /// Returns true if the name may refer to a kind of this API group. `widgets.v1.example.com` may be in `example.com` or in
+    /// `v1.example.com`; a name without a dot may be in any group.
     pub(super) fn may_be_of_group(&self, group: &str) -> bool {
         let (_, Some(rest)) = self.parts() else { return true };
         let after_version = rest.split_once('.').map_or("", |(_, group)| group);
         group.starts_with(rest) || group == after_version
     }
 
-    /// The first kind that it fits, and exactly rather than by the beginning of its group.
+    /// Returns the first kind that matches. A full group name takes precedence over a prefix of one.
     pub(super) fn find_in<'a>(&self, kinds: &'a [Kind]) -> Option<&'a Kind> {
-        let exact = kinds.iter().find(|kind| self.fits(kind, |group, said| group == said));
-        exact.or_else(|| kinds.iter().find(|kind| self.fits(kind, |group, said| group.starts_with(said))))
+        let exact = kinds.iter().find(|kind| self.matches(kind, |group, typed| group == typed));
+        exact.or_else(|| kinds.iter().find(|kind| self.matches(kind, |group, typed| group.starts_with(typed))))
     }
 
-    fn fits(&self, kind: &Kind, group_fits: impl Fn(&str, &str) -> bool) -> bool {
+    fn matches(&self, kind: &Kind, group_matches: impl Fn(&str, &str) -> bool) -> bool {
         let (name, rest) = self.parts();
         let resource = &kind.resource;
         if !(resource.plural == name
@@ -57,16 +58,16 @@ impl KindName {
         let Some(rest) = rest else { return true };
         let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
         (resource.version == version && resource.group == group)
-            || (!rest.is_empty() && group_fits(&resource.group, rest))
+            || (!rest.is_empty() && group_matches(&resource.group, rest))
     }
 
-    /// What may have been meant: of all names, the one that is most like it.
+    /// Returns the most similar name, for a "did you mean" hint.
     pub(super) fn similar_in<'a>(&self, kinds: impl Iterator<Item = &'a Kind>) -> Option<String> {
         let (name, rest) = self.parts();
-        let likeness = |other: &str| strsim::jaro_winkler(&name, other);
-        let best = |kind: &Kind| likeness(&kind.resource.plural).max(likeness(&kind.singular));
+        let similarity = |other: &str| strsim::jaro_winkler(&name, other);
+        let best = |kind: &Kind| similarity(&kind.resource.plural).max(similarity(&kind.singular));
         let scored = kinds.map(|kind| (best(kind), kind)).filter(|(score, _)| *score >= 0.8);
-        // The first of those that are equally like it: core kinds come before others.
+        // Of equally similar names the first one wins: core kinds come before others.
         let (_, kind) = scored.fold(None, |best: Option<(f64, &Kind)>, next| match best {
             Some(best) if best.0 >= next.0 => Some(best),
             Some(_) | None => Some(next),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn a_name_of_no_kind_is_not_found() {
         for name in ["", ".", "podz", "pods.apps", "deployments.v1beta1.apps", "deployments.v1.", "widgets.example.com"]
         {
             assert_eq!(found(name), None, "{name}");
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_similar_name_is_offered() {
+    fn the_most_similar_name_is_suggested() {
         let similar = |name: &str| KindName::new(name).similar_in(built_in::kinds().iter());
         assert_eq!(similar("podz").as_deref(), Some("pods"));
         assert_eq!(similar("deploymets.apps").as_deref(), Some("deployments.apps"));

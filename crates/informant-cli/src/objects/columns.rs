@@ -1,11 +1,11 @@
-//! What a table shows of an object: the columns and cells that `kubectl get` prints.
+//! The columns and cells of an object in a table; the same ones that `kubectl get` prints.
 
 use informant::Key;
 use informant_apiserver::columns;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The columns of a kind.
+/// The table columns of a kind.
 pub struct Columns {
     has_namespaces: bool,
     columns: Vec<Column>,
@@ -16,19 +16,20 @@ enum Column {
     Labels,
 }
 
-/// How much of an object is shown.
+/// Which columns a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// What people look at first.
-    Usual,
+    /// The columns of `-o table`.
+    Normal,
+    /// All columns, for `-o wide`.
     Wide,
 }
 
 impl Columns {
-    /// Of objects that are held as metadata, the labels are shown as well.
-    pub fn new(of_kind: Vec<columns::Column>, is_of_metadata: bool, width: Width, has_namespaces: bool) -> Self {
+    /// For objects of which only the metadata is cached, adds a column with the labels.
+    pub fn new(of_kind: Vec<columns::Column>, is_metadata_only: bool, width: Width, has_namespaces: bool) -> Self {
         let shown = of_kind.into_iter().filter(|column| width == Width::Wide || !column.is_wide());
-        let labels = is_of_metadata.then_some(Column::Labels);
+        let labels = is_metadata_only.then_some(Column::Labels);
         Self { has_namespaces, columns: shown.map(Column::OfKind).chain(labels).collect() }
     }
 
@@ -81,11 +82,11 @@ mod tests {
     /// The header and the cell of each column.
     fn shown(
         columns: Vec<columns::Column>,
-        is_of_metadata: bool,
+        is_metadata_only: bool,
         width: Width,
         object: &Value,
     ) -> Vec<(String, String)> {
-        let columns = Columns::new(columns, is_of_metadata, width, true);
+        let columns = Columns::new(columns, is_metadata_only, width, true);
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let cells: Vec<_> = columns.cells(&Key::namespaced("shop", "web"), object, now).collect();
         assert_eq!(columns.headers().count(), cells.len());
@@ -102,11 +103,11 @@ mod tests {
         let object = json!({ "metadata": metadata });
         for kind in crate::kinds::built_in_kinds() {
             let of_kind = || columns::of(&kind.resource.group, &kind.resource.kind);
-            let usual = shown(of_kind(), false, Width::Usual, &object);
+            let usual = shown(of_kind(), false, Width::Normal, &object);
             let wide = shown(of_kind(), false, Width::Wide, &object);
             assert!(usual.len() <= wide.len() && wide.iter().any(|(header, cell)| header == "NAME" && cell == "web"));
         }
-        let metadata = shown(columns::of_metadata(), true, Width::Usual, &object);
+        let metadata = shown(columns::of_metadata(), true, Width::Normal, &object);
         assert_eq!(texts(&metadata), "NAMESPACE: shop, NAME: web, AGE: 60s, LABELS: app=web");
     }
 
@@ -114,14 +115,14 @@ mod tests {
     fn a_cell_is_empty_where_kubectl_prints_nothing() {
         let claim = json!({"metadata": {"name": "web"}, "status": {"phase": "Pending"}});
 
-        let usual = shown(columns::of("", "PersistentVolumeClaim"), false, Width::Usual, &claim);
+        let usual = shown(columns::of("", "PersistentVolumeClaim"), false, Width::Normal, &claim);
 
         assert_eq!(
             texts(&usual),
             "NAMESPACE: shop, NAME: web, STATUS: Pending, VOLUME: , CAPACITY: , ACCESS MODES: , STORAGECLASS: , \
              VOLUMEATTRIBUTESCLASS: <unset>, AGE: <unknown>"
         );
-        let without_labels = shown(columns::of_metadata(), true, Width::Usual, &json!({}));
+        let without_labels = shown(columns::of_metadata(), true, Width::Normal, &json!({}));
         assert_eq!(texts(&without_labels), "NAMESPACE: shop, NAME: , AGE: <unknown>, LABELS: <none>");
     }
 }

@@ -1,7 +1,7 @@
-//! What changed between two states of an object, field by field.
+//! The differences between two states of an object, field by field.
 //!
-//! Items of a list that have names, or types, are compared with those of the same name, and their order is looked at; others are
-//! compared with those of the same place.
+//! Items of an array that all have a unique name (or type, key, uid, ip) are matched by it, and a changed order is reported; other items
+//! are matched by their position.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,25 +11,25 @@ use serde_json::Value;
 
 use super::field::escaped;
 
-/// A field that has another value than before.
+/// A field whose value differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub path: Vec<Step>,
-    /// What it was, if it was there.
+    /// The old value; `None` if the field was absent.
     pub old: Option<Value>,
-    /// What it is, if it is there.
+    /// The new value; `None` if the field is absent.
     pub new: Option<Value>,
 }
 
-/// A step on the way to a field.
+/// One element of the path to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Member(String),
-    /// An item of a list, by its name or its place.
+    /// An item of an array, by its name or its position.
     Item(String),
 }
 
-/// A path as people write it: `spec.containers[web].image`.
+/// Formats a path: `spec.containers[web].image`.
 pub struct Path<'a>(pub &'a [Step]);
 
 impl fmt::Display for Path<'_> {
@@ -45,7 +45,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The fields in which two states differ; but for the version, which always does.
+/// Returns the fields in which two states differ, except `metadata.resourceVersion`, which always does.
 pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     compare(&mut Vec::new(), Some(old), Some(new), &mut changes);
@@ -53,7 +53,7 @@ pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
     changes
 }
 
-/// Goes down to where nothing is below: a value, or an object or list that is empty.
+/// Compares two values recursively, down to scalars and empty objects and arrays.
 fn compare(path: &mut Vec<Step>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
     if old == new {
         return;
@@ -68,7 +68,7 @@ fn compare(path: &mut Vec<Step>, old: Option<&Value>, new: Option<&Value>, chang
         (None, Some(Value::Array(new))) => items(path, &[], new, changes),
         (_, _) => {}
     }
-    // They differ, and nothing within them does.
+    // The values differ, but no nested value does.
     if changes.len() == before {
         changes.push(Change { path: path.clone(), old: old.cloned(), new: new.cloned() });
     }
@@ -124,7 +124,7 @@ fn named(name: &Value) -> Step {
     Step::Item(name.as_str().unwrap_or_default().to_owned())
 }
 
-/// Whether each item has a name of its own.
+/// Returns true if every item has a member of this name with a unique string.
 fn has_names(items: &[Value], name: &str) -> bool {
     let names: BTreeSet<_> = items.iter().filter_map(|item| item.get(name)?.as_str()).collect();
     names.len() == items.len()
@@ -136,35 +136,35 @@ mod tests {
 
     use super::*;
 
-    fn told(old: &Value, new: &Value) -> Vec<String> {
+    fn diff(old: &Value, new: &Value) -> Vec<String> {
         let shown = |value: &Option<Value>| value.as_ref().map_or("none".to_owned(), ToString::to_string);
-        let told = |change: &Change| format!("{}: {} → {}", Path(&change.path), shown(&change.old), shown(&change.new));
-        changes(old, new).iter().map(told).collect()
+        let line = |change: &Change| format!("{}: {} → {}", Path(&change.path), shown(&change.old), shown(&change.new));
+        changes(old, new).iter().map(line).collect()
     }
 
     #[test]
-    fn only_what_differs_is_told() {
+    fn only_fields_that_differ_are_listed() {
         let old = json!({"metadata": {"resourceVersion": "1", "labels": {"app.io/name": "web", "tier": "db"}}, "spec": {"replicas": 2}});
         let new = json!({"metadata": {"resourceVersion": "2", "labels": {"app.io/name": "api"}}, "spec": {"replicas": 2, "paused": true}});
 
         assert_eq!(
-            told(&old, &new),
+            diff(&old, &new),
             [
                 r#"metadata.labels.app\.io/name: "web" → "api""#,
                 r#"metadata.labels.tier: "db" → none"#,
                 "spec.paused: none → true"
             ]
         );
-        assert!(told(&new, &new).is_empty());
+        assert!(diff(&new, &new).is_empty());
     }
 
     #[test]
-    fn items_with_names_are_compared_with_their_like() {
+    fn items_with_names_are_matched_by_name() {
         let old = json!({"c": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
         let new = json!({"c": [{"name": "b", "image": "2"}, {"name": "d", "image": "1"}]});
 
         assert_eq!(
-            told(&old, &new),
+            diff(&old, &new),
             [
                 r#"c[a].image: "1" → none"#,
                 r#"c[a].name: "a" → none"#,
@@ -176,29 +176,29 @@ mod tests {
     }
 
     #[test]
-    fn other_items_are_compared_by_their_places() {
+    fn items_without_names_are_matched_by_position() {
         assert_eq!(
-            told(&json!({"args": ["x", "y"]}), &json!({"args": ["x", "z", {}]})),
+            diff(&json!({"args": ["x", "y"]}), &json!({"args": ["x", "z", {}]})),
             [r#"args[1]: "y" → "z""#, "args[2]: none → {}"]
         );
     }
 
     #[test]
-    fn values_of_another_type_and_empty_ones_are_changes() {
+    fn a_changed_type_and_an_empty_value_are_changes() {
         assert_eq!(
-            told(&json!({"a": {}, "b": [1], "c": null}), &json!({"a": {"x": 1}, "b": {"y": 2}})),
+            diff(&json!({"a": {}, "b": [1], "c": null}), &json!({"a": {"x": 1}, "b": {"y": 2}})),
             ["a.x: none → 1", r#"b: [1] → {"y":2}"#, "c: null → none"]
         );
-        assert_eq!(told(&json!({"a": {"x": 1}}), &json!({"a": {}})), ["a.x: 1 → none"]);
-        assert_eq!(told(&json!({}), &json!({"a": {}})), ["a: none → {}"]);
+        assert_eq!(diff(&json!({"a": {"x": 1}}), &json!({"a": {}})), ["a.x: 1 → none"]);
+        assert_eq!(diff(&json!({}), &json!({"a": {}})), ["a: none → {}"]);
     }
 
     #[test]
-    fn items_in_another_order_are_a_change() {
+    fn a_changed_order_of_named_items_is_a_change() {
         let items = |names: &[&str]| json!({"c": names.iter().map(|name| json!({"name": name})).collect::<Value>()});
 
-        assert_eq!(told(&items(&["a", "b"]), &items(&["b", "a"])), [r#"c[order]: ["a","b"] → ["b","a"]"#]);
-        let others = told(&items(&["a", "b", "x"]), &items(&["y", "b", "a"]));
+        assert_eq!(diff(&items(&["a", "b"]), &items(&["b", "a"])), [r#"c[order]: ["a","b"] → ["b","a"]"#]);
+        let others = diff(&items(&["a", "b", "x"]), &items(&["y", "b", "a"]));
         assert!(others.contains(&r#"c[order]: ["a","b"] → ["b","a"]"#.to_owned()), "{others:?}");
         assert_eq!(others.len(), 3, "{others:?}");
     }

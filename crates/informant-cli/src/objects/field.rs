@@ -1,14 +1,14 @@
-//! A field of an object by its path, as in `spec.nodeName`; a dot within a name is written `\.`, a backslash `\\`.
+//! A field of an object, given by its path, such as `spec.nodeName`. A dot within a name is written `\.`, a backslash `\\`.
 //!
-//! That is the notation of `informant::object::FieldPath`, which says what can be left out of objects and so refuses `metadata.name`; people
-//! may well look for that.
+//! The notation is that of `informant::object::FieldPath`. That type cannot be used here: it is for fields that may be removed from objects,
+//! so it rejects fields such as `metadata.name`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-/// The names on the way to a field. An array on the way stands for each of its items.
+/// The path to a field. An array on the path stands for each of its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     names: Vec<String>,
@@ -27,14 +27,14 @@ impl FromStr for Field {
                     continue;
                 }
                 '\\' => characters.next().filter(|next| ['.', '\\'].contains(next)).ok_or_else(|| {
-                    format!("{path:?} has a backslash that stands before neither a dot nor a backslash")
+                    format!("{path:?} has a backslash before a character other than a dot or a backslash")
                 })?,
                 other => other,
             };
             names.last_mut().into_iter().for_each(|name| name.push(literal));
         }
         match names.iter().any(String::is_empty) {
-            true => Err(format!("{path:?} has an empty name; write fields as in spec.nodeName")),
+            true => Err(format!("{path:?} has an empty name; expected a path such as spec.nodeName")),
             false => Ok(Self { names }),
         }
     }
@@ -47,13 +47,13 @@ impl fmt::Display for Field {
     }
 }
 
-/// A name as it stands in a path.
+/// Escapes a name for use in a path.
 pub fn escaped(name: &str) -> String {
     name.replace('\\', r"\\").replace('.', r"\.")
 }
 
 impl Field {
-    /// The texts, numbers and truth values that an object has there.
+    /// The strings, numbers and booleans at this path of an object.
     pub fn values(&self, object: &Value) -> Vec<String> {
         let mut found = vec![object];
         for name in &self.names {
@@ -63,7 +63,7 @@ impl Field {
     }
 }
 
-/// An array's items; anything else by itself.
+/// The items of an array, recursively; any other value by itself.
 fn items(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(items) => items.iter().flat_map(self::items).collect(),
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_has_values_through_arrays_and_escapes() {
+    fn values_are_found_through_arrays_and_escaped_names() {
         let pod = json!({
             "metadata": {"labels": {"app.kubernetes.io/name": "web"}},
             "spec": {"nodeName": "n1", "containers": [{"image": "a", "args": ["x", "y"]}, {"image": "b"}], "hostPID": true},
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_reads_as_it_is_written() {
+    fn a_path_is_displayed_as_it_was_parsed() {
         assert_eq!(r"a.b\.c.d\\e".parse::<Field>().unwrap().to_string(), r"a.b\.c.d\\e");
         for bad in ["", ".", "a..b", "a.", r"a\b", "a\\"] {
             assert!(bad.parse::<Field>().is_err(), "{bad}");

@@ -1,14 +1,14 @@
-//! What secrets have in them is hidden: also where a copy of it stands in an annotation.
+//! Hides the values of Secrets, including the copy that `kubectl apply` keeps in an annotation.
 
 use serde_json::Value;
 
 use super::diff::Change;
 use super::diff::Step;
 
-/// Where `kubectl apply` keeps a copy of everything.
+/// The annotation in which `kubectl apply` keeps a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Whether nobody is to see what is there.
+/// Returns true if the values at this path are hidden.
 fn is_hidden(path: &[&str]) -> bool {
     match path {
         ["data" | "stringData" | "binaryData", ..] | ["metadata", "annotations", LAST_APPLIED, ..] => true,
@@ -16,12 +16,12 @@ fn is_hidden(path: &[&str]) -> bool {
     }
 }
 
-/// Hides the values, and keeps their names and sizes.
+/// Replaces the values of a Secret; keeps their names and lengths.
 pub fn hide(secret: &mut Value) {
     hide_below(&mut Vec::new(), secret);
 }
 
-/// The same of a change: that something changed can be seen, but not what.
+/// Replaces the values in a change: it shows that a value changed, but not the value.
 pub fn hide_change(change: &mut Change) {
     let member = |step: &Step| match step {
         Step::Member(name) | Step::Item(name) => name.clone(),
@@ -32,7 +32,7 @@ pub fn hide_change(change: &mut Change) {
         hide_below(&mut names(), side);
     }
     if is_hidden(&names()) {
-        // Items are named by what is in them.
+        // The name of an array item is a value in it.
         for step in &mut change.path {
             if let Step::Item(name) = step {
                 *name = "hidden".to_owned();
@@ -41,7 +41,7 @@ pub fn hide_change(change: &mut Change) {
     }
 }
 
-/// Hides what is to be hidden of a value at this place.
+/// Hides the values below this path that must be hidden.
 fn hide_below<'a>(path: &mut Vec<&'a str>, value: &'a mut Value) {
     if is_hidden(path) {
         return hide_all(value);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_secret_is_left_but_names_and_sizes() {
+    fn a_hidden_secret_keeps_only_names_and_lengths() {
         let mut shown = secret("aHVudGVyMg==");
         hide(&mut shown);
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_secret_is_seen_but_not_what_it_is() {
+    fn a_change_of_a_secret_is_shown_without_the_value() {
         let mut changes = changes(&secret("b25l"), &secret("dHdv"));
         changes.iter_mut().for_each(hide_change);
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_as_a_whole_is_hidden_too() {
+    fn values_are_hidden_when_a_whole_member_is_added_or_removed() {
         for (old, new) in [
             (json!({}), secret("b25l")),
             (secret("b25l"), json!({"data": null, "metadata": null})),

@@ -1,7 +1,7 @@
-//! How results are written: tables, colours, YAML, and the two ways out.
+//! Writing to stdout and stderr: tables, colours and YAML.
 //!
-//! - **In:** what is to be said.
-//! - **Out:** results on stdout, everything else on stderr.
+//! - **In:** texts and JSON values.
+//! - **Out:** results on stdout, messages on stderr.
 //! - **Knows nothing of:** objects, clusters, informers.
 
 pub mod paint;
@@ -16,22 +16,22 @@ use serde_json::Value;
 
 pub use self::paint::Paint;
 pub use self::stderr::in_one_line;
-pub use self::stderr::say;
+pub use self::stderr::print_message;
 pub use self::stdout::Stdout;
 pub use self::table::Table;
 
-/// It cannot be written as YAML.
+/// A value has no YAML form.
 #[derive(Debug, thiserror::Error)]
-#[error("it cannot be written as YAML; -o json can")]
+#[error("the object cannot be written as YAML; use -o json")]
 pub struct YamlError(#[source] serde_saphyr::ser::Error);
 
-/// As YAML, without anything around it.
+/// Formats a value as YAML, without a document separator.
 pub fn yaml(value: &Value) -> Result<String, YamlError> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: !begins_with_tab(value) };
     serde_saphyr::to_string_with_options(value, options).map_err(YamlError)
 }
 
-/// Whether a text of several lines begins with a tab: as a block, not every parser could read it.
+/// Returns true if the value contains a multi-line string that begins with a tab. Not every parser can read that as a block.
 fn begins_with_tab(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\n') && text.trim_start_matches(['\n', '\r', ' ']).starts_with('\t'),
@@ -41,21 +41,23 @@ fn begins_with_tab(value: &Value) -> bool {
     }
 }
 
-/// Text of others in one line, without what a terminal would obey, or what makes it look like another.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    match text.contains(is_harmful) {
+/// Makes text from a server or a file safe to print in one line: replaces control characters, line breaks and characters that
+/// change the direction of writing with spaces.
+pub fn sanitized(text: &str) -> Cow<'_, str> {
+    match text.contains(is_unsafe_to_print) {
         true => {
-            let without: String = text.chars().map(|one| if is_harmful(one) { ' ' } else { one }).collect();
+            let without: String = text.chars().map(|one| if is_unsafe_to_print(one) { ' ' } else { one }).collect();
             Cow::Owned(without.trim().to_owned())
         }
         false => Cow::Borrowed(text),
     }
 }
 
-/// Controls, ends of lines, and what turns the direction of writing.
-fn is_harmful(one: char) -> bool {
-    let turns = matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    one.is_control() || turns || matches!(one, '\u{2028}' | '\u{2029}')
+/// Control characters, line breaks, and characters that change the direction of writing.
+fn is_unsafe_to_print(one: char) -> bool {
+    let changes_direction =
+        matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    one.is_control() || changes_direction || matches!(one, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -65,9 +67,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_turns_the_direction_of_writing_is_left_out() {
-        assert_eq!(harmless("a\u{202e}b\u{2066}c\u{2028}d\u{9b}e"), "a b c d e");
-        assert_eq!(harmless("größe → 日本"), "größe → 日本");
+    fn characters_that_change_the_direction_of_writing_are_removed() {
+        assert_eq!(sanitized("a\u{202e}b\u{2066}c\u{2028}d\u{9b}e"), "a b c d e");
+        assert_eq!(sanitized("größe → 日本"), "größe → 日本");
     }
 
     #[test]
@@ -77,6 +79,6 @@ mod tests {
             assert_eq!(written.lines().count(), 2, "{written}");
             assert_eq!(serde_saphyr::from_str::<Value>(&written).unwrap(), json!({"v": [text]}));
         }
-        assert!(yaml(&json!({"v": "x\n\ty\n"})).unwrap().contains("|"), "others are blocks");
+        assert!(yaml(&json!({"v": "x\n\ty\n"})).unwrap().contains("|"), "other texts are blocks");
     }
 }

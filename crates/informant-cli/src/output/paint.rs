@@ -1,4 +1,4 @@
-//! Colours, if they are wanted: in a terminal, unless `NO_COLOR` is set.
+//! Colours of texts on stdout. By default they are used only in a terminal, and only if `NO_COLOR` is not set.
 
 use anstream::AutoStream;
 use anstream::ColorChoice;
@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use anstyle::Style;
 use clap::ValueEnum;
 
-/// When colours are used.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// In a terminal, unless NO_COLOR is set
@@ -18,14 +18,14 @@ pub enum Color {
     Never,
 }
 
-/// Paints text, or leaves it as it is.
+/// Colours texts, or returns them unchanged if colours are off.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     is_on: bool,
 }
 
 impl Paint {
-    /// For what is written to stdout.
+    /// Decides whether texts on stdout are coloured.
     pub fn new(color: Color) -> Self {
         let is_on = match color {
             Color::Auto => AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,

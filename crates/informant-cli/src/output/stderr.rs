@@ -1,4 +1,4 @@
-//! What is said besides results. Nobody may be there to read it, which is no failure.
+//! Messages on stderr. A failure to write them is ignored: stderr may be closed.
 
 use std::error::Error;
 use std::io;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use informant::listwatch::ListWatchError;
 
-use super::harmless;
+use super::sanitized;
 use super::terminal;
 
-/// A line on stderr; in a terminal, over a line that is redrawn.
-pub fn say(text: &str) {
+/// Prints one line to stderr; in a terminal, it overwrites the progress line.
+pub fn print_message(text: &str) {
     let mut stderr = io::stderr().lock();
-    let over = if terminal::of(&stderr).is_some() { terminal::OVER } else { "" };
-    // At once, so that nobody else writes in between. There is nobody to tell that it failed.
-    let _ = stderr.write_all(format!("{over}informant: {}\n", harmless(text)).as_bytes());
+    let clear = if terminal::of(&stderr).is_some() { terminal::CLEAR_LINE } else { "" };
+    // One write, so that lines of other tasks do not get in between. If it fails, there is nowhere to report it.
+    let _ = stderr.write_all(format!("{clear}informant: {}\n", sanitized(text)).as_bytes());
 }
 
-/// An error and its causes, without repetitions, and then what can be done about it.
+/// Formats an error with its chain of causes, without repetitions, followed by advice if there is any.
 pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     let mut line = String::new();
     let mut advice = None;

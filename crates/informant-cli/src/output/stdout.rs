@@ -1,36 +1,38 @@
-//! Results, written without keeping anybody else waiting; whoever reads them may go.
+//! Results on stdout, written without blocking other tasks. A reader that closes the pipe is not an error.
 
 use std::io;
 
 use tokio::io::AsyncWriteExt;
 
-/// Where results go.
+/// Writes results to stdout.
 pub struct Stdout {
     out: tokio::io::Stdout,
 }
 
-/// Whether somebody still reads.
+/// Whether stdout still has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Audience {
-    Reads,
-    Gone,
+pub enum StdoutState {
+    Open,
+    /// The reader has closed the pipe.
+    Closed,
 }
 
-/// Results cannot be written.
+/// Writing to stdout failed.
 #[derive(Debug, thiserror::Error)]
-#[error("stdout cannot be written to")]
+#[error("cannot write to stdout")]
 pub struct StdoutError(#[source] io::Error);
 
-/// Waits until nobody reads any more, as far as that can be known without writing: of pipes.
+/// Waits until the reader closes stdout. Without a write this can be detected only if stdout is a pipe; otherwise it waits forever.
 #[cfg(unix)]
-pub async fn gone() {
+pub async fn closed() {
     use std::os::fd::AsFd;
 
     use tokio::io::Interest;
     use tokio::net::unix::pipe::Sender;
 
-    // Nothing is written to it here, so it need not be made non-blocking, which others would notice. A file cannot be waited for.
+    // Nothing is written here, so stdout is not made non-blocking; other users of the same stdout would notice that. For a file
+    // this fails.
     let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
     match stdout {
         Ok(stdout) if stdout.ready(Interest::ERROR).await.is_ok() => {}
@@ -38,9 +40,9 @@ pub async fn gone() {
     }
 }
 
-/// Waits until nobody reads any more; here, that is known by writing alone.
+/// Waits forever: on this platform, a closed stdout is detected only by a write.
 #[cfg(not(unix))]
-pub async fn gone() {
+pub async fn closed() {
     std::future::pending::<()>().await;
 }
 
@@ -49,15 +51,15 @@ impl Stdout {
         Self { out: tokio::io::stdout() }
     }
 
-    /// Writes all of it. A reader who has gone has had enough, which is no failure.
-    pub async fn write(&mut self, text: &[u8]) -> Result<Audience, StdoutError> {
+    /// Writes all of the text and flushes it. A closed pipe is a result, not an error.
+    pub async fn write(&mut self, text: &[u8]) -> Result<StdoutState, StdoutError> {
         let written = async {
             self.out.write_all(text).await?;
             self.out.flush().await
         };
         match written.await {
-            Ok(()) => Ok(Audience::Reads),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Audience::Gone),
+            Ok(()) => Ok(StdoutState::Open),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(StdoutState::Closed),
             Err(error) => Err(StdoutError(error)),
         }
     }

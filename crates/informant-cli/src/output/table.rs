@@ -1,72 +1,73 @@
-//! Rows in columns that are as wide as what has stood in them so far.
+//! A table whose columns are as wide as their widest cell so far.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::Paint;
-use super::harmless;
+use super::sanitized;
 
-/// A table that grows. Its headers stand above its first row.
+/// A table that grows while it is printed. The headers are printed with the first rows.
 #[derive(Debug)]
 pub struct Table {
     widths: Vec<usize>,
     headers: Option<Row>,
-    waiting: Vec<Row>,
+    /// Rows that have not been taken.
+    pending: Vec<Row>,
 }
 
 #[derive(Debug)]
 struct Row {
     cells: Vec<String>,
-    paint: Option<Painting>,
+    paint: Option<ColorFn>,
 }
 
-/// Which colour.
-pub type Painting = fn(Paint, &str) -> String;
+/// Colours a text.
+pub type ColorFn = fn(Paint, &str) -> String;
 
-/// What stands between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 3;
 
 impl Table {
     pub fn new(headers: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let cells: Vec<String> = headers.into_iter().map(|header| harmless(&header.into()).into_owned()).collect();
+        let cells: Vec<String> = headers.into_iter().map(|header| sanitized(&header.into()).into_owned()).collect();
         let widths = cells.iter().map(|header| header.chars().count()).collect();
-        Self { widths, headers: Some(Row { cells, paint: None }), waiting: Vec::new() }
+        Self { widths, headers: Some(Row { cells, paint: None }), pending: Vec::new() }
     }
 
-    /// Nothing stands above the rows.
+    /// Omits the headers.
     #[must_use]
     pub fn without_headers(self) -> Self {
         Self { widths: vec![0; self.widths.len()], headers: None, ..self }
     }
 
-    /// One more row, its first cell painted.
-    pub fn add(&mut self, cells: impl IntoIterator<Item = String>, paint: Option<Painting>) {
-        let cells: Vec<_> = cells.into_iter().map(|cell| harmless(&cell).into_owned()).collect();
+    /// Adds a row; `paint` colours its first cell.
+    pub fn add(&mut self, cells: impl IntoIterator<Item = String>, paint: Option<ColorFn>) {
+        let cells: Vec<_> = cells.into_iter().map(|cell| sanitized(&cell).into_owned()).collect();
         for (width, cell) in self.widths.iter_mut().zip(&cells) {
             *width = (*width).max(cell.chars().count());
         }
-        self.waiting.push(Row { cells, paint });
+        self.pending.push(Row { cells, paint });
     }
 
-    /// How much waits to be written, roughly.
+    /// The approximate size in bytes of the rows that have not been taken.
     pub fn len(&self) -> usize {
-        self.waiting.len() * self.widths.iter().map(|width| width + GAP).sum::<usize>()
+        self.pending.len() * self.widths.iter().map(|width| width + GAP).sum::<usize>()
     }
 
-    /// The rows that were not written yet.
+    /// Formats the rows that have not been taken.
     pub fn take(&mut self, paint: Paint) -> String {
         let mut text = String::new();
-        let headers = if self.waiting.is_empty() { None } else { self.headers.take() };
-        for Row { cells, paint: color } in headers.into_iter().chain(self.waiting.drain(..)) {
+        let headers = if self.pending.is_empty() { None } else { self.headers.take() };
+        for Row { cells, paint: color } in headers.into_iter().chain(self.pending.drain(..)) {
             let mut blanks = 0;
             for (position, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
-                // Nothing stands at the end of a line that cannot be seen.
                 let painted = match color {
                     Some(color) if position == 0 => Cow::Owned(color(paint, cell)),
                     Some(_) | None => Cow::Borrowed(cell),
                 };
+                // Spaces are written before a cell, never at the end of a line.
                 if !cell.is_empty() {
-                    // Writing to a string does not fail.
+                    // Writing to a `String` cannot fail.
                     let _ = write!(text, "{:blanks$}{painted}", "");
                     blanks = 0;
                 }
@@ -89,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn columns_grow_and_lines_end_where_their_text_does() {
+    fn columns_grow_and_lines_have_no_trailing_spaces() {
         let mut table = Table::new(["NAME", "AGE"]);
-        assert_eq!(table.take(Paint::new(Color::Never)), "", "how wide it is is not known yet");
+        assert_eq!(table.take(Paint::new(Color::Never)), "", "the width is known with the first row");
         table.add(row(&["a-long-name", ""]), None);
         assert_eq!(table.take(Paint::new(Color::Never)), "NAME          AGE\na-long-name\n");
 
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_can_be_left_out() {
+    fn headers_can_be_omitted() {
         let mut table = Table::new(["A-LONG-NAME", "AGE"]).without_headers();
         table.add(row(&["a", "1s"]), None);
 
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_left_out() {
+    fn control_characters_in_cells_are_removed() {
         let mut table = Table::new(["MESSAGE", "X"]);
         table.add(row(&["\u{1b}[2Jhi\nthere\n", ""]), None);
 

@@ -1,9 +1,9 @@
-//! Which objects of which cluster, and how they are held: what `watch` and `get` have in common.
+//! Selects the objects that `watch` and `get` work on.
 //!
 //! - **In:** options.
-//! - **Out:** [`Selected`]: a kind, and a factory that has an informer for it; [`Held`]: in which form.
+//! - **Out:** [`Selected`]: a kind and a factory with an informer for it; [`ObjectType`]: the Rust type that holds the objects.
 
-mod held;
+mod object_type;
 
 use std::error::Error;
 use std::str::FromStr;
@@ -18,63 +18,63 @@ use informant_apiserver::columns;
 use informant_apiserver::columns::Column;
 use kube::Client;
 
-pub use self::held::Held;
-pub use self::held::OnObjects;
-use crate::arguments::AskedWrongly;
+pub use self::object_type::ObjectCommand;
+pub use self::object_type::ObjectType;
+use crate::arguments::UsageError;
 use crate::arguments::duration;
 use crate::cluster::ClusterOptions;
 use crate::kinds;
 use crate::kinds::Kind;
 use crate::kinds::KindName;
-use crate::objects::Form;
+use crate::objects::PrintableObject;
 use crate::objects::Reader;
 use crate::output::in_one_line;
-use crate::output::say;
+use crate::output::print_message;
 
-/// Which objects.
+/// The options that select objects.
 #[derive(Args, Debug)]
 pub struct Selection {
-    /// A kind as kubectl takes it: pods, po, deployment.apps, widgets.v1.example.com; or KIND/NAME
+    /// Resource as in kubectl (pods, po, deployment.apps, widgets.v1.example.com), or RESOURCE/NAME
     #[arg(value_name = "RESOURCE")]
     resource: Target,
-    /// Only the object of this name
+    /// Select only the object with this name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
-    /// Only objects of this namespace [default: that of the context]
+    /// Select objects in this namespace [default: the namespace of the context]
     #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
-    /// Objects of all namespaces
+    /// Select objects in all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Only objects with such labels: app=web,tier!=cache
+    /// Select objects by their labels, such as app=web,tier!=cache
     #[arg(short = 'l', long, default_value = "", hide_default_value = true)]
     selector: String,
-    /// Only objects with such fields: spec.nodeName=node-1
+    /// Select objects by fields that the server supports, such as spec.nodeName=node-1
     #[arg(long, default_value = "", hide_default_value = true)]
     field_selector: String,
-    /// Ask the server for nothing but metadata
+    /// Request only the metadata of objects from the server
     #[arg(long)]
     metadata_only: bool,
-    /// Hold objects as compact JSON and decode only what is shown; --lazy=false holds them decoded, which takes about ten times
-    /// the memory for pods
+    /// Cache objects as compact JSON and decode them when they are printed; --lazy=false caches decoded objects, which for pods
+    /// takes about ten times the memory
     #[arg(
         long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     lazy: bool,
-    /// Show what Secrets have in them [default: how long it is]
+    /// Print the values in Secrets [default: print only their lengths]
     #[arg(long)]
     show_secrets: bool,
-    /// Retry every error, and give up if the first list is not complete after this time, such as 30s. Getting credentials and
-    /// discovering kinds have the same limit each [default: give up at once if the server is down, or on errors that
-    /// retrying does not fix, such as 403]
+    /// Retry every error, and fail if the first list is not complete after this time, such as 30s; the same limit applies to the
+    /// credential plugin and to API discovery [default: fail at once if the server is down, or on errors that retrying cannot
+    /// fix, such as 403]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     sync_timeout: Option<Duration>,
     #[command(flatten)]
     cluster: ClusterOptions,
 }
 
-/// `pods`, or `pod/web`.
+/// The argument RESOURCE: `pods`, or `pod/web`.
 #[derive(Clone, Debug)]
 struct Target {
     kind: KindName,
@@ -87,32 +87,32 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once('/').map_or((text, None), |(kind, name)| (kind, Some(name)));
         match (kind, name) {
-            ("", _) => Err("say which kind, such as pods".to_owned()),
+            ("", _) => Err("expected a resource, such as pods".to_owned()),
             (kind, _) if kind == "all" || kind.contains(',') => {
-                Err("these are several kinds; one at a time".to_owned())
+                Err("several kinds at once are not supported; name one resource, such as pods".to_owned())
             }
             (_, Some(name)) if name.is_empty() || name.contains('/') => {
-                Err("write one object as in pod/web".to_owned())
+                Err("expected one object, such as pod/web".to_owned())
             }
             (kind, name) => Ok(Self { kind: KindName::new(kind), name: name.map(str::to_owned) }),
         }
     }
 }
 
-/// A value as it stands in a field selector.
+/// Escapes a value for a field selector.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
 }
 
-/// What was selected, found in the cluster.
+/// The selected kind and objects, after the cluster and the kind have been found.
 pub struct Selected {
     client: Client,
     pub kind: Kind,
     pub factory: SharedInformerFactory,
     pub reader: Reader,
-    /// The name, if only one is wanted.
+    /// The name, if a single object is selected.
     pub name: Option<String>,
-    /// None for all, and where there are none.
+    /// `None` for all namespaces, and for kinds without namespaces.
     pub namespace: Option<String>,
     selector: String,
     /// As the user wrote it, without the name.
@@ -130,32 +130,32 @@ pub struct NotSynced {
     source: Box<dyn Error>,
 }
 
-/// Nobody has that name.
+/// No object has the given name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} not found")]
 pub struct NotFound(String);
 
 impl Selection {
-    pub fn held(&self) -> Held {
+    pub fn object_type(&self) -> ObjectType {
         match (self.metadata_only, self.lazy) {
-            (false, true) => Held::Lazy,
-            (false, false) => Held::Decoded,
-            (true, true) => Held::LazyMetadata,
-            (true, false) => Held::DecodedMetadata,
+            (false, true) => ObjectType::Lazy,
+            (false, false) => ObjectType::Decoded,
+            (true, true) => ObjectType::LazyMetadata,
+            (true, false) => ObjectType::DecodedMetadata,
         }
     }
 
-    /// What cannot be meant.
-    pub fn check(&self) -> Result<(), AskedWrongly> {
+    /// Checks for contradictory arguments.
+    pub fn check(&self) -> Result<(), UsageError> {
         match (&self.resource.name, &self.name) {
             (Some(one), Some(other)) => {
-                Err(AskedWrongly(format!("{one:?} and {other:?} are two names for one object; say one")))
+                Err(UsageError(format!("the object has two names, {one:?} and {other:?}; pass only one")))
             }
             (Some(_), None) | (None, _) => Ok(()),
         }
     }
 
-    /// Finds the cluster and the kind.
+    /// Connects to the cluster and finds the kind.
     pub async fn find(self, resync: Option<Duration>) -> Result<Selected, Box<dyn Error>> {
         let cluster = self.cluster.connect(self.sync_timeout).await?;
         let kind = kinds::find(&cluster.client, &cluster.url, &self.resource.kind, self.sync_timeout).await?;
@@ -164,7 +164,7 @@ impl Selection {
             false => None,
         };
         let mut factory = SharedInformerFactory::builder(cluster.client.clone()).on_quarantine(|_, object| {
-            say(&format!("an object is left out: {}", in_one_line(&object.error)));
+            print_message(&format!("skipped an object that cannot be decoded: {}", in_one_line(&object.error)));
         });
         if self.sync_timeout.is_none() {
             factory = factory.fail_fast();
@@ -188,26 +188,26 @@ impl Selection {
 }
 
 impl Selected {
-    /// The columns in which a table shows these objects; for a custom kind, the cluster is asked for its definition.
-    pub async fn columns<O: Form>(&self) -> Vec<Column> {
-        if O::IS_OF_METADATA { columns::of_metadata() } else { kinds::columns(&self.client, &self.kind).await }
+    /// The table columns of these objects; for a custom kind, reads its definition from the server.
+    pub async fn columns<O: PrintableObject>(&self) -> Vec<Column> {
+        if O::IS_METADATA_ONLY { columns::of_metadata() } else { kinds::columns(&self.client, &self.kind).await }
     }
 
-    /// The informer of these objects.
-    pub fn informer<O: Form>(&self) -> Result<SharedInformer<O>, AskedWrongly> {
+    /// Returns the informer for these objects.
+    pub fn informer<O: PrintableObject>(&self) -> Result<SharedInformer<O>, UsageError> {
         let request = self.factory.request_dynamic::<O>(&self.kind.resource).scoped(&self.kind.scope);
-        let one_of_name = self.name.iter().map(|name| format!("metadata.name={}", escaped(name)));
-        let fields = one_of_name.chain(Some(self.field_selector.clone()).filter(|fields| !fields.is_empty()));
+        let by_name = self.name.iter().map(|name| format!("metadata.name={}", escaped(name)));
+        let fields = by_name.chain(Some(self.field_selector.clone()).filter(|fields| !fields.is_empty()));
         let fields = fields.collect::<Vec<_>>().join(",");
         let request = request.with_labels(&self.selector).with_fields(&fields);
         let request = match &self.namespace {
             Some(namespace) => request.in_namespace(namespace),
             None => request.in_all_namespaces(),
         };
-        request.informer().map_err(|error| AskedWrongly(error.to_string()))
+        request.informer().map_err(|error| UsageError(error.to_string()))
     }
 
-    /// Waits until the cache has everything; or until it is clear that it will not.
+    /// Waits until the informer is synced, or has failed.
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let synced = match self.sync_timeout {
             Some(within) => self.factory.synced_within(within).await,
@@ -215,7 +215,7 @@ impl Selected {
         };
         synced.map_err(|mut errors| {
             let (resource, url) = (self.kind.resource.plural.clone(), self.url.clone());
-            // Of one informer there is one reason, unless it was shut down.
+            // There is one informer, so there is one error, or none if the informer was stopped.
             let source: Box<dyn Error> = match errors.errors.pop() {
                 Some(error) => error.into(),
                 None => errors.into(),
@@ -233,12 +233,12 @@ impl Selected {
         NotFound(self.description())
     }
 
-    /// Whether tables need a column for namespaces.
+    /// Returns true if tables need a column for the namespace.
     pub fn spans_namespaces(&self) -> bool {
         self.kind.is_namespaced() && self.namespace.is_none()
     }
 
-    /// What was selected, for people: `pods in namespace "shop" that match label selector "tier=hot"`.
+    /// Describes the selection in messages: `pods in namespace "shop" that match label selector "tier=hot"`.
     pub fn description(&self) -> String {
         let named = self.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
         let place = self.namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}")).unwrap_or_default();
@@ -259,12 +259,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_no_selector() {
+    fn a_name_is_escaped_in_a_field_selector() {
         assert_eq!(escaped(r"a,b=c\d"), r"a\,b\=c\\d");
     }
 
     #[test]
-    fn a_target_is_a_kind_and_perhaps_a_name() {
+    fn a_target_is_a_kind_with_an_optional_name() {
         let target: Target = "pod/web".parse().unwrap();
         assert_eq!((target.kind, target.name.as_deref()), (KindName::new("pod"), Some("web")));
         assert_eq!("pods".parse::<Target>().unwrap().name, None);

@@ -1,6 +1,6 @@
-//! `informant watch`: every change of a kind, as a shared informer hears of it.
+//! `informant watch`: prints the events of a shared informer.
 //!
-//! `printer` says what is written of an event; here is when it begins and ends.
+//! `printer` formats events; this module decides when the command starts and ends.
 
 mod printer;
 
@@ -19,21 +19,21 @@ use informant::SharedInformer;
 
 use self::printer::Printer;
 use crate::Outcome;
-use crate::arguments::AskedWrongly;
+use crate::arguments::UsageError;
 use crate::arguments::resync_period;
-use crate::figures::Figures;
-use crate::figures::FiguresOptions;
 use crate::interrupt;
 use crate::interrupt::Interrupt;
-use crate::objects::Form;
+use crate::metrics_server::MetricsOptions;
+use crate::metrics_server::MetricsServer;
+use crate::objects::PrintableObject;
 use crate::output::Stdout;
 use crate::output::in_one_line;
 use crate::output::paint::Color;
-use crate::output::say;
+use crate::output::print_message;
 use crate::output::stdout;
-use crate::output::stdout::Audience;
+use crate::output::stdout::StdoutState;
 use crate::progress::Progress;
-use crate::selection::OnObjects;
+use crate::selection::ObjectCommand;
 use crate::selection::Selected;
 use crate::selection::Selection;
 
@@ -46,67 +46,67 @@ use crate::selection::Selection;
   informant watch widgets.example.com --until-synced -o name
   informant watch pods --server http://127.0.0.1:8080
 
-Each line of JSON is an event:
-  {\"type\": \"ADDED\", \"UPDATED\", \"DELETED\", \"SYNC\" or \"SYNCED\",
-   \"key\": \"NAMESPACE/NAME\", or \"NAME\" of kinds without namespaces,
-   \"resourceVersion\": \"…\",
-   \"initial\": true if it was there when the watch began,
-   \"missed\": true if it was deleted while the watch was down,
-   \"object\": its newest known state}
-SYNC tells of an unchanged object again (--resync). SYNCED comes once, after
-everything that was there when the watch began; it is about no object, so
-key and object are null.
+With -o json, each line is one event with these fields:
+  type             ADDED, UPDATED, DELETED, SYNC or SYNCED
+  key              NAMESPACE/NAME; NAME for kinds without namespaces
+  resourceVersion  the version of the object
+  initial          true if the object existed before the watch started
+  missed           true if the object was deleted while the watch was down and
+                   the deletion was found by a relist
+  object           the object; for DELETED, its last known state
+SYNC repeats an unchanged object (--resync). SYNCED is printed once, after all
+objects that existed when the watch started; its key and object are null.
 
-Ctrl-C ends it, with exit code 0. With --until-synced or --exit-after it ends
-by itself, with 1 if it could not show everything; Ctrl-C is 130 then.")]
+Ctrl-C ends the command with exit code 0. With --until-synced or --exit-after,
+the exit code is 1 if an object could not be printed, and 130 after Ctrl-C.")]
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// Leave the head of a table out
+    /// Omit the header row of tables
     #[arg(long)]
     no_headers: bool,
-    /// Leave objects out of lines of JSON
+    /// Omit the object from JSON events (with -o json)
     #[arg(long)]
     no_object: bool,
-    /// Skip objects that already exist, until they change
+    /// Print existing objects only when they change
     #[arg(long)]
     no_initial: bool,
-    /// Exit after so many events of objects
+    /// Exit after printing this many events
     #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..))]
     exit_after: Option<u64>,
-    /// Exit once all existing objects have been printed
+    /// Exit when all existing objects have been printed
     #[arg(long)]
     until_synced: bool,
-    /// Print every object again, this often, such as 30s
+    /// Print every object again at this interval, such as 30s (a resync)
     #[arg(long, value_name = "DURATION", value_parser = resync_period)]
     resync: Option<Duration>,
-    /// When output falls behind by more than so many events, keep only the latest of each object [default: print all]
+    /// When more than this many events wait to be printed, coalesce those of the same object into one [default: print every event]
     #[arg(long, value_name = "EVENTS")]
     coalesce_above: Option<usize>,
-    /// When to use colours
+    /// When to use colors
     #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     color: Color,
     #[command(flatten)]
-    figures: FiguresOptions,
+    metrics: MetricsOptions,
 }
 
-/// What is written of an event.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A row of what people look at first
+    /// One table row per event
     Table,
-    /// A row with more of it
+    /// One table row per event, with more columns
     Wide,
-    /// A line of JSON
+    /// One line of JSON per event
     Json,
-    /// A document of YAML
+    /// One YAML document per event
     Yaml,
-    /// The name, as kubectl prints it
+    /// RESOURCE/NAME of the object, as in kubectl
     Name,
-    /// What changed, field by field
+    /// The fields that changed, with old and new values
     Diff,
 }
 
@@ -119,10 +119,10 @@ impl Format {
     }
 }
 
-/// As much as is written at once.
+/// Events are collected into one write until it has about this many bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// The informer has ended before the command.
+/// The informer stopped before the command ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Ended(String);
@@ -130,25 +130,25 @@ struct Ended(String);
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     options.selection.check()?;
     if options.no_object && options.output != Format::Json {
-        return Err(AskedWrongly("--no-object is for lines of JSON: say -o json, too".to_owned()).into());
+        return Err(UsageError("--no-object requires -o json".to_owned()).into());
     }
-    options.selection.held().run(options, interrupt).await
+    options.selection.object_type().run(options, interrupt).await
 }
 
-impl OnObjects for Options {
-    async fn run<O: Form>(self, interrupt: Interrupt) -> Outcome {
-        let mut figures = self.figures.serve().await?;
-        let outcome = self.follow::<O>(&mut figures, interrupt).await;
-        figures.stop().await;
+impl ObjectCommand for Options {
+    async fn run<O: PrintableObject>(self, interrupt: Interrupt) -> Outcome {
+        let mut metrics = self.metrics.serve().await?;
+        let outcome = self.watch::<O>(&mut metrics, interrupt).await;
+        metrics.stop().await;
         outcome
     }
 }
 
 impl Options {
-    async fn follow<O: Form>(self, figures: &mut Figures, mut interrupt: Interrupt) -> Outcome {
+    async fn watch<O: PrintableObject>(self, metrics: &mut MetricsServer, mut interrupt: Interrupt) -> Outcome {
         let ends_by_itself = self.until_synced || self.exit_after.is_some();
         let interrupted = if ends_by_itself { ExitCode::from(interrupt::CODE) } else { ExitCode::SUCCESS };
-        // Also while it looks for the cluster.
+        // Ctrl-C also ends the search for the cluster and the kind.
         let selecting = async {
             let selected = self.selection.find(self.resync).await?;
             let columns = if self.output.is_table() { selected.columns::<O>().await } else { Vec::new() };
@@ -156,7 +156,7 @@ impl Options {
         };
         let (selected, columns) = tokio::select! {
             found = selecting => found?,
-            () = interrupt.happened() => return Ok(interrupted),
+            () = interrupt.received() => return Ok(interrupted),
         };
         let informer = selected.informer::<O>()?;
         let subscribe = informer.subscribe().named("watch");
@@ -165,24 +165,24 @@ impl Options {
             None => subscribe.stream()?,
         };
         selected.factory.start();
-        figures.tell_of_factory(&selected.factory);
+        metrics.set_factory(&selected.factory);
         let progress = Progress::of(selected.factory.clone());
-        let following = Following {
+        let loop_state = EventLoop {
             printer: Printer::new::<O>(&selected, columns, self.output, self.color, !self.no_object, !self.no_headers),
-            tells_initial: !self.no_initial,
-            left: self.exit_after,
+            prints_initial: !self.no_initial,
+            remaining: self.exit_after,
             until_synced: self.until_synced,
             has_initial: false,
-            has_left_out: false,
+            has_skipped: false,
         };
         let outcome = tokio::select! {
             biased;
-            () = interrupt.happened() => Ok(interrupted),
-            // Also if nothing happens that would be written.
-            () = stdout::gone() => Ok(ExitCode::SUCCESS),
-            outcome = following.tell(&selected, &informer, events, &progress) => outcome,
-            error = failed(&selected) => Err(error),
-            error = figures.broken() => Err(error.into()),
+            () = interrupt.received() => Ok(interrupted),
+            // Detects a closed pipe even if no event arrives.
+            () = stdout::closed() => Ok(ExitCode::SUCCESS),
+            outcome = loop_state.run(&selected, &informer, events, &progress) => outcome,
+            error = first_list_failed(&selected) => Err(error),
+            error = metrics.failed() => Err(error.into()),
         };
         progress.stop().await;
         let stopped = selected.stop().await;
@@ -192,30 +192,31 @@ impl Options {
     }
 }
 
-/// Waits for the first list to fail for good; forever, if it does not.
-async fn failed(selected: &Selected) -> Box<dyn Error> {
+/// Waits until the first list fails permanently; waits forever if it succeeds.
+async fn first_list_failed(selected: &Selected) -> Box<dyn Error> {
     match selected.synced().await {
         Err(error) => error.into(),
         Ok(()) => std::future::pending().await,
     }
 }
 
-/// What is told, and until when.
-struct Following {
+/// Prints events until the command has printed enough.
+struct EventLoop {
     printer: Printer,
-    tells_initial: bool,
-    /// How many events are still to be told, if that is limited.
-    left: Option<u64>,
+    /// Whether existing objects are printed.
+    prints_initial: bool,
+    /// How many events are still to be printed, if that is limited.
+    remaining: Option<u64>,
     until_synced: bool,
-    /// Whether there was something in the first list.
+    /// Whether the first list had an object.
     has_initial: bool,
-    /// Whether an event could not be told.
-    has_left_out: bool,
+    /// Whether an event could not be printed.
+    has_skipped: bool,
 }
 
-impl Following {
-    /// Writes events until there is enough of them, or nobody reads any more.
-    async fn tell<O: Form>(
+impl EventLoop {
+    /// Prints events until enough have been printed, or stdout is closed.
+    async fn run<O: PrintableObject>(
         mut self,
         selected: &Selected,
         informer: &SharedInformer<O>,
@@ -224,17 +225,17 @@ impl Following {
     ) -> Outcome {
         let mut stdout = Stdout::new();
         while let Some(event) = events.next().await {
-            let (mut is_enough, mut is_synced) = (self.hear(informer, &event), matches!(event, Event::Synced));
-            // What waits already is written together.
+            let (mut is_enough, mut is_synced) = (self.print(informer, &event), matches!(event, Event::Synced));
+            // Events that are already waiting are written together.
             while !is_enough && self.printer.len() < CHUNK {
                 let Some(Some(event)) = events.next().now_or_never() else { break };
-                is_enough = self.hear(informer, &event);
+                is_enough = self.print(informer, &event);
                 is_synced |= matches!(event, Event::Synced);
             }
             let text = self.printer.take();
             if !text.is_empty() {
-                progress.make_room();
-                if stdout.write(text.as_bytes()).await? == Audience::Gone {
+                progress.clear();
+                if stdout.write(text.as_bytes()).await? == StdoutState::Closed {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
@@ -242,37 +243,37 @@ impl Following {
                 if self.until_synced && selected.name.is_some() {
                     return Err(selected.not_found().into());
                 }
-                progress.make_room();
-                let outlook = if is_enough { "" } else { " yet; waiting" };
-                say(&format!("no {}{outlook}", selected.description()));
+                progress.clear();
+                let suffix = if is_enough { "" } else { " yet; waiting" };
+                print_message(&format!("no {}{suffix}", selected.description()));
             }
             if is_enough {
-                let is_whole = !self.has_left_out && informer.quarantined().is_empty();
-                return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                let is_complete = !self.has_skipped && informer.quarantined().is_empty();
+                return Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
         }
         let why =
-            informer.status().problem().map_or_else(|| "the informer has ended".to_owned(), |why| why.to_string());
+            informer.status().problem().map_or_else(|| "the informer has stopped".to_owned(), |why| why.to_string());
         Err(Ended(why).into())
     }
 
-    /// Says whether this was enough.
-    fn hear<O: Form>(&mut self, informer: &SharedInformer<O>, event: &Event<O>) -> bool {
+    /// Formats one event; returns true if enough events have been printed.
+    fn print<O: PrintableObject>(&mut self, informer: &SharedInformer<O>, event: &Event<O>) -> bool {
         if let Event::Synced = event {
             self.printer.synced(informer.last_version().as_ref());
             return self.until_synced;
         }
         if let Event::Added { origin: Origin::InitialList, .. } = event {
             self.has_initial = true;
-            if !self.tells_initial {
+            if !self.prints_initial {
                 return false;
             }
         }
         if let Err(error) = self.printer.event(event) {
-            self.has_left_out = true;
-            say(&format!("an event is left out: {}", in_one_line(&*error)));
+            self.has_skipped = true;
+            print_message(&format!("skipped an event that cannot be printed: {}", in_one_line(&*error)));
         }
-        self.left = self.left.map(|left| left.saturating_sub(1));
-        self.left == Some(0)
+        self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
+        self.remaining == Some(0)
     }
 }

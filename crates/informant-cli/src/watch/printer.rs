@@ -1,4 +1,4 @@
-//! What is written of an event, in each format.
+//! Formats events in each output format.
 
 use std::error::Error;
 use std::fmt::Arguments;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Format;
-use crate::objects::Form;
+use crate::objects::PrintableObject;
 use crate::objects::Reader;
 use crate::objects::columns::Columns;
 use crate::objects::columns::Width;
@@ -25,12 +25,12 @@ use crate::objects::diff::Path;
 use crate::output;
 use crate::output::Paint;
 use crate::output::Table;
-use crate::output::harmless;
 use crate::output::paint::Color;
-use crate::output::table::Painting;
+use crate::output::sanitized;
+use crate::output::table::ColorFn;
 use crate::selection::Selected;
 
-/// Writes events into a text, which somebody takes.
+/// Formats events into a buffer, which the caller takes.
 pub struct Printer {
     format: Format,
     has_objects: bool,
@@ -39,12 +39,12 @@ pub struct Printer {
     /// `pod`, `deployment.apps`.
     singular: String,
     columns: Columns,
-    /// What was written, but for rows.
+    /// The buffer for all formats but tables.
     text: String,
     rows: Table,
 }
 
-/// An event as a line of JSON has it, but for the object.
+/// The fields of a JSON event, without the object.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -56,7 +56,7 @@ struct Line<'a> {
 }
 
 impl Printer {
-    pub fn new<O: Form>(
+    pub fn new<O: PrintableObject>(
         selected: &Selected,
         columns: Vec<Column>,
         format: Format,
@@ -64,9 +64,9 @@ impl Printer {
         has_objects: bool,
         has_headers: bool,
     ) -> Self {
-        let width = if format == Format::Wide { Width::Wide } else { Width::Usual };
-        let columns = Columns::new(columns, O::IS_OF_METADATA, width, selected.spans_namespaces());
-        // As wide as the longest of its usual words.
+        let width = if format == Format::Wide { Width::Wide } else { Width::Normal };
+        let columns = Columns::new(columns, O::IS_METADATA_ONLY, width, selected.spans_namespaces());
+        // Padded to the width of UPDATED and DELETED, so that the column does not grow.
         let rows = Table::new(["EVENT  ".to_owned()].into_iter().chain(columns.headers()));
         Self {
             format,
@@ -80,12 +80,12 @@ impl Printer {
         }
     }
 
-    /// How much waits to be taken; of a table, roughly.
+    /// The size in bytes of the text that has not been taken; approximate for tables.
     pub fn len(&self) -> usize {
         self.text.len() + self.rows.len()
     }
 
-    /// What was written since the last time.
+    /// Takes the text that was formatted since the last call.
     pub fn take(&mut self) -> String {
         match self.format {
             Format::Table | Format::Wide => self.rows.take(self.paint),
@@ -93,7 +93,7 @@ impl Printer {
         }
     }
 
-    /// All that was there has been told.
+    /// Formats the event that follows the last existing object.
     pub fn synced(&mut self, version: Option<&ResourceVersion>) {
         let version = version.map(ResourceVersion::as_str);
         match self.format {
@@ -107,10 +107,12 @@ impl Printer {
         }
     }
 
+    /// Formats one event.
+    ///
     /// # Errors
     ///
-    /// If the object cannot be shown; then nothing is written of the event.
-    pub fn event<O: Form>(&mut self, event: &Event<O>) -> Result<(), Box<dyn Error>> {
+    /// If the object cannot be printed; then nothing is added for the event.
+    pub fn event<O: PrintableObject>(&mut self, event: &Event<O>) -> Result<(), Box<dyn Error>> {
         let Some(object) = event.object() else { return Ok(()) };
         match self.format {
             Format::Table | Format::Wide => self.row(event, object)?,
@@ -127,7 +129,7 @@ impl Printer {
                 self.text.push_str(&yaml);
             }
             Format::Name => {
-                let name = format!("{}/{}", self.singular, harmless(object.key().name()));
+                let name = format!("{}/{}", self.singular, sanitized(object.key().name()));
                 self.line(format_args!("{name}"));
             }
             Format::Diff => self.diff(event, object)?,
@@ -135,7 +137,7 @@ impl Printer {
         Ok(())
     }
 
-    fn row<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) -> Result<(), DecodeError> {
+    fn row<O: PrintableObject>(&mut self, event: &Event<O>, object: &Cached<O>) -> Result<(), DecodeError> {
         let value = self.reader.value(object)?;
         let first = format!("{}{}", name(event), if is_missed(event) { " (missed)" } else { "" });
         let cells = self.columns.cells(object.key(), &value, Timestamp::now());
@@ -143,28 +145,28 @@ impl Printer {
         Ok(())
     }
 
-    fn diff<O: Form>(&mut self, event: &Event<O>, object: &Cached<O>) -> Result<(), DecodeError> {
+    fn diff<O: PrintableObject>(&mut self, event: &Event<O>, object: &Cached<O>) -> Result<(), DecodeError> {
         let what = painting(event)(self.paint, name(event));
         let Event::Updated { old, new } = event else {
             self.line(format_args!("{what} {}{}", headline(object), remark(event)));
             return Ok(());
         };
         let changes = self.reader.changes(old, new)?;
-        let nothing = if changes.is_empty() { " (nothing but its version)" } else { "" };
+        let note = if changes.is_empty() { " (only its version changed)" } else { "" };
         let key = new.key().to_string();
-        self.line(format_args!("{what} {} {} → {}{nothing}", harmless(&key), old.version(), new.version()));
+        self.line(format_args!("{what} {} {} → {}{note}", sanitized(&key), old.version(), new.version()));
         for change in &changes {
-            let told = self.told(change);
-            self.line(format_args!("  {told}"));
+            let line = self.change(change);
+            self.line(format_args!("  {line}"));
         }
         Ok(())
     }
 
-    /// A change in a line: old values in red, new ones in green.
-    fn told(&self, change: &Change) -> String {
+    /// Formats a change in one line: the old value in red, the new one in green.
+    fn change(&self, change: &Change) -> String {
         let paint = self.paint;
-        let path = paint.bold(&harmless(&Path(&change.path).to_string()));
-        let shown = |value: &Value, color: Painting| color(paint, &harmless(&value.to_string()));
+        let path = paint.bold(&sanitized(&Path(&change.path).to_string()));
+        let shown = |value: &Value, color: ColorFn| color(paint, &sanitized(&value.to_string()));
         match (&change.old, &change.new) {
             (Some(old), Some(new)) => format!("~ {path}: {} → {}", shown(old, Paint::red), shown(new, Paint::green)),
             (Some(old), None) => format!("{} {path}: {}", paint.red("-"), shown(old, Paint::red)),
@@ -173,9 +175,9 @@ impl Printer {
         }
     }
 
-    /// The object is JSON already, so it is not read again: it stands where the last brace was.
+    /// Appends the object, which is already JSON, in place of the last brace, so that it need not be parsed.
     fn json(&mut self, line: &Line<'_>, object: Option<&str>) {
-        // Texts and truth values can be written.
+        // Cannot fail: the line has only strings and booleans.
         let line = serde_json::to_string(line).unwrap_or_default();
         match object {
             Some(object) => {
@@ -187,7 +189,7 @@ impl Printer {
     }
 
     fn line(&mut self, line: Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(self.text, "{line}");
     }
 }
@@ -202,7 +204,7 @@ fn name<O>(event: &Event<O>) -> &'static str {
     }
 }
 
-fn painting<O>(event: &Event<O>) -> Painting {
+fn painting<O>(event: &Event<O>) -> ColorFn {
     match event {
         Event::Added { .. } => Paint::green,
         Event::Updated { .. } => Paint::yellow,
@@ -220,7 +222,7 @@ fn is_missed<O>(event: &Event<O>) -> bool {
 }
 
 fn headline<O>(object: &Cached<O>) -> String {
-    harmless(&format!("{} {}", object.key(), object.version())).into_owned()
+    sanitized(&format!("{} {}", object.key(), object.version())).into_owned()
 }
 
 fn remark<O>(event: &Event<O>) -> &'static str {

@@ -1,4 +1,4 @@
-//! `informant apiserver`, as other programs find it.
+//! `informant apiserver`, used by other programs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::support::Running;
 use crate::support::Server;
 use crate::support::fresh_file;
 use crate::support::run;
-use crate::support::said;
+use crate::support::stdout_of;
 use crate::support::text;
 
 #[tokio::test]
-async fn others_find_it_by_its_kubeconfig() {
+async fn clients_connect_with_the_written_kubeconfig() {
     let file = fresh_file("kubeconfig");
     let path = file.to_str().unwrap();
     let server = Server::start(&["--kubeconfig-out", path]);
     server.put("prices", json!({})).await;
 
-    assert_eq!(said(&["get", "cm", "-n", "shop", "-o", "name", "--kubeconfig", path]), "configmap/prices\n");
+    assert_eq!(stdout_of(&["get", "cm", "-n", "shop", "-o", "name", "--kubeconfig", path]), "configmap/prices\n");
     assert_eq!(
-        said(&["get", "ns", "default", "-o", "name", "--kubeconfig", path, "--context", "informant"]),
+        stdout_of(&["get", "ns", "default", "-o", "name", "--kubeconfig", path, "--context", "informant"]),
         "namespace/default\n"
     );
     let from_environment =
@@ -34,13 +34,16 @@ async fn others_find_it_by_its_kubeconfig() {
 
     drop(server);
     let again = Server::start(&["--kubeconfig-out", path]);
-    assert!(std::fs::read_to_string(&file).unwrap().contains(&again.url), "its own file is written anew");
+    assert!(
+        std::fs::read_to_string(&file).unwrap().contains(&again.url),
+        "a file that the command has written is overwritten"
+    );
 }
 
-/// A link leads to the file that is meant, and an empty file is nobody's.
+/// An empty file may be overwritten.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_kubeconfig_is_written_where_a_link_leads() {
+async fn a_kubeconfig_is_written_to_the_target_of_a_symbolic_link() {
     let (file, link) = (fresh_file("linked-kubeconfig"), fresh_file("link-to-kubeconfig"));
     std::fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -50,7 +53,7 @@ async fn a_kubeconfig_is_written_where_a_link_leads() {
     assert!(link.is_symlink());
     assert!(std::fs::read_to_string(&file).unwrap().contains(&server.url));
 
-    // Also if nothing is there yet.
+    // The target need not exist.
     std::fs::remove_file(&file).unwrap();
     let again = Server::start(&["--kubeconfig-out", link.to_str().unwrap()]);
     assert!(link.is_symlink());
@@ -58,63 +61,63 @@ async fn a_kubeconfig_is_written_where_a_link_leads() {
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_written_is_said() {
-    let nowhere = crate::support::nowhere().join("kubeconfig");
-    for (file, said) in [
-        (nowhere.to_str().unwrap(), "cannot be written: No such file"),
-        (env!("CARGO_TARGET_TMPDIR"), "is there already"),
+fn a_kubeconfig_that_cannot_be_written_is_an_error() {
+    let missing = crate::support::missing_folder().join("kubeconfig");
+    for (file, message) in [
+        (missing.to_str().unwrap(), "nowhere/kubeconfig: No such file"),
+        (env!("CARGO_TARGET_TMPDIR"), "already exists"),
     ] {
         let output = run(&["apiserver", "--kubeconfig-out", file]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains(said), "{output:?}");
-        assert!(output.stdout.is_empty(), "it does not serve");
+        assert!(text(&output.stderr).contains(message), "{output:?}");
+        assert!(output.stdout.is_empty(), "the server does not start");
     }
 }
 
 #[test]
-fn a_port_that_is_taken_is_said() {
+fn a_port_in_use_is_an_error() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for option in ["--listen", "--metrics"] {
         let output = run(&["apiserver", option, &address]);
-        let said = text(&output.stderr);
+        let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said.contains(&address) && said.contains("Address already in use"), "{said}");
+        assert!(message.contains(&address) && message.contains("already in use"), "{message}");
     }
 }
 
 #[test]
-fn a_kubeconfig_of_others_is_not_written_over() {
+fn a_kubeconfig_of_another_program_is_not_overwritten() {
     let file = fresh_file("foreign-kubeconfig");
     std::fs::write(&file, "apiVersion: v1\nkind: Config\n").unwrap();
 
     let output = run(&["apiserver", "--kubeconfig-out", file.to_str().unwrap(), "--metrics", "0"]);
 
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("was not written by this command"), "{said}");
-    assert_eq!(said.lines().count(), 1, "it is known before anything else begins: {said}");
+    let message = text(&output.stderr);
+    assert!(message.contains("was not written by this command"), "{message}");
+    assert_eq!(message.lines().count(), 1, "the file is checked before anything else starts: {message}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "apiVersion: v1\nkind: Config\n");
 }
 
 #[tokio::test]
-async fn a_load_is_there_and_changes() {
+async fn a_load_creates_and_changes_objects() {
     let server = Server::start(&["--load", "pods=30,nodes=3,configmaps=10,rate=100,namespaces=2", "--seed", "3"]);
 
-    let count = |kind: &str| server.said(&["get", kind, "-A", "-o", "name"]).lines().count();
+    let count = |kind: &str| server.stdout_of(&["get", kind, "-A", "-o", "name"]).lines().count();
     assert!((27..=33).contains(&count("pods")) && (2..=4).contains(&count("nodes")) && (9..=11).contains(&count("cm")));
-    assert!(server.said(&["get", "ns", "-o", "name"]).ends_with("namespace/team-0\nnamespace/team-1\n"));
-    let changes = server.said(&["watch", "pods", "-A", "--no-initial", "--exit-after", "20", "-o", "name"]);
+    assert!(server.stdout_of(&["get", "ns", "-o", "name"]).ends_with("namespace/team-0\nnamespace/team-1\n"));
+    let changes = server.stdout_of(&["watch", "pods", "-A", "--no-initial", "--exit-after", "20", "-o", "name"]);
     assert_eq!(changes.lines().count(), 20);
 }
 
 #[tokio::test]
 async fn the_same_seed_makes_the_same_changes() {
     let version = |object: &Value| object["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
-    // Which object each change is of, as far as it was seen, counted from the first object of the load.
+    // The key of each received change, by its version relative to the first object of the load.
     let changes = |seed: &str| {
         let server = Server::start(&["--load", "configmaps=50,rate=200", "--seed", seed]);
-        let first: Value = serde_json::from_str(&server.said(&["get", "ns", "team-0", "-o", "json"])).unwrap();
+        let first: Value = serde_json::from_str(&server.stdout_of(&["get", "ns", "team-0", "-o", "json"])).unwrap();
         let first = version(&first["metadata"]);
         let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
         let events = std::iter::repeat_with(|| watching.event()).filter(|event| event["type"] != "SYNCED");
@@ -124,7 +127,7 @@ async fn the_same_seed_makes_the_same_changes() {
     let differing = |one: &BTreeMap<u64, String>, other: &BTreeMap<u64, String>| {
         let common = one.iter().filter_map(|(number, key)| Some((key, other.get(number)?)));
         let common: Vec<_> = common.collect();
-        assert!(common.len() > 50, "they saw the same changes");
+        assert!(common.len() > 50, "enough versions were received by both");
         common.iter().filter(|(one, other)| one != other).count()
     };
 
@@ -133,9 +136,8 @@ async fn the_same_seed_makes_the_same_changes() {
     assert!(differing(&first, &changes("2")) > 0);
 }
 
-/// What the load was about to change, others may have deleted.
 #[tokio::test]
-async fn a_load_goes_on_when_others_delete_its_objects() {
+async fn a_load_continues_when_a_client_deletes_its_objects() {
     let server = Server::start(&["--load", "configmaps=20,rate=200,namespaces=1"]);
     let configs: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(
         kube::Client::try_from(kube::Config::new(server.url.parse().unwrap())).unwrap(),
@@ -147,28 +149,28 @@ async fn a_load_goes_on_when_others_delete_its_objects() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    let changes = server.said(&["watch", "cm", "-A", "--no-initial", "--exit-after", "50", "-o", "name"]);
+    let changes = server.stdout_of(&["watch", "cm", "-A", "--no-initial", "--exit-after", "50", "-o", "name"]);
 
     assert_eq!(changes.lines().count(), 50);
 }
 
 #[tokio::test]
-async fn faults_come_on_command_and_are_survived() {
+async fn a_watch_recovers_from_injected_faults() {
     let server = Server::start(&["--metrics", "0", "--load", "pods=20,rate=200", "--faults", "pods/watch=cut:60x2"]);
 
     let watching = server.watch(&["pods", "-A", "-o", "json", "--no-object"]);
 
-    // Two watches broke before so many came.
+    // Both cut watches have ended before this many events.
     for _ in 0..200 {
         watching.event();
     }
-    let (_, figures) = page(&address(&server.running), "GET /metrics");
+    let (_, metrics) = page(&address(&server.running), "GET /metrics");
     let watches = "informant_apiserver_requests_total{verb=\"watch\",resource=\"pods\"} 2\n";
-    assert!(figures.contains(watches), "{figures}");
+    assert!(metrics.contains(watches), "{metrics}");
     for level in ["some", "storm"] {
         let server = Server::start(&["--load", "pods=20", "--faults", level, "--seed", "5"]);
         assert_eq!(
-            server.said(&["watch", "pods", "-A", "--until-synced", "-o", "name"]).lines().count(),
+            server.stdout_of(&["watch", "pods", "-A", "--until-synced", "-o", "name"]).lines().count(),
             20,
             "{level}"
         );
@@ -176,29 +178,29 @@ async fn faults_come_on_command_and_are_survived() {
 }
 
 #[tokio::test]
-async fn it_tells_of_each_request_to_who_wants_that() {
+async fn each_request_is_logged_with_vv() {
     let server = Server::start(&["-vv"]);
 
-    server.said(&["get", "ns", "-o", "name"]);
+    server.stdout_of(&["get", "ns", "-o", "name"]);
 
-    server.running.complains_of("request=WL(\"\") kind=\"namespaces\"");
+    server.running.wait_for_message("request=WL(\"\") kind=\"namespaces\"");
 }
 
-/// What has the name that is used while it is written may be somebody's.
+/// The temporary file has a name that another program may use.
 #[cfg(unix)]
 #[test]
-fn a_file_of_others_beside_the_kubeconfig_stays() {
+fn an_existing_file_with_the_temporary_name_is_kept() {
     use std::os::unix::process::CommandExt;
 
     let file = fresh_file("kubeconfig-beside");
     let mut command = std::process::Command::new("bash");
-    // The process stays the same when it becomes another program.
+    // `exec` keeps the process id, which is part of the temporary name.
     let script = r#"echo mine > "$2.$$"; echo $$; exec "$1" apiserver --kubeconfig-out "$2""#;
     command.args(["-c", script, "bash", env!("CARGO_BIN_EXE_informant")]).arg(&file).process_group(0);
     let mut running = Running::spawn(&mut command);
     let beside = format!("{}.{}", file.display(), running.line());
 
-    assert!(running.complaint().contains("cannot be written: File exists"));
+    assert!(running.stderr_line().contains("File exists"));
 
     assert_eq!(running.wait().code(), Some(1));
     assert_eq!(std::fs::read_to_string(beside).unwrap(), "mine\n");
@@ -206,9 +208,9 @@ fn a_file_of_others_beside_the_kubeconfig_stays() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_while_the_load_is_made_ends_it() {
+fn an_interrupt_ends_the_server_while_the_load_is_created() {
     let mut running = Running::start(&["apiserver", "--load", "pods=1000000", "--metrics", "0"]);
-    assert!(running.complaint().contains("metrics at"));
+    assert!(running.stderr_line().contains("metrics at"));
 
     running.signal("INT");
 
@@ -217,7 +219,7 @@ fn an_interrupt_while_the_load_is_made_ends_it() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_ends_it_well_and_it_says_nothing_but_its_url() {
+fn an_interrupt_ends_the_server_and_stdout_has_only_the_url() {
     for signal in ["INT", "TERM", "INT", "TERM"] {
         let mut running = Running::start(&["apiserver", "--load", "pods=10,rate=10"]);
         assert!(running.line().starts_with("http://127.0.0.1:"));

@@ -1,4 +1,4 @@
-//! The demo, run as a person would.
+//! `informant demo`.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::support::PATIENCE;
 use crate::support::Running;
+use crate::support::TIMEOUT;
 use crate::support::informant;
 use crate::support::run;
 use crate::support::text;
@@ -20,49 +20,52 @@ fn demo(arguments: &[&str]) -> Output {
     run(&[&["demo"], arguments].concat())
 }
 
-/// So few changes that also a busy machine makes enough of them to come to the faults.
+/// The rate is low, so that a busy machine also makes enough changes to trigger the faults.
 #[test]
 fn the_demo_verifies_with_every_fault_level_and_several_seeds() {
     for (faults, seed) in [("none", "1"), ("some", "2"), ("some", "3"), ("storm", "4"), ("storm", "5")] {
         let output =
             demo(&["--json", "--duration", "4s", "--pods", "200", "--rate", "100", "--faults", faults, "--seed", seed]);
-        let (said, complaints) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{faults} {seed}: {said}{complaints}");
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{faults} {seed}: {stdout}{stderr}");
 
-        let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let (last, before) = lines.split_last().unwrap();
         assert_eq!(last["verified"], true, "{last}");
-        assert_eq!((&last["caches"], &last["histories"], &last["nodes"]), (&2.into(), &4.into(), &20.into()));
-        assert!(before.iter().any(|line| line["events_per_second"]["updated"].as_u64().unwrap() > 0), "{said}");
-        assert!(before.len() >= 3 && before.iter().all(|line| line["informers"][1]["name"] == "pods"), "{said}");
+        assert_eq!((&last["caches"], &last["handlers"], &last["nodes"]), (&2.into(), &4.into(), &20.into()));
+        assert!(before.iter().any(|line| line["events_per_second"]["updated"].as_u64().unwrap() > 0), "{stdout}");
+        assert!(before.len() >= 3 && before.iter().all(|line| line["informers"][1]["name"] == "pods"), "{stdout}");
         assert!(
-            last["picture"]["handlers"].as_array().unwrap().iter().all(|handler| handler["counts"]["nonsense"] == 0)
+            last["stats"]["handlers"].as_array().unwrap().iter().all(|handler| handler["counts"]["inconsistent"] == 0)
         );
-        for informer in last["picture"]["informers"].as_array().unwrap() {
-            let trouble = informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap();
-            assert_eq!(trouble > 0, faults != "none", "{last}");
+        for informer in last["stats"]["informers"].as_array().unwrap() {
+            let recoveries = informer["relists"].as_u64().unwrap() + informer["watch_restarts"].as_u64().unwrap();
+            assert_eq!(recoveries > 0, faults != "none", "{last}");
         }
-        assert_eq!(complaints, "", "nothing else is said");
+        assert_eq!(stderr, "", "no messages");
     }
 }
 
 #[test]
-fn what_is_piped_is_plain_lines_and_a_verdict() {
+fn output_to_a_pipe_is_plain_lines_and_a_verdict() {
     let output = demo(&["--duration", "2s", "--pods", "50", "--rate", "100"]);
 
-    let said = text(&output.stdout);
-    assert!(output.status.success() && !said.contains('\x1b'), "{said}");
-    assert!(said.starts_with("informant demo: ") && said.contains("events/s  nodes "), "{said}");
+    let stdout = text(&output.stdout);
+    assert!(output.status.success() && !stdout.contains('\x1b'), "{stdout}");
+    assert!(stdout.starts_with("informant demo: ") && stdout.contains("events/s  nodes "), "{stdout}");
     let faults = ["fault now: ", "last fault: "];
-    assert!(said.lines().rev().nth(1).is_some_and(|line| faults.iter().any(|fault| line.contains(fault))), "{said}");
-    let last = said.lines().last().unwrap();
-    assert!(last.starts_with("verified: 2 caches and 4 handlers know exactly what the server has"), "{last}");
-    assert!(said.lines().count() >= 3, "{said}");
+    assert!(
+        stdout.lines().rev().nth(1).is_some_and(|line| faults.iter().any(|fault| line.contains(fault))),
+        "{stdout}"
+    );
+    let last = stdout.lines().last().unwrap();
+    assert!(last.starts_with("verified: 2 caches and 4 handlers match the server"), "{last}");
+    assert!(stdout.lines().count() >= 3, "{stdout}");
 }
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_ends_it_with_the_verification() {
+fn an_interrupt_ends_the_demo_with_the_verification() {
     let arguments = ["demo", "--json", "--duration", "1h", "--pods", "50", "--rate", "100"];
     for signal in ["INT", "TERM"] {
         let mut running = Running::start(&arguments);
@@ -78,37 +81,37 @@ fn an_interrupt_ends_it_with_the_verification() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_before_there_is_anything_to_verify_ends_it() {
+fn an_interrupt_before_the_informers_start_ends_the_demo_without_verification() {
     let mut running = Running::start(&["demo", "--json", "--pods", "100000", "--metrics", "0"]);
-    assert!(running.complaint().contains("metrics at"));
+    assert!(running.stderr_line().contains("metrics at"));
 
     running.signal("INT");
 
     assert_eq!((running.wait().code(), running.rest()), (Some(130), vec![]));
 }
 
-/// The pipe is full: it is stuck in writing what nobody wants to know.
+/// The pipe is full, so the demo is blocked in a write.
 #[cfg(unix)]
 #[test]
-fn two_interrupts_end_it_also_if_nobody_reads() {
+fn two_interrupts_end_the_demo_even_if_stdout_is_not_read() {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut other = writer.try_clone().unwrap();
-    // It ends with the reader.
+    // The write fails when the reader is dropped.
     let filling = std::thread::spawn(move || other.write_all(&[b'\n'; 1 << 20]).unwrap_err());
     let mut command = informant();
     command.args(["demo", "--json", "--duration", "1h", "--pods", "50", "-v"]);
     let mut running = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-    let mut complaints = BufReader::new(running.stderr.take().unwrap()).lines();
-    assert!(complaints.any(|line| line.unwrap().contains("started")));
+    let mut stderr = BufReader::new(running.stderr.take().unwrap()).lines();
+    assert!(stderr.any(|line| line.unwrap().contains("started")));
     let id = running.id().to_string();
 
-    // Signals of one kind that come together are one, so it is told until it ends.
-    let begun = Instant::now();
+    // Two signals that arrive together count as one, so the signal is repeated until the process ends.
+    let started = Instant::now();
     let code = loop {
         if let Some(status) = running.try_wait().unwrap() {
             break status.code();
         }
-        assert!(begun.elapsed() < PATIENCE, "it has not ended");
+        assert!(started.elapsed() < TIMEOUT, "the process has not ended");
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
         std::thread::sleep(std::time::Duration::from_millis(50));
     };
@@ -119,17 +122,17 @@ fn two_interrupts_end_it_also_if_nobody_reads() {
 }
 
 #[test]
-fn faults_strike_also_if_the_machine_does_not_keep_up() {
+fn faults_occur_even_if_the_machine_is_too_slow_for_the_load() {
     let output = demo(&["--json", "--duration", "3s", "--pods", "100", "--rate", "20000", "--faults", "storm"]);
 
     let last: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
     assert_eq!(last["verified"], true, "{last}");
-    let pods = &last["picture"]["informers"][1];
+    let pods = &last["stats"]["informers"][1];
     assert!(pods["relists"].as_u64().unwrap() + pods["watch_restarts"].as_u64().unwrap() > 0, "{pods}");
 }
 
 #[test]
-fn whoever_stops_reading_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure_of_the_demo() {
     let mut running = informant().args(["demo", "--json", "--duration", "3s"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
@@ -139,7 +142,7 @@ fn whoever_stops_reading_is_no_failure() {
 }
 
 #[test]
-fn who_asks_for_logs_gets_them_on_stderr() {
+fn logs_are_written_to_stderr() {
     let output = demo(&["--json", "--duration", "1s", "--pods", "20", "--rate", "10", "-v"]);
 
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! `informant get`, from the cache of an informer.
+//! `informant get`.
 
 use informant_apiserver::Listening;
 use k8s_openapi::api::core::v1::Secret;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::support::Server;
-use crate::support::UNSHOWABLE;
+use crate::support::UNPRINTABLE;
 use crate::support::lists;
 use crate::support::run;
 use crate::support::text;
@@ -20,35 +20,36 @@ async fn shop() -> Server {
     server
 }
 
-fn rows(said: &str) -> Vec<String> {
+/// The lines of a table, without the last column, which is the age.
+fn rows(table: &str) -> Vec<String> {
     let without_age = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
         words[..words.len() - 1].join(" ")
     };
-    said.lines().map(without_age).collect()
+    table.lines().map(without_age).collect()
 }
 
 #[tokio::test]
-async fn objects_are_shown_in_the_order_of_their_names() {
+async fn objects_are_sorted_by_name() {
     let server = shop().await;
 
-    assert_eq!(rows(&server.said(&["get", "cm", "-n", "shop"])), ["NAME DATA", "apples 2", "pears 2", "soap 1"]);
-    assert_eq!(rows(&server.said(&["get", "cm", "-A"]))[..2], ["NAMESPACE NAME DATA", "shop apples 2"]);
-    assert_eq!(rows(&server.said(&["get", "cm", "-A", "--no-headers"]))[0], "shop apples 2");
+    assert_eq!(rows(&server.stdout_of(&["get", "cm", "-n", "shop"])), ["NAME DATA", "apples 2", "pears 2", "soap 1"]);
+    assert_eq!(rows(&server.stdout_of(&["get", "cm", "-A"]))[..2], ["NAMESPACE NAME DATA", "shop apples 2"]);
+    assert_eq!(rows(&server.stdout_of(&["get", "cm", "-A", "--no-headers"]))[0], "shop apples 2");
     assert_eq!(
-        server.said(&["get", "cm", "-n", "shop", "-o", "name", "-l", "kind=fruit"]),
+        server.stdout_of(&["get", "cm", "-n", "shop", "-o", "name", "-l", "kind=fruit"]),
         "configmap/apples\nconfigmap/pears\n"
     );
 }
 
 #[tokio::test]
-async fn one_object_is_itself_and_several_are_a_list() {
+async fn json_of_a_named_object_is_the_object_and_of_several_a_list() {
     let server = shop().await;
     let read = |arguments: &[&str]| -> Value {
-        let json = server.said(&[arguments, &["-n", "shop", "-o", "json"]].concat());
-        let yaml = server.said(&[arguments, &["-n", "shop", "-o", "yaml"]].concat());
+        let json = server.stdout_of(&[arguments, &["-n", "shop", "-o", "json"]].concat());
+        let yaml = server.stdout_of(&[arguments, &["-n", "shop", "-o", "yaml"]].concat());
         let json: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), json, "both say the same");
+        assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), json, "YAML and JSON are equal");
         json
     };
 
@@ -58,13 +59,16 @@ async fn one_object_is_itself_and_several_are_a_list() {
     let list = read(&["get", "cm"]);
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("List"), &json!("v1")));
     assert_eq!(list["items"].as_array().unwrap().len(), 3);
-    assert_eq!(read(&["get", "cm", "-l", "kind=none"])["items"], json!([]), "none are a list, too");
-    let across: Value = serde_json::from_str(&server.said(&["get", "cm", "pears", "-A", "-o", "json"])).unwrap();
-    assert_eq!(across["items"][0]["metadata"]["name"], "pears", "there may be more of that name: {across}");
+    assert_eq!(read(&["get", "cm", "-l", "kind=none"])["items"], json!([]), "no objects are an empty list");
+    let across: Value = serde_json::from_str(&server.stdout_of(&["get", "cm", "pears", "-A", "-o", "json"])).unwrap();
+    assert_eq!(
+        across["items"][0]["metadata"]["name"], "pears",
+        "a list: several namespaces may have the name: {across}"
+    );
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said() {
+async fn a_message_reports_that_no_object_was_found() {
     let server = shop().await;
 
     let missing = run(&["get", "cm", "plums", "-n", "shop", "--server", &server.url]);
@@ -77,18 +81,18 @@ async fn what_is_not_there_is_said() {
     assert_eq!(text(&none.stderr), "informant: no pods in namespace \"default\"\n");
 
     let by_kind = ["get", "cm", "-n", "shop", "--index", "label=kind", "--value", "toy", "--server", &server.url];
-    let said = text(&run(&by_kind).stderr);
-    assert_eq!(said, "informant: no configmaps in namespace \"shop\" under label=kind \"toy\"\n");
+    let message = text(&run(&by_kind).stderr);
+    assert_eq!(message, "informant: no configmaps in namespace \"shop\" under label=kind \"toy\"\n");
     let by_colour = ["get", "cm", "-n", "shop", "--index", "label=colour", "--server", &server.url];
-    let said = text(&run(&by_colour).stderr);
-    assert_eq!(said, "informant: no configmaps in namespace \"shop\" under any value of label=colour\n");
+    let message = text(&run(&by_colour).stderr);
+    assert_eq!(message, "informant: no configmaps in namespace \"shop\" under any value of label=colour\n");
 }
 
-/// Scripts go by the exit code: what was shown is not all that is there.
+/// A script sees by the exit code that the output is incomplete.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_shown_is_said_and_the_rest_shown_with_exit_code_1() {
+async fn an_unprintable_object_is_skipped_with_a_message_and_exit_code_1() {
     let good = r#"{"metadata":{"namespace":"default","name":"good"},"data":{}}"#;
-    let (both, alone) = (lists(&format!("{UNSHOWABLE},{good}")).await, lists(UNSHOWABLE).await);
+    let (both, alone) = (lists(&format!("{UNPRINTABLE},{good}")).await, lists(UNPRINTABLE).await);
     let get = |server: &Listening, arguments: &[&str]| {
         let output = run(&[&["get", "cm", "--server", &server.url()], arguments].concat());
         (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -105,33 +109,33 @@ async fn what_cannot_be_shown_is_said_and_the_rest_shown_with_exit_code_1() {
         (&alone, &["a", "-o", "yaml"]),
         (&alone, &["a", "-o", "table"]),
     ] {
-        let (code, shown, said) = get(server, arguments);
-        assert_eq!(code, Some(1), "{arguments:?}: {said}");
-        assert!(said.starts_with("informant: an object is left out: ") && said.lines().count() == 1, "{said}");
+        let (code, shown, message) = get(server, arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {message}");
+        assert!(message.starts_with("informant: skipped an object ") && message.lines().count() == 1, "{message}");
         assert_eq!((shown.is_empty(), shown.contains("good")), (arguments[0] == "a", arguments[0] != "a"), "{shown}");
     }
     let (code, shown, _) = get(&both, &["-o", "name"]);
-    assert_eq!((code, &*shown), (Some(0), "configmap/a\nconfigmap/good\n"), "names can be shown");
+    assert_eq!((code, &*shown), (Some(0), "configmap/a\nconfigmap/good\n"), "names can be printed");
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_not_missing() {
+async fn an_object_that_cannot_be_decoded_is_not_reported_as_not_found() {
     let server = Server::start(&["--faults", "read=bad-item:metadata.labels"]);
     server.put("prices", json!({})).await;
 
     for name in [&[][..], &["prices"]] {
         let output = run(&[&["get", "cm", "-n", "shop", "--server", &server.url], name].concat());
 
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{said}");
-        assert!(said.starts_with("informant: an object is left out: ") && said.lines().count() == 1, "{said}");
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{message}");
+        assert!(message.starts_with("informant: skipped an object ") && message.lines().count() == 1, "{message}");
     }
 }
 
 #[tokio::test]
-async fn an_index_shows_what_is_under_each_value() {
+async fn an_index_groups_objects_by_value() {
     let server = shop().await;
-    let get = |arguments: &[&str]| server.said(&[&["get", "cm", "-A"], arguments].concat());
+    let get = |arguments: &[&str]| server.stdout_of(&[&["get", "cm", "-A"], arguments].concat());
 
     assert_eq!(
         rows(&get(&["--index", "field=data.price"])),
@@ -152,7 +156,7 @@ async fn an_index_shows_what_is_under_each_value() {
 }
 
 #[tokio::test]
-async fn a_name_is_a_name_and_no_selector() {
+async fn a_name_is_not_interpreted_as_a_selector() {
     let server = shop().await;
 
     for name in ["pears,metadata.name!=x", "a=b", r"a\b"] {
@@ -165,7 +169,7 @@ async fn a_name_is_a_name_and_no_selector() {
 }
 
 #[tokio::test]
-async fn an_index_does_not_tell_what_is_in_secrets() {
+async fn an_index_does_not_reveal_values_of_secrets() {
     let server = Server::start(&[]);
     let secret: Secret =
         serde_json::from_value(json!({"metadata": {"name": "db"}, "data": {"key": "aHVudGVyMg=="}})).unwrap();
@@ -173,22 +177,22 @@ async fn an_index_does_not_tell_what_is_in_secrets() {
     server.secrets().create(&PostParams::default(), &secret).await.unwrap();
     let by_key = ["get", "secrets", "-A", "--index", "field=data.key", "-o", "name"];
 
-    assert_eq!(server.said(&by_key), "(hidden, 12 characters)\tsecret/db\n");
-    assert_eq!(server.said(&[&by_key[..], &["--show-secrets"]].concat()), "aHVudGVyMg==\tsecret/db\n");
+    assert_eq!(server.stdout_of(&by_key), "(hidden, 12 characters)\tsecret/db\n");
+    assert_eq!(server.stdout_of(&[&by_key[..], &["--show-secrets"]].concat()), "aHVudGVyMg==\tsecret/db\n");
 }
 
 #[tokio::test]
-async fn pods_are_shown_as_people_know_them() {
+async fn pods_and_nodes_have_the_columns_of_kubectl() {
     let server = Server::start(&["--load", "pods=3,nodes=2"]);
 
-    let said = server.said(&["get", "pods", "-n", "team-0"]);
-    assert_eq!(rows(&said)[..2], ["NAME READY STATUS RESTARTS", "web-0-7c9f8d6b5d-00000 1/1 Running 0"], "{said}");
-    let wide = server.said(&["get", "pods", "-n", "team-0", "-o", "wide"]);
+    let table = server.stdout_of(&["get", "pods", "-n", "team-0"]);
+    assert_eq!(rows(&table)[..2], ["NAME READY STATUS RESTARTS", "web-0-7c9f8d6b5d-00000 1/1 Running 0"], "{table}");
+    let wide = server.stdout_of(&["get", "pods", "-n", "team-0", "-o", "wide"]);
     assert!(wide.starts_with("NAME ") && wide.contains(" NODE ") && wide.contains(" node-0 "), "{wide}");
     let by_node =
-        server.said(&["get", "po", "-A", "--index", "field=spec.nodeName", "--value", "node-1", "-o", "name"]);
+        server.stdout_of(&["get", "po", "-A", "--index", "field=spec.nodeName", "--value", "node-1", "-o", "name"]);
     assert_eq!(by_node, "pod/web-0-7c9f8d6b5d-00001\n");
-    let nodes = server.said(&["get", "nodes", "--no-headers"]);
+    let nodes = server.stdout_of(&["get", "nodes", "--no-headers"]);
     let words: Vec<_> = nodes.lines().next().unwrap().split_whitespace().collect();
     assert_eq!((&words[..3], words[4]), (&["node-0", "Ready", "<none>"][..], "v1.37.0"), "{nodes}");
 }

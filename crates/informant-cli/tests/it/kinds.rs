@@ -1,4 +1,4 @@
-//! Kinds by the names that `kubectl` takes: also those that only the server knows.
+//! Kinds are found by the names that `kubectl` accepts, in the built-in table or by discovery.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::support::run;
-use crate::support::said;
+use crate::support::stdout_of;
 use crate::support::text;
 
 async fn with_widgets() -> (ApiServer, Listening) {
@@ -27,7 +27,7 @@ async fn with_widgets() -> (ApiServer, Listening) {
 
 async fn names(url: &str, kind: &str) -> String {
     let arguments = [kind, url].map(str::to_owned);
-    let get = move || said(&["get", &arguments[0], "-o", "name", "--server", &arguments[1]]);
+    let get = move || stdout_of(&["get", &arguments[0], "-o", "name", "--server", &arguments[1]]);
     tokio::task::spawn_blocking(get).await.unwrap()
 }
 
@@ -43,9 +43,9 @@ async fn a_custom_kind_is_found_by_each_of_its_names() {
     }
 }
 
-/// As servers since 1.26 answer: everything in a document for the core group, and one for all others.
+/// Aggregated discovery, since Kubernetes 1.26: one document for the core group, and one for all others.
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_are_found_in_two_requests_if_the_server_can() {
+async fn aggregated_discovery_takes_two_requests() {
     let (server, listening) = with_widgets().await;
     let document = |groups: Value| {
         let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": groups});
@@ -70,7 +70,7 @@ async fn kinds_are_found_in_two_requests_if_the_server_can() {
     server.inject_each(&On::verbs([Verb::Discover]), answers());
     let url = listening.url();
     let output = tokio::task::spawn_blocking(move || run(&["get", "reviews", "--server", &url])).await.unwrap();
-    assert!(text(&output.stderr).contains("\"reviews\" cannot be watched"), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot watch \"reviews\""), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,17 +84,16 @@ async fn built_in_kinds_need_no_discovery() {
     let url = listening.url();
     let output = tokio::task::spawn_blocking(move || run(&["get", "widgets", "--server", &url])).await.unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let complaint = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        complaint.starts_with("informant: \"widgets\" is no built-in kind, and the server at http://127.0.0.1:"),
-        "{complaint}"
+        message.starts_with("informant: \"widgets\" is not a built-in kind, and the server at http://127.0.0.1:"),
+        "{message}"
     );
-    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    assert_eq!(message.lines().count(), 1, "{message}");
 }
 
-/// As an informer does it for every kind.
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_are_asked_for_again_if_the_server_is_overloaded() {
+async fn discovery_is_retried_if_the_server_is_overloaded() {
     let (server, listening) = with_widgets().await;
     for rejected in [1, 3] {
         let on = On::verbs([Verb::Discover]).times(rejected);
@@ -104,26 +103,23 @@ async fn kinds_are_asked_for_again_if_the_server_is_overloaded() {
     }
 }
 
-/// The kind may be one of that group.
+/// The kind may be in that group.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_cannot_be_listed_is_named_if_the_kind_is_not_found() {
     let (server, listening) = with_widgets().await;
-    // The server has no document of all groups; it lists its groups, and fails to list the first of them.
+    // The server does not support aggregated discovery; it lists its groups, and fails to list the first of them.
     server.inject(On::verbs([Verb::Discover]).once(), Fault::status(406));
     server.inject(On::verbs([Verb::Discover]).skip(2).once(), Fault::status(503));
     let url = listening.url();
 
     let output = tokio::task::spawn_blocking(move || run(&["get", "gadgets", "--server", &url])).await.unwrap();
 
-    let complaint = text(&output.stderr);
-    assert!(
-        complaint.contains("has no resource \"gadgets\" in the API groups that it could list; it may be in "),
-        "{complaint}"
-    );
-    assert!(complaint.contains("503") && complaint.lines().count() == 1, "{complaint}");
+    let message = text(&output.stderr);
+    assert!(message.contains("has no resource \"gadgets\" in the API groups that it listed; "), "{message}");
+    assert!(message.contains("503") && message.lines().count() == 1, "{message}");
 }
 
-/// A server with a custom kind whose definition names columns, and an object of it.
+/// A server with a custom kind whose definition has columns, and two objects of it.
 async fn with_columns() -> (ApiServer, Listening) {
     let server = ApiServer::new();
     let ready = r#".status.conditions[?(@.type=="Ready")].status"#;
@@ -161,7 +157,7 @@ fn words(table: &str) -> Vec<Vec<String>> {
 async fn a_custom_resource_is_shown_in_the_columns_of_its_definition() {
     let (_server, listening) = with_columns().await;
     let url = listening.url();
-    let table = |arguments: &[&str]| words(&said(&[arguments, &["--server", &url]].concat()));
+    let table = |arguments: &[&str]| words(&stdout_of(&[arguments, &["--server", &url]].concat()));
 
     assert_eq!(table(&["get", "gadgets"]), [vec!["NAME", "SIZE", "READY"], vec!["full", "3", "True"], vec!["none"]]);
     assert_eq!(
@@ -174,7 +170,7 @@ async fn a_custom_resource_is_shown_in_the_columns_of_its_definition() {
     );
 }
 
-/// Users may see objects whose definition they may not read.
+/// A user may have permission for the objects, but not for their definition.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_custom_resource_is_shown_by_name_and_age_if_its_definition_cannot_be_read() {
     for fault in [Fault::status(403), Fault::status(404), Fault::Drop, Fault::Hang] {
@@ -182,7 +178,7 @@ async fn a_custom_resource_is_shown_by_name_and_age_if_its_definition_cannot_be_
         let url = listening.url();
         server.inject(On::any().of("customresourcedefinitions"), fault.clone());
 
-        let shown = words(&said(&["get", "gadgets", "--no-headers", "--server", &url]));
+        let shown = words(&stdout_of(&["get", "gadgets", "--no-headers", "--server", &url]));
 
         let names: Vec<_> = shown.iter().map(|row| (&*row[0], row.len())).collect();
         assert_eq!(names, [("full", 2), ("none", 2)], "{fault:?}");
@@ -190,15 +186,15 @@ async fn a_custom_resource_is_shown_by_name_and_age_if_its_definition_cannot_be_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_is_asked_for_again_if_the_server_is_overloaded_and_only_for_tables() {
+async fn a_definition_is_read_only_for_tables_and_retried_if_the_server_is_overloaded() {
     let (server, listening) = with_columns().await;
     let url = listening.url();
     server.inject(On::any().of("customresourcedefinitions").once(), Fault::too_many_requests(Duration::from_secs(1)));
 
-    assert_eq!(words(&said(&["get", "gadgets", "--server", &url]))[0], ["NAME", "SIZE", "READY"]);
+    assert_eq!(words(&stdout_of(&["get", "gadgets", "--server", &url]))[0], ["NAME", "SIZE", "READY"]);
     server.clear_requests();
-    said(&["get", "gadgets", "-o", "json", "--server", &url]);
-    said(&["get", "gadgets", "--metadata-only", "--server", &url]);
+    stdout_of(&["get", "gadgets", "-o", "json", "--server", &url]);
+    stdout_of(&["get", "gadgets", "--metadata-only", "--server", &url]);
 
     assert!(server.requests_for("customresourcedefinitions").is_empty());
 }

@@ -1,14 +1,14 @@
-//! The real binary, driven as a person would.
+//! Runs the compiled binary as a user would.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod apiserver;
+mod arguments;
 mod demo;
+mod errors;
 mod get;
-mod habits;
 mod kinds;
 mod metrics;
 mod support;
 #[cfg(unix)]
 mod terminal;
-mod trouble;
 mod watch;

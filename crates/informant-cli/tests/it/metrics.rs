@@ -1,4 +1,4 @@
-//! `--metrics`: figures, health and readiness.
+//! `--metrics`: the pages for metrics, health and readiness.
 
 use std::io::Read;
 use std::io::Write;
@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::support::PATIENCE;
 use crate::support::Running;
 use crate::support::Server;
+use crate::support::TIMEOUT;
 
-/// The code and the text of a page.
+/// The status code and the body of a page.
 pub fn page(address: &str, request: &str) -> (u16, String) {
     let (head, body) = head_and_body(address, request);
     (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body)
@@ -27,28 +27,29 @@ fn head_and_body(address: &str, request: &str) -> (String, String) {
     (head.to_lowercase(), body.to_owned())
 }
 
-/// The text of a page that will be as it is wanted.
-pub fn page_until(address: &str, request: &str, is_wanted: impl Fn(&str) -> bool) -> String {
-    let begun = Instant::now();
+/// Requests a page until its body is as wanted; returns the body.
+pub fn wait_for_page(address: &str, request: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+    let started = Instant::now();
     loop {
         let (_, page) = page(address, request);
         if is_wanted(&page) {
             return page;
         }
-        assert!(begun.elapsed() < PATIENCE, "{page}");
+        assert!(started.elapsed() < TIMEOUT, "{page}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Where it says that they are.
+/// The address of the metrics server, from the message on stderr.
 pub fn address(running: &Running) -> String {
-    let said = running.complaint();
-    let url = said.strip_prefix("informant: metrics at http://").and_then(|url| url.strip_suffix("/metrics"));
-    url.unwrap_or_else(|| panic!("{said}")).to_owned()
+    let message = running.stderr_line();
+    let url =
+        message.strip_prefix("informant: serving metrics at http://").and_then(|url| url.strip_suffix("/metrics"));
+    url.unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
 #[tokio::test]
-async fn a_watch_tells_its_figures() {
+async fn a_watch_serves_its_metrics() {
     let server = Server::start(&[]);
     server.put("prices", json!({})).await;
     let watching = server.watch(&["cm", "-A", "-o", "json", "--metrics", "0"]);
@@ -57,13 +58,13 @@ async fn a_watch_tells_its_figures() {
     assert_eq!((watching.event()["type"].take(), watching.event()["type"].take()), (json!("ADDED"), json!("SYNCED")));
 
     assert_eq!(page(&address, "GET /healthz"), (200, "ok\n".into()));
-    assert_eq!(page(&address, "GET /readyz"), (200, "ok\n".into()), "who has heard of it finds it synced");
-    let (code, figures) = page(&address, "GET /metrics");
+    assert_eq!(page(&address, "GET /readyz"), (200, "ok\n".into()), "ready when SYNCED has been printed");
+    let (code, metrics) = page(&address, "GET /metrics");
     assert_eq!(code, 200);
-    assert!(figures.contains("# HELP informant_cache_objects Objects in the cache."), "{figures}");
-    assert!(figures.contains("informant_cache_objects{informer=\"configmaps\"} 1\n"), "{figures}");
-    assert!(figures.contains("informant_events_total{informer=\"configmaps\",type=\"added\"} 1\n"), "{figures}");
-    assert!(figures.contains("informant_batch_seconds_bucket{informer=\"configmaps\",le=\"+Inf\"} "), "{figures}");
+    assert!(metrics.contains("# HELP informant_cache_objects Objects in the cache."), "{metrics}");
+    assert!(metrics.contains("informant_cache_objects{informer=\"configmaps\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("informant_events_total{informer=\"configmaps\",type=\"added\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("informant_batch_seconds_bucket{informer=\"configmaps\",le=\"+Inf\"} "), "{metrics}");
     assert_eq!(page(&address, "GET /").0, 404);
     assert_eq!(page(&address, "POST /metrics").0, 405);
     let (head, body) = head_and_body(&address, "HEAD /metrics");
@@ -72,69 +73,69 @@ async fn a_watch_tells_its_figures() {
 }
 
 #[tokio::test]
-async fn it_is_not_ready_before_it_is_synced() {
+async fn a_watch_is_not_ready_before_it_is_synced() {
     let server = Server::start(&["--faults", "read=503"]);
     let watching = server.watch(&["cm", "-A", "--metrics", "127.0.0.1:0"]);
     let address = address(&watching);
 
-    let why = page_until(&address, "GET /readyz", |why| why.contains("503"));
+    let why = wait_for_page(&address, "GET /readyz", |why| why.contains("503"));
     assert_eq!(page(&address, "GET /readyz").0, 503);
     assert!(why.starts_with("informer configmaps is not synced"), "{why}");
     assert_eq!(page(&address, "GET /healthz").0, 200);
 }
 
 #[tokio::test]
-async fn it_stays_ready_when_the_server_is_away() {
+async fn a_watch_stays_ready_when_the_server_is_down() {
     let mut server = Server::start(&[]);
     let watching = server.watch(&["cm", "-A", "--metrics", "0"]);
     let address = address(&watching);
-    page_until(&address, "GET /readyz", |ready| ready == "ok\n");
+    wait_for_page(&address, "GET /readyz", |ready| ready == "ok\n");
 
     server.running.kill();
-    watching.complains_of("may be out of date");
-    assert_eq!(page(&address, "GET /readyz"), (200, "ok\n".into()), "what it has it can still tell");
+    watching.wait_for_message("may be out of date");
+    assert_eq!(page(&address, "GET /readyz"), (200, "ok\n".into()), "the cache is still readable");
 }
 
 #[tokio::test]
-async fn the_server_tells_its_figures() {
+async fn the_api_server_serves_its_metrics() {
     let running = Running::start(&["apiserver", "--metrics", "0", "--load", "pods=7"]);
     let address = address(&running);
     let url = running.line();
-    crate::support::said(&["get", "pods", "-A", "--server", &url]);
+    crate::support::stdout_of(&["get", "pods", "-A", "--server", &url]);
 
-    let (_, figures) = page(&address, "GET /metrics");
+    let (_, metrics) = page(&address, "GET /metrics");
 
-    assert!(figures.contains("# HELP informant_apiserver_objects Objects of a kind."), "{figures}");
-    assert!(figures.contains("informant_apiserver_objects{resource=\"pods\"} 7\n"), "{figures}");
+    assert!(metrics.contains("# HELP informant_apiserver_objects Stored objects per resource."), "{metrics}");
+    assert!(metrics.contains("informant_apiserver_objects{resource=\"pods\"} 7\n"), "{metrics}");
     assert!(
-        figures.contains("informant_apiserver_requests_total{verb=\"watchlist\",resource=\"pods\"} 1\n"),
-        "{figures}"
+        metrics.contains("informant_apiserver_requests_total{verb=\"watchlist\",resource=\"pods\"} 1\n"),
+        "{metrics}"
     );
     assert_eq!(page(&address, "GET /readyz").0, 200);
 
-    // Whatever clients make up is counted, but not by its name.
+    // Unknown resources are counted without their names, so that clients cannot add labels.
     let server_address = url.strip_prefix("http://").unwrap();
     (0..5).for_each(|number| assert_eq!(page(server_address, &format!("GET /api/v1/made-up-{number}")).0, 404));
     let _watching = Running::start(&["watch", "pods", "-A", "--server", &url]);
-    let watched = |figures: &str| figures.contains("informant_apiserver_watches{resource=\"pods\"} 1\n");
-    let figures = page_until(&address, "GET /metrics", watched);
-    assert!(!figures.contains("made-up"), "{figures}");
+    let watched = |metrics: &str| metrics.contains("informant_apiserver_watches{resource=\"pods\"} 1\n");
+    let metrics = wait_for_page(&address, "GET /metrics", watched);
+    assert!(!metrics.contains("made-up"), "{metrics}");
 }
 
 #[test]
-fn the_demo_tells_its_figures() {
+fn the_demo_serves_its_metrics() {
     let running = Running::start(&["demo", "--json", "--duration", "1h", "--pods", "30", "--metrics", "0"]);
     let address = address(&running);
     running.event();
 
-    let filled = |figures: &str| figures.contains("informant_cache_objects{informer=\"nodes\"} 20\n");
-    let figures = page_until(&address, "GET /metrics", filled);
+    let filled = |metrics: &str| metrics.contains("informant_cache_objects{informer=\"nodes\"} 20\n");
+    let metrics = wait_for_page(&address, "GET /metrics", filled);
 
-    assert!(figures.contains("# HELP informant_apiserver_requests_total Requests."), "{figures}");
+    assert!(metrics.contains("# HELP informant_apiserver_requests_total Requests."), "{metrics}");
     for name in ["scheduler", "slow"] {
         assert!(
-            figures.contains(&format!("informant_handler_backlog{{informer=\"pods\",handler=\"{name}\"}}")),
-            "{figures}"
+            metrics.contains(&format!("informant_handler_backlog{{informer=\"pods\",handler=\"{name}\"}}")),
+            "{metrics}"
         );
     }
 }

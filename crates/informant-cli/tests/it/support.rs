@@ -1,4 +1,4 @@
-//! The binary, a server of it, and what is read from them.
+//! Runs the binary, and an API server for it, and reads their output.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -30,28 +30,29 @@ use kube::api::PostParams;
 use serde_json::Value;
 use serde_json::json;
 
-/// So long is waited for what must come; nothing is measured by it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit for anything that a test waits for; a test that reaches it fails.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a machine may have set, and no test relies on.
-pub const ELSEWHERE: [&str; 5] = ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
+/// Environment variables that would change the result of a test.
+pub const CLEARED_VARIABLES: [&str; 5] =
+    ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
 
-/// The command, on a machine that knows no cluster.
+/// The command, without a configured cluster.
 pub fn informant() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
-    for name in ELSEWHERE {
+    for name in CLEARED_VARIABLES {
         command.env_remove(name);
     }
-    command.env("HOME", nowhere());
+    command.env("HOME", missing_folder());
     command
 }
 
 /// A folder that does not exist.
-pub fn nowhere() -> PathBuf {
+pub fn missing_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nowhere")
 }
 
-/// A file of a test's own, which does not exist yet.
+/// The path of a file for one test, which does not exist yet.
 pub fn fresh_file(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
@@ -62,26 +63,26 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs it to its end.
+/// Runs a command until it ends.
 pub fn run(arguments: &[&str]) -> Output {
     Running::start(arguments).output()
 }
 
-/// Runs it to its end, which is a good one, with nothing to complain of; gives what it wrote.
-pub fn said(arguments: &[&str]) -> String {
+/// Runs a command that succeeds without messages on stderr; returns its stdout.
+pub fn stdout_of(arguments: &[&str]) -> String {
     let output = run(arguments);
-    let (said, complaints) = (text(&output.stdout), text(&output.stderr));
-    // How far it is is told where that takes long.
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    // On a slow machine, progress messages are printed.
     let slow = [" is syncing: ", "not synced", "has not listed its kinds yet"];
-    let mut complaints = complaints.lines().filter(|line| !slow.iter().any(|text| line.contains(text)));
-    assert!(output.status.success() && complaints.next().is_none(), "{arguments:?}: {said}{}", text(&output.stderr));
-    said
+    let mut messages = stderr.lines().filter(|line| !slow.iter().any(|text| line.contains(text)));
+    assert!(output.status.success() && messages.next().is_none(), "{arguments:?}: {stdout}{stderr}");
+    stdout
 }
 
-/// An object with a number that nobody can hold.
-pub const UNSHOWABLE: &str = r#"{"metadata":{"namespace":"default","name":"a"},"data":{"n":1e400}}"#;
+/// An object with a number that is out of range.
+pub const UNPRINTABLE: &str = r#"{"metadata":{"namespace":"default","name":"a"},"data":{"n":1e400}}"#;
 
-/// A server of which every list has these objects, as they are written.
+/// A server whose every list has these objects, given as JSON.
 pub async fn lists(objects: &str) -> Listening {
     let server = ApiServer::new();
     let list =
@@ -91,7 +92,7 @@ pub async fn lists(objects: &str) -> Listening {
     server.listen(([127, 0, 0, 1], 0)).await.unwrap()
 }
 
-/// A command that runs, read line by line. It ends with this, if it has not before.
+/// A running command, read line by line. Dropping this ends the process.
 pub struct Running {
     child: Child,
     stdout: Receiver<String>,
@@ -112,30 +113,30 @@ impl Running {
 
     /// The next line of stdout.
     pub fn line(&self) -> String {
-        self.stdout.recv_timeout(PATIENCE).expect("there is one more line")
+        self.stdout.recv_timeout(TIMEOUT).expect("one more line")
     }
 
-    /// The next line of stdout, which is JSON.
+    /// The next line of stdout, parsed as JSON.
     pub fn event(&self) -> Value {
         serde_json::from_str(&self.line()).unwrap()
     }
 
     /// The next line of stderr.
-    pub fn complaint(&self) -> String {
-        self.stderr.recv_timeout(PATIENCE).expect("there is one more line")
+    pub fn stderr_line(&self) -> String {
+        self.stderr.recv_timeout(TIMEOUT).expect("one more line")
     }
 
-    /// The lines of stderr up to one with such a text.
-    pub fn complains_of(&self, text: &str) {
-        while !self.complaint().contains(text) {}
+    /// Reads lines of stderr until one contains the text.
+    pub fn wait_for_message(&self, text: &str) {
+        while !self.stderr_line().contains(text) {}
     }
 
-    /// What follows on stdout, up to its end.
+    /// The remaining lines of stdout.
     pub fn rest(&self) -> Vec<String> {
         rest(&self.stdout)
     }
 
-    /// Waits for its end; gives what follows on stdout and stderr.
+    /// Waits for the process to end; returns the remaining output.
     pub fn output(mut self) -> Output {
         let bytes = |lines: Vec<String>| lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect();
         let (stdout, stderr) = (bytes(rest(&self.stdout)), bytes(rest(&self.stderr)));
@@ -148,21 +149,21 @@ impl Running {
         assert!(Command::new("kill").args([format!("-{signal}"), id]).status().unwrap().success());
     }
 
-    /// Waits for its end.
+    /// Waits for the process to end.
     pub fn wait(&mut self) -> ExitStatus {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "it has not ended");
+            assert!(started.elapsed() < TIMEOUT, "the process has not ended");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// At once, as if the machine had failed.
+    /// Ends the process with SIGKILL, as if the machine had failed.
     pub fn kill(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -175,15 +176,15 @@ impl Drop for Running {
 }
 
 fn rest(lines: &Receiver<String>) -> Vec<String> {
-    let next = || match lines.recv_timeout(PATIENCE) {
+    let next = || match lines.recv_timeout(TIMEOUT) {
         Ok(line) => Some(line),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("it has not ended"),
+        Err(RecvTimeoutError::Timeout) => panic!("the process has not ended"),
     };
     std::iter::from_fn(next).collect()
 }
 
-/// Lines as they come, read by a thread that ends with them.
+/// Reads lines in a thread, which ends at the end of the stream.
 fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -196,7 +197,7 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// `informant apiserver`, and a client that changes what is in it.
+/// A running `informant apiserver`, and a client that changes its objects.
 pub struct Server {
     pub running: Running,
     pub url: String,
@@ -204,7 +205,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Within a tokio runtime.
+    /// Starts the server. Must be called within a tokio runtime.
     pub fn start(arguments: &[&str]) -> Self {
         let running = Running::start(&[&["apiserver"], arguments].concat());
         let url = running.line();
@@ -220,7 +221,7 @@ impl Server {
         Api::namespaced(self.client.clone(), "shop")
     }
 
-    /// Creates a config map in the namespace `shop`, or puts it in the place of the one that is there.
+    /// Creates or replaces a config map in the namespace `shop`.
     pub async fn put(&self, name: &str, data: Value) {
         self.put_labelled(name, json!({}), data).await;
     }
@@ -250,13 +251,13 @@ impl Server {
         self.configs().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Begins to watch, and gives what it writes.
+    /// Starts `informant watch`.
     pub fn watch(&self, arguments: &[&str]) -> Running {
         Running::start(&[&["watch", "--server", &self.url], arguments].concat())
     }
 
-    /// Runs a command to its good end.
-    pub fn said(&self, arguments: &[&str]) -> String {
-        said(&[arguments, &["--server", &self.url]].concat())
+    /// Runs a command that succeeds; returns its stdout.
+    pub fn stdout_of(&self, arguments: &[&str]) -> String {
+        stdout_of(&[arguments, &["--server", &self.url]].concat())
     }
 }

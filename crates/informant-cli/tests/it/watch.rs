@@ -1,4 +1,4 @@
-//! `informant watch`, against `informant apiserver` that a client changes.
+//! `informant watch`, against an `informant apiserver` whose objects a client changes.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -13,54 +13,54 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::metrics::address;
-use crate::metrics::page_until;
+use crate::metrics::wait_for_page;
 use crate::support::Running;
 use crate::support::Server;
-use crate::support::UNSHOWABLE;
+use crate::support::UNPRINTABLE;
 use crate::support::informant;
 use crate::support::lists;
 use crate::support::run;
 use crate::support::text;
 
-/// Type, key and the two marks of an event.
-fn told(event: &Value) -> (&str, Option<&str>, bool, bool) {
+/// The fields type, key, initial and missed of an event.
+fn summary(event: &Value) -> (&str, Option<&str>, bool, bool) {
     let mark = |name: &str| event[name].as_bool().unwrap();
     (event["type"].as_str().unwrap(), event["key"].as_str(), mark("initial"), mark("missed"))
 }
 
 #[tokio::test]
-async fn what_a_client_does_is_told_as_it_happens() {
+async fn changes_by_a_client_are_printed_as_events() {
     let server = Server::start(&[]);
     server.put("old", json!({"a": "1"})).await;
     let watching = server.watch(&["configmaps", "-n", "shop", "-o", "json"]);
     let old = watching.event();
-    assert_eq!(told(&old), ("ADDED", Some("shop/old"), true, false));
+    assert_eq!(summary(&old), ("ADDED", Some("shop/old"), true, false));
     assert_eq!(old["object"]["data"]["a"], "1");
     assert_eq!(
         (&old["object"]["kind"], &old["resourceVersion"]),
         (&json!("ConfigMap"), &old["object"]["metadata"]["resourceVersion"])
     );
     let synced = watching.event();
-    assert_eq!(told(&synced), ("SYNCED", None, false, false));
+    assert_eq!(summary(&synced), ("SYNCED", None, false, false));
     assert!(synced["object"].is_null() && synced["resourceVersion"].is_string(), "{synced}");
 
     server.put("new", json!({"a": "1"})).await;
-    assert_eq!(told(&watching.event()), ("ADDED", Some("shop/new"), false, false));
+    assert_eq!(summary(&watching.event()), ("ADDED", Some("shop/new"), false, false));
 
     let label = Patch::Merge(json!({"metadata": {"labels": {"tier": "db"}}}));
     server.configs().patch("new", &PatchParams::default(), &label).await.unwrap();
     let labelled = watching.event();
-    assert_eq!(told(&labelled), ("UPDATED", Some("shop/new"), false, false));
+    assert_eq!(summary(&labelled), ("UPDATED", Some("shop/new"), false, false));
     assert_eq!(labelled["object"]["metadata"]["labels"]["tier"], "db");
 
     server.delete("new").await;
     let deleted = watching.event();
-    assert_eq!(told(&deleted), ("DELETED", Some("shop/new"), false, false));
+    assert_eq!(summary(&deleted), ("DELETED", Some("shop/new"), false, false));
     assert_eq!(deleted["object"]["metadata"]["labels"]["tier"], "db", "the last state");
 }
 
 #[tokio::test]
-async fn only_what_is_selected_is_told() {
+async fn only_selected_objects_are_printed() {
     let server = Server::start(&[]);
     server.put_labelled("a", json!({"app": "web"}), json!({})).await;
     server.put_labelled("b", json!({"app": "db"}), json!({})).await;
@@ -80,31 +80,35 @@ async fn only_what_is_selected_is_told() {
 }
 
 #[tokio::test]
-async fn one_object_can_be_named_as_kubectl_does() {
+async fn one_object_can_be_selected_by_resource_and_name() {
     let server = Server::start(&[]);
     server.put("a", json!({})).await;
     server.put("b", json!({})).await;
 
-    assert_eq!(server.said(&["watch", "configmap/b", "-n", "shop", "--until-synced", "-o", "name"]), "configmap/b\n");
+    assert_eq!(
+        server.stdout_of(&["watch", "configmap/b", "-n", "shop", "--until-synced", "-o", "name"]),
+        "configmap/b\n"
+    );
 }
 
 #[tokio::test]
-async fn it_ends_when_it_was_told_to() {
+async fn exit_after_and_until_synced_end_the_watch() {
     let server = Server::start(&[]);
     for name in ["a", "b", "c"] {
         server.put(name, json!({})).await;
     }
 
-    let two = server.said(&["watch", "cm", "-A", "-o", "json", "--no-object", "--exit-after", "2"]);
+    let two = server.stdout_of(&["watch", "cm", "-A", "-o", "json", "--no-object", "--exit-after", "2"]);
     assert_eq!(two.lines().count(), 2, "{two}");
     assert!(!two.contains("\"object\""), "{two}");
-    let synced = server.said(&["watch", "cm", "-A", "-o", "json", "--no-initial", "--until-synced", "--no-object"]);
+    let synced =
+        server.stdout_of(&["watch", "cm", "-A", "-o", "json", "--no-initial", "--until-synced", "--no-object"]);
     assert_eq!(synced.lines().count(), 1, "{synced}");
     assert!(synced.starts_with(r#"{"type":"SYNCED","key":null,"resourceVersion":""#), "{synced}");
 }
 
 #[tokio::test]
-async fn what_was_there_is_not_told_if_that_is_not_wanted() {
+async fn no_initial_omits_existing_objects() {
     let server = Server::start(&[]);
     server.put("old", json!({})).await;
     let mut watching = server.watch(&["cm", "-A", "-o", "json", "--no-initial", "--exit-after", "1"]);
@@ -112,7 +116,7 @@ async fn what_was_there_is_not_told_if_that_is_not_wanted() {
 
     server.put("new", json!({})).await;
 
-    assert_eq!(told(&watching.event()), ("ADDED", Some("shop/new"), false, false));
+    assert_eq!(summary(&watching.event()), ("ADDED", Some("shop/new"), false, false));
     assert!(watching.wait().success() && watching.rest().is_empty());
 }
 
@@ -135,24 +139,24 @@ async fn a_table_has_a_row_for_each_event() {
 }
 
 #[tokio::test]
-async fn yaml_is_a_document_for_each_event_that_others_can_read() {
+async fn yaml_is_one_valid_document_per_event() {
     let server = Server::start(&[]);
     server.put("prices", json!({"apple": "1", "note": "two\nlines: yes", "on": "true"})).await;
 
-    let said = server.said(&["watch", "cm", "-n", "shop", "-o", "yaml", "--until-synced"]);
+    let yaml = server.stdout_of(&["watch", "cm", "-n", "shop", "-o", "yaml", "--until-synced"]);
 
-    let mut lines = said.lines();
+    let mut lines = yaml.lines();
     assert_eq!(lines.next(), Some("---"));
     let comment = lines.next().unwrap();
     assert!(comment.starts_with("# ADDED shop/prices ") && comment.ends_with(" (initial)"), "{comment}");
-    assert!(said.lines().last().unwrap().starts_with("# SYNCED "), "{said}");
-    let read: Value = serde_saphyr::from_str(&said).unwrap();
+    assert!(yaml.lines().last().unwrap().starts_with("# SYNCED "), "{yaml}");
+    let read: Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(read["data"], json!({"apple": "1", "note": "two\nlines: yes", "on": "true"}));
     assert_eq!(read["kind"], "ConfigMap");
 }
 
 #[tokio::test]
-async fn a_diff_says_what_changed_and_nothing_else() {
+async fn a_diff_lists_only_changed_fields() {
     let server = Server::start(&[]);
     server.put("prices", json!({"apple": "1", "pear": "2"})).await;
     let watching = server.watch(&["cm", "-n", "shop", "-o", "diff"]);
@@ -171,25 +175,30 @@ async fn a_diff_says_what_changed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn colours_are_there_when_they_are_wanted() {
+async fn colours_are_used_in_a_pipe_only_with_color_always() {
     let server = Server::start(&[]);
     server.put("prices", json!({})).await;
     let arguments = ["watch", "cm", "-n", "shop", "--until-synced", "-o"];
 
-    for (format, said) in [("diff", "\x1b[32mADDED\x1b[0m shop/prices"), ("table", "\x1b[32mADDED\x1b[0m     prices")] {
-        let colourful = server.said(&[&arguments[..], &[format, "--color", "always"]].concat());
-        assert!(colourful.contains(said), "{colourful:?}");
-        assert!(!server.said(&[&arguments[..], &[format]].concat()).contains('\x1b'), "nobody sees them in a pipe");
+    for (format, expected) in
+        [("diff", "\x1b[32mADDED\x1b[0m shop/prices"), ("table", "\x1b[32mADDED\x1b[0m     prices")]
+    {
+        let colourful = server.stdout_of(&[&arguments[..], &[format, "--color", "always"]].concat());
+        assert!(colourful.contains(expected), "{colourful:?}");
+        assert!(
+            !server.stdout_of(&[&arguments[..], &[format]].concat()).contains('\x1b'),
+            "no colours in a pipe by default"
+        );
     }
 }
 
 #[tokio::test]
-async fn every_form_of_objects_tells_the_same() {
+async fn every_object_type_prints_the_same_object() {
     let server = Server::start(&[]);
     server.put_labelled("prices", json!({"app": "web"}), json!({"apple": "1"})).await;
     let object = |arguments: &[&str]| {
-        let said = server.said(&[&["watch", "cm", "-A", "-o", "json", "--exit-after", "1"], arguments].concat());
-        serde_json::from_str::<Value>(&said).unwrap()["object"].take()
+        let event = server.stdout_of(&[&["watch", "cm", "-A", "-o", "json", "--exit-after", "1"], arguments].concat());
+        serde_json::from_str::<Value>(&event).unwrap()["object"].take()
     };
 
     let lazy = object(&["--lazy"]);
@@ -200,13 +209,13 @@ async fn every_form_of_objects_tells_the_same() {
         assert_eq!(metadata["metadata"], lazy["metadata"]);
         assert_eq!((&metadata["data"], &metadata["kind"]), (&Value::Null, &json!("PartialObjectMetadata")));
     }
-    let table = server.said(&["watch", "cm", "-A", "--metadata-only", "--exit-after", "1"]);
+    let table = server.stdout_of(&["watch", "cm", "-A", "--metadata-only", "--exit-after", "1"]);
     assert!(table.contains("LABELS") && table.contains("app=web") && !table.contains("DATA"), "{table}");
 }
 
-/// Whatever stands in an object, and however it is called.
+/// Names and values of an object may contain control characters.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_terminal_would_obey_is_in_no_format_for_people() {
+async fn control_characters_are_not_printed_in_any_format_but_json() {
     let server = informant_apiserver::ApiServer::new();
     let put = |value: &str| {
         let data = json!({"k\u{1b}[31m": format!("{value}\u{1b}]0;x\u{7}\u{9b}\u{7f}")});
@@ -225,10 +234,10 @@ async fn what_a_terminal_would_obey_is_in_no_format_for_people() {
     }
 }
 
-/// Of a number that nobody can hold, JSON is written as it came; the other formats leave the event out and say so.
+/// The object has a number that is out of range. JSON is printed unparsed; the other formats skip the event with a message.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_cannot_be_shown_is_said() {
-    let listening = lists(UNSHOWABLE).await;
+async fn an_unprintable_object_is_skipped_with_a_message_and_exit_code_1() {
+    let listening = lists(UNPRINTABLE).await;
     let url = listening.url();
 
     for (kind, format, lines) in [("cm", "json", 2), ("secrets", "json", 1), ("secrets", "yaml", 1), ("cm", "table", 0)]
@@ -236,21 +245,21 @@ async fn an_object_that_cannot_be_shown_is_said() {
         let mut watching = Running::start(&["watch", kind, "-o", format, "--server", &url, "--until-synced"]);
         let written = watching.rest();
         assert_eq!(written.len(), lines, "{kind} {format}: {written:?}");
-        let is_whole = lines == 2;
-        if !is_whole {
-            watching.complains_of("an event is left out: ");
+        let is_complete = lines == 2;
+        if !is_complete {
+            watching.wait_for_message("skipped an event that cannot be printed: ");
         }
-        assert_eq!(watching.wait().success(), is_whole, "{kind} {format}");
+        assert_eq!(watching.wait().success(), is_complete, "{kind} {format}");
     }
 }
 
-/// How wide the columns are is known with the first row.
+/// The widths of the columns are known with the first row.
 #[tokio::test]
-async fn the_head_of_a_table_stands_over_its_first_row() {
+async fn the_header_of_a_table_is_printed_with_the_first_row() {
     let server = Server::start(&[]);
     let watching = server.watch(&["cm", "-A", "--exit-after", "1", "--metrics", "0"]);
     let address = address(&watching);
-    page_until(&address, "GET /readyz", |ready| ready == "ok\n");
+    wait_for_page(&address, "GET /readyz", |ready| ready == "ok\n");
 
     server.put("a-name-that-is-longer-than-its-header", json!({})).await;
 
@@ -260,18 +269,18 @@ async fn the_head_of_a_table_stands_over_its_first_row() {
 }
 
 #[tokio::test]
-async fn objects_are_told_again_at_each_resync() {
+async fn objects_are_printed_again_at_each_resync() {
     let server = Server::start(&[]);
     server.put("prices", json!({})).await;
     let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object", "--resync", "1s"]);
     assert_eq!((watching.event()["type"].take(), watching.event()["type"].take()), (json!("ADDED"), json!("SYNCED")));
 
-    assert_eq!(told(&watching.event()), ("SYNC", Some("shop/prices"), false, false));
-    assert_eq!(told(&watching.event()), ("SYNC", Some("shop/prices"), false, false));
+    assert_eq!(summary(&watching.event()), ("SYNC", Some("shop/prices"), false, false));
+    assert_eq!(summary(&watching.event()), ("SYNC", Some("shop/prices"), false, false));
 }
 
 #[tokio::test]
-async fn what_is_in_secrets_is_shown_only_on_demand() {
+async fn values_of_secrets_are_printed_only_with_show_secrets() {
     let server = Server::start(&[]);
     let secret = |password: &str| -> Secret {
         let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": format!("{{\"data\":{{\"password\":\"{password}\"}}}}")});
@@ -284,14 +293,15 @@ async fn what_is_in_secrets_is_shown_only_on_demand() {
     server.secrets().create(&PostParams::default(), &secret("aHVudGVyMg==")).await.unwrap();
 
     for format in ["table", "json", "yaml", "name", "diff"] {
-        for form in ["--lazy", "--lazy=false", "--metadata-only"] {
-            let said = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", format, form]);
-            assert!(said.contains("db") && !said.contains("aHVudGVyMg"), "{format} {form}: {said}");
+        for object_type in ["--lazy", "--lazy=false", "--metadata-only"] {
+            let shown =
+                server.stdout_of(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", format, object_type]);
+            assert!(shown.contains("db") && !shown.contains("aHVudGVyMg"), "{format} {object_type}: {shown}");
         }
     }
-    let shown = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json", "--show-secrets"]);
+    let shown = server.stdout_of(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json", "--show-secrets"]);
     assert!(shown.contains("aHVudGVyMg=="), "{shown}");
-    let hidden = server.said(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json"]);
+    let hidden = server.stdout_of(&["watch", "secrets", "-n", "shop", "--until-synced", "-o", "json"]);
     assert!(hidden.contains("(hidden, 12 characters)"), "{hidden}");
 
     let mut running = server.watch(&["secrets", "-n", "shop", "-o", "diff", "--exit-after", "2"]);
@@ -305,12 +315,12 @@ async fn what_is_in_secrets_is_shown_only_on_demand() {
     );
 }
 
-/// Nobody reads while a few pods change all the time; a pipe takes ten of them.
+/// Stdout is not read while a few pods change all the time; the pipe holds about ten events.
 #[tokio::test]
-async fn what_waits_is_merged_if_that_is_wanted() {
+async fn waiting_events_are_coalesced_above_the_limit() {
     const CHANGES: u64 = 1500;
     let server = Server::start(&["--load", "pods=5,rate=500", "--metrics", "0"]);
-    let figures = address(&server.running);
+    let metrics = address(&server.running);
     let mut command = informant();
     command.args(["watch", "pods", "-A", "-o", "json", "--coalesce-above", "5", "--server", &server.url]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -322,18 +332,18 @@ async fn what_waits_is_merged_if_that_is_wanted() {
         let version = line.strip_prefix("informant_apiserver_version ");
         version.is_some_and(|version| version.parse::<u64>().unwrap() > later)
     };
-    page_until(&figures, "GET /metrics", |figures| figures.lines().any(is_later));
+    wait_for_page(&metrics, "GET /metrics", |metrics| metrics.lines().any(is_later));
 
-    let told = events.take_while(|event| version(event) < later).count();
+    let printed = events.take_while(|event| version(event) < later).count();
 
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!((1..300).contains(&told), "{told} of {CHANGES} changes were told");
+    assert!((1..300).contains(&printed), "{printed} of {CHANGES} changes were printed");
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_interrupt_ends_it_well() {
+async fn an_interrupt_ends_a_watch_with_exit_code_0() {
     let server = Server::start(&["--load", "pods=20,rate=50"]);
     for signal in ["INT", "TERM"] {
         let mut watching = server.watch(&["pods", "-A", "-o", "json"]);
@@ -342,13 +352,13 @@ async fn an_interrupt_ends_it_well() {
         watching.signal(signal);
 
         assert!(watching.wait().success(), "{signal}");
-        assert!(watching.rest().iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "lines are whole");
+        assert!(watching.rest().iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "no line is cut off");
     }
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_interrupt_before_its_own_end_is_told_by_the_exit_code() {
+async fn an_interrupt_before_until_synced_or_exit_after_has_exit_code_130() {
     let server = Server::start(&["--faults", "read=hang"]);
     for end in [&["--until-synced"][..], &["--exit-after", "1"]] {
         let mut watching = server.watch(&[&["cm", "-A", "--metrics", "0"], end].concat());
@@ -360,10 +370,10 @@ async fn an_interrupt_before_its_own_end_is_told_by_the_exit_code() {
     }
 }
 
-/// Nothing is written that would show that nobody reads.
+/// No further event arrives, so no write would detect the closed pipe.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn whoever_has_seen_enough_need_not_wait_for_the_next_event() {
+async fn a_closed_pipe_ends_a_watch_without_a_further_event() {
     let server = Server::start(&[]);
     server.put("prices", json!({})).await;
     let watch = format!("timeout 60 {} watch cm -A --server {}", env!("CARGO_BIN_EXE_informant"), server.url);
@@ -375,7 +385,7 @@ async fn whoever_has_seen_enough_need_not_wait_for_the_next_event() {
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_is_no_failure() {
+async fn a_closed_pipe_is_not_a_failure_of_a_watch() {
     let server = Server::start(&["--load", "pods=50,rate=100"]);
     let shell = format!("{} watch pods -A -o json --server {} | head -3", env!("CARGO_BIN_EXE_informant"), server.url);
 
@@ -385,31 +395,31 @@ async fn whoever_stops_reading_is_no_failure() {
     assert_eq!((output.stdout.iter().filter(|byte| **byte == b'\n').count(), output.stderr.len()), (3, 0));
 }
 
-/// The reader of its stdout does not read, so it is stuck in writing.
+/// Stdout is not read, so the command is blocked in a write.
 #[cfg(unix)]
 #[tokio::test]
-async fn an_interrupt_ends_it_also_if_nobody_reads() {
-    // A megabyte and more, and a pipe takes 64 kB.
+async fn an_interrupt_ends_a_command_even_if_stdout_is_not_read() {
+    // More than a megabyte; a pipe holds 64 kB.
     let server = Server::start(&["--load", "pods=300"]);
     for (arguments, code) in [(["watch", "pods", "-A", "-o", "json"], 0), (["get", "pods", "-A", "-o", "json"], 130)] {
         let mut command = informant();
         command.args(arguments).args(["--server", &server.url, "-vv"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut complaints = BufReader::new(child.stderr.take().unwrap()).lines();
-        assert!(complaints.any(|line| line.unwrap().contains("synced")));
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(stderr.any(|line| line.unwrap().contains("synced")));
 
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 
-        assert!(complaints.all(|line| line.is_ok()), "until it ends");
+        assert!(stderr.all(|line| line.is_ok()), "stderr can be read until the command ends");
         assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments:?}");
     }
 }
 
 #[tokio::test]
-async fn that_there_is_nothing_is_said() {
+async fn a_message_reports_that_no_object_exists() {
     let server = Server::start(&[]);
     let watching = server.watch(&["cm", "prices", "-n", "shop", "-o", "name"]);
-    assert_eq!(watching.complaint(), "informant: no configmap \"prices\" in namespace \"shop\" yet; waiting");
+    assert_eq!(watching.stderr_line(), "informant: no configmap \"prices\" in namespace \"shop\" yet; waiting");
     server.put("prices", json!({})).await;
     assert_eq!(watching.line(), "configmap/prices");
 
@@ -422,17 +432,17 @@ async fn that_there_is_nothing_is_said() {
     assert_eq!(
         (of_one.status.code(), text(&of_one.stderr).as_str()),
         (Some(1), "informant: configmap \"costs\" in namespace \"shop\" not found\n"),
-        "as get says it"
+        "the message of get"
     );
 }
 
 #[tokio::test]
-async fn what_is_there_is_told_in_the_order_of_the_server() {
+async fn existing_objects_are_printed_in_the_order_of_the_server() {
     let server = Server::start(&["--load", "configmaps=200"]);
 
-    let told = server.said(&["watch", "cm", "-A", "--until-synced", "-o", "json", "--no-object"]);
+    let printed = server.stdout_of(&["watch", "cm", "-A", "--until-synced", "-o", "json", "--no-object"]);
 
-    let events = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let events = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let keys: Vec<_> = events.filter_map(|event| event["key"].as_str().map(str::to_owned)).collect();
     assert!(keys.len() == 200 && keys.is_sorted(), "{keys:?}");
 }

@@ -1,4 +1,4 @@
-//! A source without a network: its objects are decoded already, and its events come when they are told to.
+//! A source without a network: its objects are already decoded, and its events are sent by the benchmark.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -19,18 +19,19 @@ use tokio::sync::mpsc;
 use super::Content;
 use super::identity;
 
-/// Lists objects, then watches what is sent.
+/// A source that lists numbered objects; its watch delivers the events that the benchmark sends.
 #[derive(Clone)]
 pub struct Feed {
-    /// What the next list has: version, and how many objects at which version.
+    /// The next list: its version, the number of objects, and the version of the objects.
     list: Arc<Mutex<(usize, usize, usize)>>,
     events: Arc<Mutex<Option<mpsc::UnboundedReceiver<Order>>>>,
 }
 
-/// What the watch says.
+/// What the watch does next.
 pub enum Order {
+    /// Delivers events.
     Events(Vec<SourceEvent<Content>>),
-    /// It ends so that everything is listed anew.
+    /// Fails with "expired", so that the reflector relists; the next watch reads from this receiver.
     Expire(mpsc::UnboundedReceiver<Order>),
 }
 
@@ -41,7 +42,7 @@ impl Feed {
         (feed, sender)
     }
 
-    /// What the next list says: so many objects, all changed at this version.
+    /// Sets the next list: this many objects, all changed at this version.
     pub fn relist(&self, objects: usize, version: usize) {
         *self.list.lock().unwrap() = (version, objects, version);
     }

@@ -1,5 +1,5 @@
-//! What both benchmarks share: realistic objects, and a table of ratios.
-#![allow(dead_code, reason = "each benchmark uses a part of it")]
+//! Shared by the benchmarks: realistic objects, and a table of results with the peer that each is compared with.
+#![allow(dead_code, reason = "each benchmark uses a part of this module")]
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 
 pub mod feed;
@@ -11,17 +11,17 @@ use informant::Key;
 use informant::Uid;
 use informant::object::Identity;
 
-/// How many objects there are.
+/// The number of objects.
 pub const KEYS: usize = 100_000;
 
-/// What an object holds besides its identity: its index values.
+/// The content of an object besides its identity: its index values.
 #[derive(Clone)]
 pub struct Content {
     pub node: u32,
     pub app: u32,
 }
 
-/// A real-looking key: 50 namespaces, names as a ReplicaSet makes them.
+/// A realistic key: one of 50 namespaces, and a name like that of a ReplicaSet's pod.
 pub fn key(number: usize) -> Key {
     Key::namespaced(&format!("team-{}", number % 50), &format!("web-{}-7c9f8d6b5d-x{number:05}", number % 1000))
 }
@@ -39,7 +39,7 @@ pub fn object(number: usize, version: usize) -> Cached<Content> {
     Cached::new(identity(number, version), content)
 }
 
-/// The numbers below `KEYS` in an order that no cache of the processor can guess.
+/// The numbers below `KEYS` in a random order, so that the processor cannot prefetch.
 pub fn shuffled() -> Vec<usize> {
     let mut numbers: Vec<_> = (0..KEYS).collect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -58,18 +58,60 @@ pub fn cpu() -> f64 {
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1000.0
 }
 
-pub fn print_head(ours: &str, baseline: &str) {
-    println!("\n| {:<52} | {ours:>12} | {baseline:>12} | {:>6} | {:>7} |", "", "ratio", "aim");
-    println!("|{:-<54}|{:->14}|{:->14}|{:->8}|{:->9}|", "", ":", ":", ":", ":");
+/// Formats a number with thousands separators: `20,000`.
+pub fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
-/// One line: ours, the baseline, their ratio, and what we aim at.
-pub fn print_row(name: &str, ours: f64, baseline: f64, aim: Option<f64>) {
-    let ratio = ours / baseline;
+/// The unit of the values in a table.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    /// Printed as ns or µs.
+    Nanoseconds,
+    /// Printed as B or kB.
+    Bytes,
+}
+
+impl Unit {
+    fn format(self, value: f64) -> String {
+        let (small, large, decimals) = match self {
+            Self::Nanoseconds => ("ns", "µs", 1),
+            Self::Bytes => ("B", "kB", 0),
+        };
+        if value < 1000.0 { format!("{value:.decimals$} {small}") } else { format!("{:.1} {large}", value / 1000.0) }
+    }
+}
+
+/// A Markdown table: one row per measurement, which can be read without the others.
+#[derive(Clone, Copy)]
+pub struct Table {
+    unit: Unit,
+}
+
+impl Table {
+    /// Prints the header.
+    pub fn new(unit: Unit) -> Self {
+        println!(
+            "\n| {:<82} | {:>10} | {:>48} | {:>6} | {:>7} |",
+            "measured", "informant", "compared with", "ratio", "aim"
+        );
+        println!("|{:-<84}|{:->12}|{:->50}|{:->8}|{:->9}|", "", ":", ":", ":", ":");
+        Self { unit }
+    }
+
+    /// Prints a row: the result, the peer with its result, their ratio, and the ratio that we aim at; `!` marks a missed aim.
+    pub fn row(self, name: &str, ours: f64, (peer, theirs): (&str, f64), aim: Option<f64>) {
+        print_row(name, &self.unit.format(ours), &format!("{peer}: {}", self.unit.format(theirs)), ours / theirs, aim);
+    }
+}
+
+fn print_row(name: &str, ours: &str, peer: &str, ratio: f64, aim: Option<f64>) {
     let aim = match aim {
         None => String::new(),
         Some(aim) if ratio <= aim => format!("≤ {aim}"),
         Some(aim) => format!("≤ {aim} !"),
     };
-    println!("| {name:<52} | {ours:>12.1} | {baseline:>12.1} | {ratio:>6.2} | {aim:>7} |");
+    println!("| {name:<82} | {ours:>10} | {peer:>48} | {ratio:>6.2} | {aim:>7} |");
 }

@@ -1,4 +1,4 @@
-//! Reflector, queue and cache, as an informer joins them.
+//! A reflector, a queue and a cache, connected as in an informer.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::static_server::StaticServer;
 
-/// The consumer's side.
+/// The queue and the cache of an informer, without handlers.
 pub struct Pipeline<O> {
     pub cache: Indexer<O>,
     queue: DeltaFifo<O>,
 }
 
 impl<O: Object> Pipeline<O> {
-    /// Takes so many changes into the cache.
+    /// Takes `changes` changes from the queue and applies them to the cache.
     pub async fn consume(&self, changes: usize) {
         let mut left = changes;
         while left > 0 {
@@ -46,7 +46,7 @@ impl<O: Object> Pipeline<O> {
     }
 }
 
-/// Runs a reflector beside a consumer, until that is done.
+/// Runs a reflector and `consume` concurrently, until `consume` completes.
 pub async fn run<O: Object, R>(server: &StaticServer, consume: impl AsyncFnOnce(&Pipeline<O>) -> R) -> R {
     let cache = Indexer::<O>::new();
     let known = Arc::new(cache.lister());
@@ -59,6 +59,6 @@ pub async fn run<O: Object, R>(server: &StaticServer, consume: impl AsyncFnOnce(
     let pipeline = Pipeline { cache, queue };
     match select(pin!(consume(&pipeline)), pin!(reflector.run(std::future::pending()))).await {
         Either::Left((result, _)) => result,
-        Either::Right(_) => panic!("it runs until it is stopped"),
+        Either::Right(_) => panic!("the reflector stopped by itself"),
     }
 }

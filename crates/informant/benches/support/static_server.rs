@@ -1,4 +1,4 @@
-//! A server that knows one list and one watch by heart, and writes them in large blocks: so that only the client counts.
+//! An HTTP server with a prepared list and prepared watch events, written in large blocks, so that the server takes little CPU.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -18,15 +18,15 @@ const BLOCK: usize = 256 << 10;
 /// What the watches do next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Nothing.
+    /// Send nothing.
     Wait,
-    /// Send all events, and stay open.
+    /// Send all events and stay open.
     SendEvents,
-    /// Say that the version has expired, which leads to a list; the watch after that waits.
+    /// Send 410, so that the client relists; the next watch waits.
     Expire,
 }
 
-/// The server; it ends with the program.
+/// The server; its threads run until the process ends.
 pub struct StaticServer {
     pub address: SocketAddr,
     pub pods: usize,
@@ -36,12 +36,12 @@ pub struct StaticServer {
 struct Shared {
     items: Vec<String>,
     events: Vec<u8>,
-    /// What to do, and which watch is the newest: it alone does it.
+    /// What to do next, and the number of the newest watch; only that watch does it.
     order: Mutex<(Order, usize)>,
     ordered: Condvar,
 }
 
-/// A pod as in `pod.json`, but for name, namespace, uid, version, labels and node.
+/// The pod of `pod.json` with its own name, namespace, uid, version, labels and node.
 fn pod(number: usize, version: usize) -> Value {
     let mut pod: Value = serde_json::from_str(POD).unwrap();
     let metadata = &mut pod["metadata"];
@@ -55,11 +55,11 @@ fn pod(number: usize, version: usize) -> Value {
 }
 
 impl StaticServer {
-    /// Serves so many pods, and as many events, one for each.
+    /// Serves this many pods, and one event for each pod.
     pub fn start(pods: usize) -> Self {
         let items = (0..pods)
             .map(|number| {
-                // As in a list: without its type.
+                // List items have no `kind` and `apiVersion`.
                 let mut pod = pod(number, 1000 + number);
                 let pod = pod.as_object_mut().unwrap();
                 pod.remove("kind");
@@ -79,14 +79,14 @@ impl StaticServer {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let shared = Arc::clone(&shared);
-                // A client that goes away is no trouble of ours.
+                // A client that disconnects is not an error.
                 std::thread::spawn(move || shared.serve(&stream.unwrap()).unwrap_or_default());
             }
         });
         server
     }
 
-    /// Ends the watches of the run before.
+    /// Ends the watches of the previous run.
     pub fn begin(&self) {
         let mut order = self.shared.order.lock().unwrap();
         *order = (Order::Wait, order.1 + 1);
@@ -110,7 +110,7 @@ impl Shared {
         let mut lines = BufReader::new(stream).lines();
         while let Some(line) = lines.next() {
             let line = line?;
-            // The rest of the head.
+            // Skip the headers.
             while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
             let parameter = |name: &str| {
                 let query = line.split([' ', '?', '&']).find_map(|part| part.strip_prefix(name));
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     fn list(&self, out: &TcpStream, limit: &str, token: &str, version: &str) -> std::io::Result<()> {
-        // As Kubernetes does: a list of any version comes whole, whatever the limit.
+        // Like Kubernetes, ignore `limit` for resourceVersion "0".
         let limit = if version == "0" { usize::MAX } else { limit.parse().unwrap_or(usize::MAX) };
         let start: usize = token.parse().unwrap_or(0);
         let end = start.saturating_add(limit).min(self.items.len());

@@ -47,7 +47,7 @@ pub struct LabelSelector {
 }
 
 /// Why a text is not a [`LabelSelector`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("label selector {text:?} is invalid at byte {offset}: {problem}")]
 #[non_exhaustive]
 pub struct ParseSelectorError {

@@ -14,7 +14,7 @@ use informant::listwatch::frames::CutError;
 use informant::listwatch::{ListWatchError, ScopeError, SourceError};
 use informant::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use informant::queue::Closed;
-use informant::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, UnknownIndex};
+use informant::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex};
 use informant::subscribers::{InsideCallback, NotSynced};
 use informant::view::ViewError;
 
@@ -51,6 +51,7 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         NotOneValue,
         NotSynced,
         ParseKeyError,
+        ParseSelectorError,
         ProcessError,
         RequestError,
         ScopeError,

@@ -1,4 +1,4 @@
-//! What can go wrong, and what is said then: one line with the cause and what to try, and exit code 1.
+//! Errors: one line with the cause and the next step, and exit code 1.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -9,110 +9,113 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::support::PATIENCE;
 use crate::support::Running;
 use crate::support::Server;
+use crate::support::TIMEOUT;
 use crate::support::fresh_file;
 use crate::support::informant;
-use crate::support::nowhere;
+use crate::support::missing_folder;
 use crate::support::run;
-use crate::support::said;
+use crate::support::stdout_of;
 use crate::support::text;
 
-/// Runs it to its bad end; gives its one complaint.
-fn complaint(arguments: &[&str]) -> String {
+/// Runs a command that fails; returns the one line that it prints to stderr.
+fn error_message(arguments: &[&str]) -> String {
     let output = run(arguments);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-    assert!(output.stdout.is_empty(), "{arguments:?}: nothing but results on stdout");
-    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-    said.strip_prefix("informant: ").unwrap_or_else(|| panic!("{said}")).trim_end().to_owned()
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: no results on stdout");
+    assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
+    message.strip_prefix("informant: ").unwrap_or_else(|| panic!("{message}")).trim_end().to_owned()
 }
 
-fn assert_says(said: &str, parts: &[&str]) {
+fn assert_contains(message: &str, parts: &[&str]) {
     for part in parts {
-        assert!(said.contains(part), "{part:?} is not in {said:?}");
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
 }
 
-/// A port at which nobody listens.
+/// A port that no process uses.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]
-fn without_a_cluster_the_demo_and_a_server_are_offered() {
+fn without_a_cluster_the_error_suggests_a_server_and_the_demo() {
     for command in ["watch", "get"] {
-        assert_says(
-            &complaint(&[command, "pods"]),
-            &["there is no cluster", "--kubeconfig", "--server", "informant demo"],
+        assert_contains(
+            &error_message(&[command, "pods"]),
+            &["no cluster is configured", "--kubeconfig", "--server", "informant demo"],
         );
     }
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn an_unreachable_server_is_named() {
     let url = format!("http://127.0.0.1:{}", free_port());
 
     for command in ["watch", "get"] {
-        let said = complaint(&[command, "pods", "--server", &url]);
-        assert_says(&said, &[&format!("cannot list pods from {url}: "), "is the server running", "refused"]);
+        let message = error_message(&[command, "pods", "--server", &url]);
+        assert_contains(&message, &[&format!("cannot list pods from {url}: "), "is the server running", "refused"]);
     }
-    let said = complaint(&["watch", "widgets", "--server", &url]);
-    assert_says(&said, &["\"widgets\"", &url, "refused", "is the server running"]);
+    let message = error_message(&["watch", "widgets", "--server", &url]);
+    assert_contains(&message, &["\"widgets\"", &url, "refused", "check that the server is running"]);
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_used_is_said() {
-    let missing = nowhere();
+fn an_unusable_kubeconfig_is_an_error_with_the_cause() {
+    let missing = missing_folder();
     let missing = missing.to_str().unwrap();
-    assert_says(&complaint(&["get", "pods", "--kubeconfig", missing]), &[missing, "cannot be read", "No such file"]);
+    assert_contains(
+        &error_message(&["get", "pods", "--kubeconfig", missing]),
+        &[missing, "cannot read the kubeconfig", "No such file"],
+    );
 
     let file = fresh_file("bad-kubeconfig");
     let path = file.to_str().unwrap();
     std::fs::write(&file, "token: hunter2\n- nonsense").unwrap();
-    let said = complaint(&["watch", "pods", "--kubeconfig", path]);
-    assert_says(&said, &[&format!("the kubeconfig {path} cannot be used"), "line 2"]);
-    assert!(!said.contains("hunter2"), "what is in it may be secret: {said}");
+    let message = error_message(&["watch", "pods", "--kubeconfig", path]);
+    assert_contains(&message, &[&format!("cannot use the kubeconfig {path}"), "line 2"]);
+    assert!(!message.contains("hunter2"), "the content may be secret: {message}");
 
     let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
     let cluster = json!({"name": "here", "cluster": {"server": "http://127.0.0.1:1"}});
     let kubeconfig = json!({"contexts": [context], "clusters": [cluster], "users": [{"name": "me", "user": {}}]});
     std::fs::write(&file, kubeconfig.to_string()).unwrap();
-    let said = complaint(&["get", "pods", "--kubeconfig", path, "--context", "there"]);
-    assert_says(&said, &["no context \"there\"", "it has here"]);
-    assert_says(
-        &complaint(&["get", "pods", "--kubeconfig", path]),
-        &["no current context", "--context", "it has here"],
+    let message = error_message(&["get", "pods", "--kubeconfig", path, "--context", "there"]);
+    assert_contains(&message, &["no context \"there\"", "its contexts are: here"]);
+    assert_contains(
+        &error_message(&["get", "pods", "--kubeconfig", path]),
+        &["no current context", "--context", "its contexts are: here"],
     );
 }
 
 #[test]
-fn of_several_kubeconfigs_some_may_be_missing() {
+fn some_of_several_kubeconfigs_may_be_missing() {
     let file = fresh_file("one-kubeconfig");
     let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
     let cluster = json!({"name": "here", "cluster": {"server": "http://127.0.0.1:1"}});
     let users = json!([{"name": "me", "user": {}}]);
     let kubeconfig = json!({"contexts": [context], "clusters": [cluster], "users": users, "current-context": "here"});
     std::fs::write(&file, kubeconfig.to_string()).unwrap();
-    let said = |files: &str| {
+    let message = |files: &str| {
         let output = informant().env("KUBECONFIG", files).args(["get", "pods"]).output().unwrap();
         text(&output.stderr)
     };
-    let (missing, file) = (nowhere(), file.to_str().unwrap().to_owned());
+    let (missing, file) = (missing_folder(), file.to_str().unwrap().to_owned());
     let missing = missing.to_str().unwrap();
 
-    assert_says(&said(&format!("{missing}:{file}")), &["cannot list pods from http://127.0.0.1:1: "]);
-    assert_says(&said(missing), &[missing, "cannot be read"]);
-    assert_says(&said(""), &["there is no cluster"]);
+    assert_contains(&message(&format!("{missing}:{file}")), &["cannot list pods from http://127.0.0.1:1: "]);
+    assert_contains(&message(missing), &[missing, "cannot read the kubeconfig"]);
+    assert_contains(&message(""), &["no cluster is configured"]);
 }
 
-/// What a plugin is called with, and what it gives, may be secret.
+/// The arguments and the stdout of a plugin may be secret; its stderr is quoted.
 #[cfg(unix)]
 #[test]
-fn a_credential_plugin_that_fails_is_named_and_its_complaint_is_said() {
+fn a_failed_credential_plugin_is_named_with_its_stderr() {
     let file = fresh_file("plugin-kubeconfig");
-    let complaint_with = |command: &str, arguments: &[&str]| {
+    let error_with = |command: &str, arguments: &[&str]| {
         let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": command, "args": arguments, "interactiveMode": "Never"});
         let context = json!({"name": "here", "context": {"cluster": "here", "user": "me"}});
         let cluster = json!({"name": "here", "cluster": {"server": "https://127.0.0.1:1"}});
@@ -120,12 +123,12 @@ fn a_credential_plugin_that_fails_is_named_and_its_complaint_is_said() {
         let kubeconfig =
             json!({"contexts": [context], "clusters": [cluster], "users": users, "current-context": "here"});
         std::fs::write(&file, kubeconfig.to_string()).unwrap();
-        complaint(&["get", "pods", "--kubeconfig", file.to_str().unwrap()])
+        error_message(&["get", "pods", "--kubeconfig", file.to_str().unwrap()])
     };
 
-    assert_says(&complaint_with("no-such-plugin", &[]), &["\"no-such-plugin\"", "No such file"]);
-    let failed = complaint_with("sh", &["-c", "echo hunter2; echo log in first >&2; exit 3"]);
-    assert_says(&failed, &["\"sh\"", "exit status: 3", "log in first"]);
+    assert_contains(&error_with("no-such-plugin", &[]), &["\"no-such-plugin\"", "No such file"]);
+    let failed = error_with("sh", &["-c", "echo hunter2; echo log in first >&2; exit 3"]);
+    assert_contains(&failed, &["\"sh\"", "exit status: 3", "log in first"]);
     assert!(!failed.contains("hunter2"), "{failed}");
 }
 
@@ -144,10 +147,10 @@ fn plugin(script: &str) -> serde_json::Value {
     json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never"}})
 }
 
-/// Parsers show what they stumble over.
+/// A parser's error may quote its input.
 #[cfg(unix)]
 #[test]
-fn what_a_credential_plugin_prints_is_not_said() {
+fn the_stdout_of_a_credential_plugin_is_not_printed() {
     let token =
         r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"hunter2"}"#;
     for (number, printed) in
@@ -156,42 +159,42 @@ fn what_a_credential_plugin_prints_is_not_said() {
         let user = plugin(&format!("echo '{printed}'"));
         let file = kubeconfig(&format!("printing-{number}"), "https://127.0.0.1:1", &user);
 
-        let said = complaint(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
+        let message = error_message(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
 
-        assert_says(&said, &["from plugin \"sh\"", "is no ExecCredential"]);
-        assert!(!said.contains("hunter2"), "{said}");
+        assert_contains(&message, &["from credential plugin \"sh\"", "other than an ExecCredential"]);
+        assert!(!message.contains("hunter2"), "{message}");
     }
 }
 
 #[cfg(unix)]
 #[test]
-fn credentials_that_cannot_be_sent_are_said_in_a_few_lines() {
+fn credentials_that_cannot_be_sent_are_an_error() {
     let printed =
         r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"hunter2\n"}}"#;
     let file = kubeconfig("unsendable", "https://127.0.0.1:1", &plugin(&format!("printf %s '{printed}'")));
 
     let output = run(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
 
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 2), "{said}");
-    assert_says(&said, &["from plugin \"sh\": no client can be made with what it gave"]);
-    assert!(!said.contains("hunter2"), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(1), 2), "{message}");
+    assert_contains(&message, &["from credential plugin \"sh\": its credentials cannot be sent"]);
+    assert!(!message.contains("hunter2"), "{message}");
 }
 
-/// It waits for somebody to log in, for example.
+/// A plugin may wait for the user to log in.
 #[cfg(unix)]
 #[test]
-fn a_credential_plugin_is_not_waited_for_longer_than_somebody_wants() {
-    // It says which process it is, and is ended by whoever has seen that.
+fn a_credential_plugin_that_hangs_is_given_up_after_the_sync_timeout_or_an_interrupt() {
+    // The plugin writes its process id to a file; `end` waits for the file and ends the process.
     let started = |name: &str| {
         let place = fresh_file(name);
         let user = plugin(&format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60", place.display()));
         (place, kubeconfig(&format!("{name}-kubeconfig"), "https://127.0.0.1:1", &user))
     };
     let end = |place: &std::path::Path| {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !place.exists() {
-            assert!(begun.elapsed() < PATIENCE, "it has not begun");
+            assert!(started.elapsed() < TIMEOUT, "the plugin has not started");
             std::thread::sleep(Duration::from_millis(10));
         }
         let id = std::fs::read_to_string(place).unwrap();
@@ -200,7 +203,7 @@ fn a_credential_plugin_is_not_waited_for_longer_than_somebody_wants() {
 
     let (place, file) = started("patient-plugin");
     let arguments = ["get", "pods", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "500ms"];
-    assert_says(&complaint(&arguments), &["plugin \"sh\" has given no credentials in 500ms"]);
+    assert_contains(&error_message(&arguments), &["credential plugin \"sh\" is still running after 500ms"]);
     end(&place)();
     let (place, file) = started("interrupted-plugin");
     let mut running = Running::start(&["get", "pods", "--kubeconfig", file.to_str().unwrap()]);
@@ -211,9 +214,9 @@ fn a_credential_plugin_is_not_waited_for_longer_than_somebody_wants() {
     end();
 }
 
-/// As `kubectl` takes them.
+/// `kubectl` accepts both.
 #[tokio::test]
-async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
+async fn a_server_without_a_scheme_and_a_token_with_a_line_break_are_accepted() {
     let server = Server::start(&[]);
     server.put("prices", json!({})).await;
     let address = server.url.strip_prefix("http://").unwrap();
@@ -222,24 +225,27 @@ async fn a_server_without_a_scheme_and_a_token_with_an_end_of_line_will_do() {
 
     for (number, user) in [json!({}), json!({"token": "hunter2\n"}), json!({"tokenFile": token})].iter().enumerate() {
         let file = kubeconfig(&format!("careless-{number}"), address, user);
-        assert_eq!(said(&["get", "cm", "-o", "name", "--kubeconfig", file.to_str().unwrap()]), "configmap/prices\n");
+        assert_eq!(
+            stdout_of(&["get", "cm", "-o", "name", "--kubeconfig", file.to_str().unwrap()]),
+            "configmap/prices\n"
+        );
     }
-    // A token is not sent to a server that is to show a certificate, and does not.
+    // With TLS settings the scheme is https, so a token is not sent to a server without a certificate.
     let mut of_tls: serde_json::Value =
         serde_json::from_slice(&std::fs::read(kubeconfig("careful", address, &json!({"token": "hunter2"}))).unwrap())
             .unwrap();
     of_tls["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = json!(true);
     let file = fresh_file("of-tls");
     std::fs::write(&file, of_tls.to_string()).unwrap();
-    let secure = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "1s"]);
-    assert_says(&secure, &[&format!("from https://{address}")]);
+    let secure = error_message(&["get", "cm", "--kubeconfig", file.to_str().unwrap(), "--sync-timeout", "1s"]);
+    assert_contains(&secure, &[&format!("from https://{address}")]);
     let file = kubeconfig("two-lines", "https://127.0.0.1:1", &json!({"token": "hunter2\nhunter3"}));
-    let said = complaint(&["get", "cm", "--kubeconfig", file.to_str().unwrap()]);
-    assert_says(&said, &["the token has signs in it"]);
-    assert!(!said.contains("hunter"), "{said}");
+    let message = error_message(&["get", "cm", "--kubeconfig", file.to_str().unwrap()]);
+    assert_contains(&message, &["the token contains characters that cannot be sent"]);
+    assert!(!message.contains("hunter"), "{message}");
 }
 
-/// Also if that one would not be reached, or has a token that this one should not see.
+/// The kubeconfig may be invalid, or have a token for another server.
 #[test]
 fn with_a_server_no_kubeconfig_is_read_and_no_credentials_are_sent() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -255,16 +261,16 @@ fn with_a_server_no_kubeconfig_is_read_and_no_credentials_are_sent() {
     assert!(head.starts_with("get /api/v1/namespaces") && !head.contains("authorization"), "{head}");
 }
 
-/// Its versions are none that the one before had.
+/// The second server starts at a later version than the first one has reached.
 #[tokio::test]
-async fn another_server_at_the_same_address_is_noticed() {
+async fn a_watch_relists_when_another_server_starts_at_the_same_address() {
     let port = free_port().to_string();
     let mut server = Server::start(&["--listen", &port, "--load", "configmaps=50,namespaces=1"]);
     let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
     while watching.event()["type"] != "SYNCED" {}
 
     server.running.kill();
-    watching.complains_of("may be out of date");
+    watching.wait_for_message("may be out of date");
     let _again = Server::start(&["--listen", &port, "--load", "configmaps=3,namespaces=1"]);
 
     let (mut deleted, mut replaced) = (0, 0);
@@ -278,77 +284,77 @@ async fn another_server_at_the_same_address_is_noticed() {
     }
 }
 
-/// It accepts connections and says nothing.
+/// The server accepts connections and sends no answer.
 #[test]
-fn a_server_that_does_not_answer_is_not_waited_for_forever() {
+fn a_server_that_does_not_answer_is_given_up_after_the_sync_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
 
-    let of_kind = |kind: &str| complaint(&["get", kind, "--server", &url, "--sync-timeout", "500ms"]);
-    assert_says(&of_kind("widgets"), &["its list of kinds did not arrive within 500ms"]);
-    assert_says(&of_kind("pods"), &["not synced after 500ms"]);
+    let of_kind = |kind: &str| error_message(&["get", kind, "--server", &url, "--sync-timeout", "500ms"]);
+    assert_contains(&of_kind("widgets"), &["the list did not arrive within 500ms"]);
+    assert_contains(&of_kind("pods"), &["not synced after 500ms"]);
 }
 
 #[tokio::test]
-async fn who_may_not_ask_for_kinds_is_told_so() {
+async fn a_user_without_permission_for_discovery_gets_an_error() {
     let server = Server::start(&["--faults", "any=403"]);
 
-    let said = complaint(&["get", "widgets", "--server", &server.url]);
+    let message = error_message(&["get", "widgets", "--server", &server.url]);
 
-    assert_says(
-        &said,
-        &["\"widgets\" is no built-in kind", "the server says: ", "(Forbidden, 403) (may the client's user"],
+    assert_contains(
+        &message,
+        &["\"widgets\" is not a built-in kind", "the server answered: ", "(Forbidden, 403) (the client's user lacks"],
     );
 }
 
 #[tokio::test]
-async fn who_may_not_list_is_told_so() {
+async fn a_user_without_permission_to_list_gets_an_error() {
     let server = Server::start(&["--faults", "list=403,watch=403"]);
 
     for command in ["watch", "get"] {
-        let said = complaint(&[command, "pods", "-n", "shop", "--server", &server.url]);
-        assert_says(&said, &["cannot list pods from", "grant the client's user `list` and `watch`", "403"]);
+        let message = error_message(&[command, "pods", "-n", "shop", "--server", &server.url]);
+        assert_contains(&message, &["cannot list pods from", "grant the client's user `list` and `watch`", "403"]);
     }
 }
 
 #[tokio::test]
-async fn a_resource_that_is_not_there_is_said_and_a_similar_one_offered() {
+async fn an_unknown_resource_is_an_error_with_a_similar_name() {
     let server = Server::start(&[]);
 
-    assert_says(
-        &complaint(&["watch", "podz", "--server", &server.url]),
+    assert_contains(
+        &error_message(&["watch", "podz", "--server", &server.url]),
         &["no resource \"podz\"", "did you mean \"pods\"?", &server.url],
     );
-    assert_says(
-        &complaint(&["get", "certificates.cert-manager.io", "--server", &server.url]),
+    assert_contains(
+        &error_message(&["get", "certificates.cert-manager.io", "--server", &server.url]),
         &["no resource \"certificates.cert-manager.io\""],
     );
 }
 
 #[tokio::test]
-async fn waiting_ends_when_it_was_said_to_and_says_what_kept_it() {
+async fn the_sync_timeout_ends_the_command_with_the_last_error() {
     let server = Server::start(&["--faults", "read=503"]);
 
-    let said = complaint(&["get", "pods", "--server", &server.url, "--sync-timeout", "1s"]);
+    let message = error_message(&["get", "pods", "--server", &server.url, "--sync-timeout", "1s"]);
 
-    assert_says(&said, &["not synced after 1s", "503"]);
+    assert_contains(&message, &["not synced after 1s", "503"]);
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_left_out_and_said_with_exit_code_1() {
+async fn an_object_that_cannot_be_decoded_is_skipped_with_a_message_and_exit_code_1() {
     let server = Server::start(&["--load", "pods=3", "--faults", "read=bad-item:metadata.labels"]);
 
     let output = run(&["watch", "pods", "-A", "--until-synced", "-o", "name", "--server", &server.url]);
 
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("informant: an object is left out: "), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("informant: skipped an object that cannot be decoded: "), "{message}");
     assert_eq!(text(&output.stdout).lines().count(), 2);
 }
 
-/// The watch breaks after the third event, and when it is opened again its version has expired.
+/// The watch is cut after the third event; the next one gets 410.
 #[tokio::test]
-async fn what_is_deleted_while_the_watch_is_down_was_missed() {
+async fn a_deletion_while_the_watch_is_down_is_a_missed_delete() {
     let server = Server::start(&["--faults", "configmaps/watch=cut:3x1,configmaps/watch=410x1+1"]);
     server.put("prices", json!({"apple": "1"})).await;
     let json = server.watch(&["cm", "-A", "-o", "json"]);
@@ -360,20 +366,20 @@ async fn what_is_deleted_while_the_watch_is_down_was_missed() {
 
     let deleted = json.event();
     assert_eq!((&deleted["type"], &deleted["missed"]), (&json!("DELETED"), &json!(true)), "{deleted}");
-    assert_eq!(deleted["object"]["data"]["apple"], "2", "the last that was known");
+    assert_eq!(deleted["object"]["data"]["apple"], "2", "the last known state");
 }
 
 #[tokio::test]
-async fn that_the_server_is_gone_and_back_is_said() {
+async fn messages_report_that_the_server_is_down_and_up_again() {
     let port = free_port().to_string();
     let mut server = Server::start(&["--listen", &port]);
     let mut watching = server.watch(&["cm", "-A", "-o", "json", "--no-object", "--exit-after", "1"]);
     assert_eq!(watching.event()["type"], "SYNCED");
 
     server.running.kill();
-    watching.complains_of("may be out of date");
+    watching.wait_for_message("may be out of date");
     let again = Server::start(&["--listen", &port, "--load", "pods=5"]);
-    watching.complains_of("informer configmaps is up to date again");
+    watching.wait_for_message("informer configmaps is up to date again");
 
     again.put("prices", json!({})).await;
     assert_eq!(watching.event()["key"], "shop/prices");
@@ -381,45 +387,48 @@ async fn that_the_server_is_gone_and_back_is_said() {
 }
 
 #[tokio::test]
-async fn a_watch_prints_a_line_when_the_cause_of_trouble_changes() {
+async fn a_watch_prints_a_message_when_the_cause_of_a_problem_changes() {
     let port = free_port().to_string();
     let mut server = Server::start(&["--listen", &port]);
     let watching = server.watch(&["cm", "-A", "-o", "json", "--no-object"]);
     assert_eq!(watching.event()["type"], "SYNCED");
 
     server.running.kill();
-    watching.complains_of("may be out of date");
+    watching.wait_for_message("may be out of date");
     let _overloaded = Server::start(&["--listen", &port, "--faults", "any=503"]);
 
-    watching.complains_of("503");
+    watching.wait_for_message("503");
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_waited_for_as_long_as_the_user_wants() {
+async fn with_a_sync_timeout_the_command_waits_for_a_server_that_is_down() {
     let port = free_port().to_string();
     let url = format!("http://127.0.0.1:{port}");
     let wait =
         |kind: &str| Running::start(&["get", kind, "-A", "-o", "name", "--server", &url, "--sync-timeout", "1m"]);
 
     let (of_kind, of_unknown_kind) = (wait("cm"), wait("widgets"));
-    // Both have tried, and try again.
-    of_kind.complains_of("is not synced: ");
-    of_unknown_kind.complains_of("has not listed its kinds yet: ");
+    // Both have failed at least once, and retry.
+    of_kind.wait_for_message("is not synced: ");
+    of_unknown_kind.wait_for_message("has not listed its kinds yet: ");
     let _server = Server::start(&["--listen", &port, "--load", "configmaps=1"]);
 
     assert_eq!(text(&of_kind.output().stdout), "configmap/configmaps-00000\n");
-    assert_says(&text(&of_unknown_kind.output().stderr), &["has no resource \"widgets\""]);
+    assert_contains(&text(&of_unknown_kind.output().stderr), &["has no resource \"widgets\""]);
 }
 
 #[test]
-fn a_wait_for_a_server_that_stays_down_ends_with_the_cause() {
+fn the_sync_timeout_for_a_server_that_is_down_ends_with_the_cause() {
     let url = format!("http://127.0.0.1:{}", free_port());
-    let of_kind = |kind: &str| complaint(&["get", kind, "--server", &url, "--sync-timeout", "1500ms"]);
+    let of_kind = |kind: &str| error_message(&["get", kind, "--server", &url, "--sync-timeout", "1500ms"]);
 
-    assert_says(&of_kind("pods"), &["cannot list pods", "not synced after 1.5s", "refused", "is the server running"]);
-    assert_says(
+    assert_contains(
+        &of_kind("pods"),
+        &["cannot list pods", "not synced after 1.5s", "refused", "is the server running"],
+    );
+    assert_contains(
         &of_kind("widgets"),
-        &["its list of kinds did not arrive within 1.5s", "refused", "is the server running"],
+        &["the list did not arrive within 1.5s", "refused", "check that the server is running"],
     );
 }
 
@@ -431,10 +440,13 @@ async fn the_message_that_no_object_matches_names_the_selectors() {
     let of_labels = "no configmaps in namespace \"shop\" that match label selector \"tier=hot\"";
 
     let watching = server.watch(&["cm", "-n", "shop", "-l", "tier=hot"]);
-    assert_eq!(watching.complaint(), format!("informant: {of_labels} yet; waiting"));
+    assert_eq!(watching.stderr_line(), format!("informant: {of_labels} yet; waiting"));
     let selectors = ["-l", "tier=hot", "--field-selector", "metadata.name!=a"];
     let output = run(&[&["get", "cm", "-n", "shop", "--server", &server.url][..], &selectors].concat());
     assert_eq!(text(&output.stderr), format!("informant: {of_labels} and field selector \"metadata.name!=a\"\n"));
-    let said = complaint(&["get", "cm", "prices", "-n", "shop", "-l", "tier=hot", "--server", &server.url]);
-    assert_eq!(said, "configmap \"prices\" in namespace \"shop\" that matches label selector \"tier=hot\" not found");
+    let message = error_message(&["get", "cm", "prices", "-n", "shop", "-l", "tier=hot", "--server", &server.url]);
+    assert_eq!(
+        message,
+        "configmap \"prices\" in namespace \"shop\" that matches label selector \"tier=hot\" not found"
+    );
 }

@@ -1,63 +1,63 @@
-//! All figures of a moment.
+//! A snapshot of all counters of the demo.
 
 use informant::informer::InformerStatus;
 use informant::listwatch::Activity;
 use serde::Serialize;
 
-use super::follower::Counts;
-use super::world::Following;
+use super::recorder::Counts;
+use super::scenario::SubscribedHandler;
 
-/// Everything that can be seen at a moment.
+/// The state of the server, the informers and the handlers at one moment.
 #[derive(Debug, Serialize)]
-pub struct Picture {
+pub struct DemoStats {
     pub seconds: f64,
     pub server_version: u64,
     pub server_pods: usize,
-    pub informers: Vec<InformerFigures>,
-    pub handlers: Vec<HandlerFigures>,
+    pub informers: Vec<InformerStats>,
+    pub handlers: Vec<HandlerStats>,
     pub busiest_node: Option<(String, usize)>,
-    /// What the server does now to the newest request of each kind.
+    /// The faults that affect the newest request of each kind.
     pub active_faults: Vec<String>,
-    /// The newest fault of all, also if it is over.
+    /// The newest fault, active or past.
     pub last_fault: Option<String>,
     pub problems: Vec<String>,
 }
 
-/// How an informer is doing.
+/// The state and counters of an informer.
 #[derive(Debug, Serialize)]
-pub struct InformerFigures {
+pub struct InformerStats {
     pub name: String,
-    pub doing: String,
+    pub activity: String,
     pub is_watching: bool,
     pub objects: usize,
     pub version: String,
     pub queued: usize,
-    /// Lists after the first one.
+    /// Number of lists after the first one.
     pub relists: u64,
-    /// Watches after the first one.
+    /// Number of watches after the first one.
     pub watch_restarts: u64,
     pub events: u64,
 }
 
-/// How a handler is doing.
+/// The state and counters of a handler.
 #[derive(Debug, Serialize)]
-pub struct HandlerFigures {
+pub struct HandlerStats {
     pub name: String,
     pub kind: &'static str,
     pub is_synced: bool,
     pub backlog: usize,
-    /// How long before it heard of it the last thing that it heard of had happened.
+    /// Time between the last change that the handler received and its delivery.
     pub lag_ms: u128,
     pub coalesced: u64,
     pub counts: Counts,
 }
 
-impl InformerFigures {
+impl InformerStats {
     pub fn of(status: &InformerStatus) -> Self {
-        let doing = match &status.source.activity {
+        let activity = match &status.source.activity {
             Activity::Idle => "not started".to_owned(),
             Activity::Listing { objects } | Activity::Streaming { objects } => format!("listing ({objects})"),
-            Activity::CheckingHistory => "checking the history".to_owned(),
+            Activity::CheckingHistory => "checking the server's history".to_owned(),
             Activity::Opening => "opening a watch".to_owned(),
             Activity::Watching => "watching".to_owned(),
             Activity::BackingOff { because, .. } => match because.source.code() {
@@ -65,11 +65,11 @@ impl InformerFigures {
                 None => format!("retrying: {}", because.source),
             },
             Activity::Stopped => "stopped".to_owned(),
-            _ => "at work".to_owned(),
+            _ => "busy".to_owned(),
         };
         Self {
             name: status.name.to_string(),
-            doing,
+            activity,
             is_watching: status.is_watching(),
             objects: status.objects,
             version: status.version.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -81,17 +81,17 @@ impl InformerFigures {
     }
 }
 
-impl HandlerFigures {
-    pub fn of(following: &Following) -> Self {
-        let status = following.registration.status();
+impl HandlerStats {
+    pub fn of(handler: &SubscribedHandler) -> Self {
+        let status = handler.registration.status();
         Self {
             name: status.name.to_string(),
-            kind: following.kind,
+            kind: handler.kind,
             is_synced: status.is_synced,
             backlog: status.backlog,
-            lag_ms: following.follower.lag().as_millis(),
+            lag_ms: handler.recorder.lag().as_millis(),
             coalesced: status.coalesced,
-            counts: following.follower.counts(),
+            counts: handler.recorder.counts(),
         }
     }
 }

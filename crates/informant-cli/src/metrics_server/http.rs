@@ -1,4 +1,4 @@
-//! The HTTP server: three pages.
+//! Answers HTTP requests for `/metrics`, `/healthz` and `/readyz`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,31 +21,31 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Answers;
+use super::Pages;
 
-/// How long a client may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take to send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers as long as it is to run; the connections end with it.
-pub(super) async fn serve(listener: TcpListener, answers: Answers, mut running: watch::Receiver<()>) {
+/// Serves requests until the sender of `running` is dropped; then closes all connections.
+pub(super) async fn serve(listener: TcpListener, pages: Pages, mut running: watch::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((connection, _)) => {
-                    let answers = answers.clone();
+                    let pages = pages.clone();
                     let service = service_fn(move |request| {
-                        let answer = answer(&request, &answers);
+                        let answer = answer(&request, &pages);
                         async move { Ok::<_, Infallible>(answer) }
                     });
                     let mut served = http1::Builder::new();
-                    served.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+                    served.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
                     connections.spawn(served.serve_connection(TokioIo::new(connection), service));
                 }
-                // Out of file descriptors, mostly: others may end meanwhile.
+                // Usually too many open files; a connection may close in the meantime.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
-            // How a connection ended is nobody's business.
+            // A connection that ends with an error needs no action.
             Some(_) = connections.join_next() => {}
             _ = running.changed() => break,
         }
@@ -53,29 +53,29 @@ pub(super) async fn serve(listener: TcpListener, answers: Answers, mut running: 
     connections.shutdown().await;
 }
 
-fn answer(request: &Request<Incoming>, answers: &Answers) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned());
+        let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD are supported\n".to_owned());
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
     match request.uri().path() {
         "/metrics" => {
-            if let Some(subject) = answers.subject.get() {
-                (subject.refresh)();
+            if let Some(command) = pages.command.get() {
+                (command.refresh)();
             }
-            page(StatusCode::OK, PROMETHEUS, answers.recorded.render())
+            page(StatusCode::OK, PROMETHEUS, pages.recorded.render())
         }
         "/healthz" => page(StatusCode::OK, PLAIN, "ok\n".to_owned()),
         "/readyz" => {
-            let trouble =
-                answers.subject.get().map_or_else(|| Some("it starts".to_owned()), |subject| (subject.trouble)());
-            match trouble {
+            let starting = || Some("the command is starting".to_owned());
+            let reason = pages.command.get().map_or_else(starting, |command| (command.not_ready_reason)());
+            match reason {
                 None => page(StatusCode::OK, PLAIN, "ok\n".to_owned()),
-                Some(trouble) => page(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{trouble}\n")),
+                Some(reason) => page(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{reason}\n")),
             }
         }
-        _ => page(StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /healthz and /readyz\n".to_owned()),
+        _ => page(StatusCode::NOT_FOUND, PLAIN, "not found; the pages are /metrics, /healthz and /readyz\n".to_owned()),
     }
 }
 
@@ -100,22 +100,22 @@ mod tests {
 
     use super::*;
 
-    /// Time is paused: it passes when nobody has anything to do.
+    /// Time is paused: it advances when all tasks are idle.
     #[tokio::test(start_paused = true)]
-    async fn whoever_connects_and_says_nothing_is_let_go() {
+    async fn a_connection_without_a_request_is_closed_after_a_timeout() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let recorded = PrometheusBuilder::new().build_recorder().handle();
         let running = watch::Sender::default();
-        let answers = Answers { recorded, subject: Arc::default() };
-        let serving = tokio::spawn(serve(listener, answers, running.subscribe()));
+        let pages = Pages { recorded, command: Arc::default() };
+        let serving = tokio::spawn(serve(listener, pages, running.subscribe()));
         let connected = Instant::now();
 
         let mut connection = TcpStream::connect(address).await.unwrap();
-        // However it ends, it ends.
+        // The connection may end with or without an error.
         let _ = connection.read_to_end(&mut Vec::new()).await;
 
-        assert!((PATIENCE..2 * PATIENCE).contains(&connected.elapsed()), "{:?}", connected.elapsed());
+        assert!((HEADER_TIMEOUT..2 * HEADER_TIMEOUT).contains(&connected.elapsed()), "{:?}", connected.elapsed());
         drop(running);
         serving.await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! The forms in which objects are held, chosen at run time: a command is written once, for all of them.
+//! Chooses the object type at run time, so that a command is written once, generic over the object type.
 
 use informant::Lazy;
 use kube::core::DynamicObject;
@@ -6,24 +6,24 @@ use kube::core::PartialObjectMeta;
 
 use crate::Outcome;
 use crate::interrupt::Interrupt;
-use crate::objects::Form;
+use crate::objects::PrintableObject;
 
-/// In which form objects are held.
+/// The object type in which the cache holds objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum ObjectType {
     Lazy,
     Decoded,
     LazyMetadata,
     DecodedMetadata,
 }
 
-/// A command that does its work on objects of any form.
-pub trait OnObjects {
-    async fn run<O: Form>(self, interrupt: Interrupt) -> Outcome;
+/// A command that works with any object type.
+pub trait ObjectCommand {
+    async fn run<O: PrintableObject>(self, interrupt: Interrupt) -> Outcome;
 }
 
-impl Held {
-    pub async fn run(self, command: impl OnObjects, interrupt: Interrupt) -> Outcome {
+impl ObjectType {
+    pub async fn run(self, command: impl ObjectCommand, interrupt: Interrupt) -> Outcome {
         match self {
             Self::Lazy => command.run::<Lazy<DynamicObject>>(interrupt).await,
             Self::Decoded => command.run::<DynamicObject>(interrupt).await,

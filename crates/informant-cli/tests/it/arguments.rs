@@ -1,12 +1,12 @@
-//! What every good command does: help, completions, clear complaints.
+//! Arguments: errors and tips for invalid ones, help and completions.
 
-use crate::support::ELSEWHERE;
+use crate::support::CLEARED_VARIABLES;
 use crate::support::informant;
 use crate::support::text;
 
 #[test]
-fn what_is_asked_wrongly_is_said_and_exits_with_2() {
-    for (arguments, said) in [
+fn invalid_arguments_are_reported_with_exit_code_2() {
+    for (arguments, message) in [
         (&["demo", "--pods", "0"][..], "0 is not in 1..=100000"),
         (&["demo", "--duration", "soon"][..], "invalid value 'soon' for '--duration"),
         (&["demo", "--duration", "0s"][..], "must be longer than 0s"),
@@ -14,44 +14,44 @@ fn what_is_asked_wrongly_is_said_and_exits_with_2() {
         (&["dance"][..], "unrecognized subcommand 'dance'"),
         (&["watch"][..], "<RESOURCE>"),
         (&["watch", "pods,nodes"][..], "several kinds"),
-        (&["watch", "pods/"][..], "as in pod/web"),
-        (&["watch", "pod/web", "api"][..], "\"web\" and \"api\" are two names"),
-        (&["watch", "pods", "--no-object"][..], "say -o json, too"),
+        (&["watch", "pods/"][..], "such as pod/web"),
+        (&["watch", "pod/web", "api"][..], "two names, \"web\" and \"api\""),
+        (&["watch", "pods", "--no-object"][..], "--no-object requires -o json"),
         (&["watch", "pods", "--resync", "10ms"][..], "must be at least 1s"),
         (&["watch", "pods", "--exit-after", "0"][..], "0 is not in 1.."),
         (&["watch", "pods", "-n", "shop", "-A"][..], "cannot be used with"),
-        (&["watch", "pods", "--server", "ftp://x"][..], "write it as http://127.0.0.1:8080"),
+        (&["watch", "pods", "--server", "ftp://x"][..], "expected a URL such as http://127.0.0.1:8080"),
         (&["watch", "pods", "--server", "x:1", "--context", "y"][..], "cannot be used with"),
         (&["watch", "pods", "-o", "few"][..], "possible values: table, wide, json, yaml, name, diff"),
-        (&["get", "pods", "-o", "jsonpath={.items}"][..], "tip: -o json has everything"),
-        (&["get", "pods", "-w"][..], "tip: `informant watch` follows objects"),
-        (&["get", "pods", "--as", "me"][..], "tip: who asks whom is said in the kubeconfig"),
-        (&["get", "pods", "--sort-by=.metadata.name"][..], "tip: -o json has everything"),
-        (&["get", "pods", "a", "b"][..], "tip: one object at a time"),
+        (&["get", "pods", "-o", "jsonpath={.items}"][..], "tip: -o json prints whole objects"),
+        (&["get", "pods", "-w"][..], "tip: use `informant watch` to follow changes"),
+        (&["get", "pods", "--as", "me"][..], "tip: clusters and users are configured in the kubeconfig"),
+        (&["get", "pods", "--sort-by=.metadata.name"][..], "tip: -o json prints whole objects"),
+        (&["get", "pods", "a", "b"][..], "tip: only one name is accepted"),
         (&["demo", "pods"][..], "unexpected argument 'pods' found\n\nUsage"),
-        (&["get", "pods", "--sync-timeout", "soon"][..], "write it as in 200ms, 30s or 2m"),
-        (&["apiserver", "--faults", "list=delay:soon"][..], "write it as in 200ms, 30s or 2m"),
-        (&["apiserver", "--load", "pods=1,po=2"][..], "po is there twice"),
-        (&["watch", "pods", "--metrics", "here"][..], "write a port"),
-        (&["get", "pods", "--index", "color=red"][..], "there are label=KEY, field=PATH and namespace"),
+        (&["get", "pods", "--sync-timeout", "soon"][..], "expected a duration such as 200ms, 30s or 2m"),
+        (&["apiserver", "--faults", "list=delay:soon"][..], "expected a duration such as 200ms, 30s or 2m"),
+        (&["apiserver", "--load", "pods=1,po=2"][..], "po is given twice"),
+        (&["watch", "pods", "--metrics", "here"][..], "expected a port"),
+        (&["get", "pods", "--index", "color=red"][..], "expected label=KEY, field=PATH or namespace"),
         (&["get", "pods", "--value", "x"][..], "--index"),
-        (&["apiserver", "--load", "pods"][..], "write it as in pods=1000"),
-        (&["apiserver", "--faults", "few"][..], "is no rule"),
-        (&["apiserver", "--listen", "nowhere"][..], "write a port"),
-        (&["apiserver", "--listen", "0.0.0.0:0"][..], "loopback addresses alone"),
-        (&["apiserver", "--load", "podz=5"][..], "--load: there is no kind \"podz\""),
-        (&["apiserver", "--faults", "podz/list=503"][..], "--faults: there is no kind \"podz\""),
+        (&["apiserver", "--load", "pods"][..], "such as pods=1000"),
+        (&["apiserver", "--faults", "few"][..], "is not a fault level or rule"),
+        (&["apiserver", "--listen", "nowhere"][..], "expected a port"),
+        (&["apiserver", "--listen", "0.0.0.0:0"][..], "loopback addresses only"),
+        (&["apiserver", "--load", "podz=5"][..], "--load: the server has no kind \"podz\""),
+        (&["apiserver", "--faults", "podz/list=503"][..], "--faults: the server has no kind \"podz\""),
         (&["get", "pods", ""][..], "a value is required"),
         (&["get", "pods", "-n", ""][..], "a value is required"),
         (&["get", "pods", "-n", "a/b", "--server", "127.0.0.1:1"][..], "is no name of a namespace"),
-        (&["get", "pods", "--server", "http://me:secret@x"][..], "credentials in a URL are not sent"),
-        (&["get", "pods", "--server", "127.0.0.1:99999"][..], "write it as http://127.0.0.1:8080"),
+        (&["get", "pods", "--server", "http://me:secret@x"][..], "credentials in the URL would not be sent"),
+        (&["get", "pods", "--server", "127.0.0.1:99999"][..], "expected a URL such as http://127.0.0.1:8080"),
     ] {
         let output = informant().args(arguments).output().unwrap();
-        let complaints = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaints}");
-        assert!(complaints.contains(said), "{complaints}");
-        assert!(complaints.matches("tip:").count() <= 1, "{complaints}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(message), "{stderr}");
+        assert!(stderr.matches("tip:").count() <= 1, "{stderr}");
         assert_eq!(text(&output.stdout), "");
     }
 }
@@ -68,16 +68,15 @@ fn help_has_examples_and_fits_a_terminal() {
     }
 }
 
-/// Nobody may be there to hear a complaint, or to read a result.
 #[test]
-fn whoever_does_not_listen_is_no_failure() {
+fn a_closed_stdout_or_stderr_does_not_change_the_exit_code() {
     let shell = |script: &str| {
         let script = script.replace("informant", env!("CARGO_BIN_EXE_informant"));
         let mut command = std::process::Command::new("bash");
-        for name in ELSEWHERE {
+        for name in CLEARED_VARIABLES {
             command.env_remove(name);
         }
-        command.args(["-c", &script]).env("HOME", crate::support::nowhere());
+        command.args(["-c", &script]).env("HOME", crate::support::missing_folder());
         command.output().unwrap().status.code()
     };
 
@@ -88,8 +87,8 @@ fn whoever_does_not_listen_is_no_failure() {
 }
 
 #[test]
-fn completions_are_there_for_every_shell() {
-    for (shell, says) in [
+fn completions_exist_for_every_shell() {
+    for (shell, expected) in [
         ("bash", "_informant()"),
         ("zsh", "#compdef informant"),
         ("fish", "complete -c informant"),
@@ -99,7 +98,7 @@ fn completions_are_there_for_every_shell() {
         let output = informant().args(["completions", shell]).output().unwrap();
 
         assert!(output.status.success());
-        assert!(text(&output.stdout).contains(says), "{shell}");
-        assert!(text(&output.stdout).contains("faults"), "{shell}: options are completed, too");
+        assert!(text(&output.stdout).contains(expected), "{shell}");
+        assert!(text(&output.stdout).contains("faults"), "{shell}: options are completed");
     }
 }
