@@ -126,7 +126,7 @@ impl Listener {
         let spent = push(&mut inbox.buffer);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
         drop(inbox);
-        self.let_go(spent);
+        self.drop_catching_panics(spent);
         self.show(backlog);
         if let Some(waker) = waker {
             waker.wake();
@@ -137,7 +137,7 @@ impl Listener {
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch>> {
         // Before a waker is left: users' code must not be able to miss or use up what wakes us.
         let spent = self.inbox.lock().buffer.finish();
-        self.let_go(spent);
+        self.drop_catching_panics(spent);
         let mut waker = Some(context.waker().clone());
         let mut inbox = self.inbox.lock();
         let next = inbox.buffer.next(&self.claims);
@@ -176,7 +176,7 @@ impl Listener {
     }
 
     /// Drops a value that may hold users' objects or code, without a lock. Panics of destructors are logged and counted.
-    pub(super) fn let_go<T>(&self, value: T) {
+    pub(super) fn drop_catching_panics<T>(&self, value: T) {
         let panics = panics::drop_catching(value, |panic| {
             self.log_panic("something panicked when it was dropped", None, panic);
         });
@@ -220,7 +220,7 @@ impl Listener {
             }
         };
         drop(inbox);
-        self.let_go(too_late);
+        self.drop_catching_panics(too_late);
     }
 
     /// The work that is to be begun, if it was not yet.
@@ -264,8 +264,8 @@ impl Listener {
         let _ = self.closed.set(ended);
         let _ = self.sync.set(Err(ended));
         let is_idle = server.is_some();
-        self.let_go(server);
-        self.let_go(spent);
+        self.drop_catching_panics(server);
+        self.drop_catching_panics(spent);
         if is_idle {
             let _ = self.ended.set(());
         }

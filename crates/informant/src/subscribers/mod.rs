@@ -10,6 +10,7 @@
 
 mod buffer;
 mod calling;
+mod closures;
 mod coalesce;
 mod delivery;
 mod filter;
@@ -23,8 +24,8 @@ mod stream;
 mod turn;
 mod workers;
 
+pub use closures::Handler;
 pub use handler::EventHandler;
-pub use handler::Handler;
 pub use registration::HandlerStatus;
 pub use registration::InsideCallback;
 pub use registration::NotSynced;
@@ -37,8 +38,11 @@ pub(crate) use calling::Caller;
 pub(crate) use calling::as_work_of;
 pub(crate) use calling::do_as;
 pub(crate) use calling::is_inside_informer;
+pub(crate) use closures::Closures;
 pub(crate) use filter::Filter;
 pub(crate) use handler::AnyHandler;
+pub(crate) use handler::CallHandler;
+pub(crate) use handler::EventFuture;
 pub(crate) use handler::erase_handler;
 pub(crate) use listener::Ended;
 pub(crate) use listener::Listener;

@@ -96,7 +96,7 @@ impl Stream for AnyEventStream {
                 }
             }
             let spent = self.chunk.take();
-            self.listener.let_go(spent);
+            self.listener.drop_catching_panics(spent);
             match ready!(self.listener.poll_chunk(context)) {
                 Some(chunk) => self.chunk = Some(chunk),
                 None => return Poll::Ready(None),

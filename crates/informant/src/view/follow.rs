@@ -4,22 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
 use super::AnyView;
 use super::View;
 use super::ViewStream;
 use super::stream::AnyViewStream;
-use crate::Cached;
-use crate::Deleted;
 use crate::EventHandler;
-use crate::Origin;
 use crate::Registration;
 use crate::informer::AddHandlerError;
 use crate::informer::Callbacks;
 use crate::informer::Subscribe;
 use crate::informer::SubscribeOptions;
-use crate::object::Erased;
 use crate::subscribers::AnyEventStream;
 use crate::subscribers::AnyHandler;
+use crate::subscribers::CallHandler;
+use crate::subscribers::EventFuture;
+use crate::subscribers::Notice;
 use crate::subscribers::Place;
 use crate::subscribers::Turn;
 use crate::subscribers::erase_handler;
@@ -88,7 +89,7 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.handler(self.handler)
+        self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Task)
     }
 
     /// Registers the callbacks with all members. Threads of their own call them, one at a time, so they may block.
@@ -97,7 +98,7 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     ///
     /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.blocking_handler(self.handler)
+        self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Thread)
     }
 }
 
@@ -110,13 +111,13 @@ impl AnyView {
         place: Place,
     ) -> Result<Registration, AddHandlerError> {
         let members = self.informers().len();
-        let shared = Arc::new(ForAll { handler, unsynced: AtomicUsize::new(members) });
+        let shared = Arc::new(Shared { handler: Mutex::new(handler), unsynced: AtomicUsize::new(members) });
         let turn = Turn::default();
-        // Nobody is told before all have accepted: so whoever is refused has heard nothing.
+        // The handler is not called before all members have accepted it: if one refuses, it has received no event.
         let held = turn.try_take();
         let mut parts = Vec::with_capacity(members);
         for member in self.informers() {
-            let handler = Box::new(Arc::clone(&shared));
+            let handler = Box::new(SharedHandler { shared: Arc::clone(&shared) });
             match member.add_handler(handler, options.clone(), place, Some(turn.clone())) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
@@ -139,37 +140,29 @@ impl AnyView {
     }
 }
 
-/// A handler that several informers call, as if they were one. They take turns, so calls never meet.
-struct ForAll {
-    handler: AnyHandler,
-    /// How many members have not told all of what was there at first.
+/// One member's access to the handler that all members of a view share.
+struct SharedHandler {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Never contended: the members' workers take turns.
+    handler: Mutex<AnyHandler>,
+    /// How many members have not delivered their `Synced` event.
     unsynced: AtomicUsize,
 }
 
-impl EventHandler<Erased> for ForAll {
-    fn on_add(&self, object: &Cached<Erased>, origin: Origin) {
-        self.handler.on_add(object, origin);
-    }
-
-    fn on_update(&self, old: &Cached<Erased>, new: &Cached<Erased>) {
-        self.handler.on_update(old, new);
-    }
-
-    fn on_delete(&self, deleted: &Deleted<Erased>) {
-        self.handler.on_delete(deleted);
-    }
-
-    fn on_resync(&self, object: &Cached<Erased>) {
-        self.handler.on_resync(object);
-    }
-
-    fn on_synced(&self) {
-        if self.unsynced.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.handler.on_synced();
-        }
+impl CallHandler for SharedHandler {
+    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
+        let is_hidden = match notice {
+            // The handler is called once, when the last member is synced.
+            Notice::Synced => self.shared.unsynced.fetch_sub(1, Ordering::AcqRel) > 1,
+            Notice::Added { .. } | Notice::Updated { .. } | Notice::Unchanged(_) | Notice::Deleted { .. } => false,
+        };
+        if is_hidden { None } else { self.shared.handler.lock().call(notice) }
     }
 
     fn name(&self) -> String {
-        self.handler.name()
+        self.shared.handler.lock().name()
     }
 }
