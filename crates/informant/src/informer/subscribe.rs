@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use tracing::warn;
 use super::AddHandlerError;
 use super::AnyInformer;
 use super::SharedInformer;
+use super::core::Core;
 use super::core::InsideTurn;
 use crate::Cached;
 use crate::object::Erased;
@@ -24,7 +26,7 @@ use crate::subscribers::Listener;
 use crate::subscribers::Place;
 use crate::subscribers::Policy;
 use crate::subscribers::Registration;
-use crate::subscribers::ResyncWish;
+use crate::subscribers::ResyncRequest;
 use crate::subscribers::Turn;
 use crate::subscribers::Work;
 use crate::subscribers::erase_handler;
@@ -75,13 +77,13 @@ pub struct Subscribe<'a, O, T = SharedInformer<O>> {
 pub(crate) struct SubscribeOptions {
     name: Option<Arc<str>>,
     filter: Option<Filter>,
-    resync: ResyncWish,
+    resync: ResyncRequest,
     policy: Policy,
 }
 
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     pub(crate) fn new(target: &'a T) -> Self {
-        let (resync, policy) = (ResyncWish::default(), Policy::Unbounded);
+        let (resync, policy) = (ResyncRequest::default(), Policy::Unbounded);
         Self {
             target,
             options: SubscribeOptions { name: None, filter: None, resync, policy },
@@ -114,13 +116,13 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// its period, and changes never wait behind several. Events that [`coalesce_above`](Self::coalesce_above) has combined with
     /// changes count as taken.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.options.resync = ResyncWish::Every(period);
+        self.options.resync = ResyncRequest::Every(period);
         self
     }
 
     /// Is never told of what has not changed. Default: as the informer says.
     pub fn never_resync(mut self) -> Self {
-        self.options.resync = ResyncWish::Never;
+        self.options.resync = ResyncRequest::Never;
         self
     }
 
@@ -202,7 +204,7 @@ impl AnyInformer {
             core.enlist(Arc::clone(&joined.listener));
             // In the same turn, so that it cannot come after the end, nor be missed by the start.
             if let Some(work) = serve(Arc::clone(&joined.listener)) {
-                joined.listener.serve_with(work);
+                joined.listener.set_worker(work);
             }
             if core.workers.has_started()
                 && let Some(work) = joined.listener.begin_work()
@@ -220,12 +222,13 @@ impl AnyInformer {
             Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
             Err(InsideTurn) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
         };
-        if let (ResyncWish::Every(wanted), None) = (resync, granted)
+        if let (ResyncRequest::Every(wanted), None) = (resync, granted)
             && !wanted.is_zero()
         {
             warn!(kind = &*core.name, handler = &**listener.name(), "the informer does not resync, so nobody is");
         }
-        let registration = Registration::new(Arc::clone(&listener), granted);
+        let informer: Weak<Core> = Arc::downgrade(core);
+        let registration = Registration::new(Arc::clone(&listener), informer, granted);
         Ok((listener, registration))
     }
 }

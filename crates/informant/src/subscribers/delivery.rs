@@ -119,6 +119,7 @@ impl Delivery<'_> {
             let took = begun.elapsed();
             spent += took;
             listener.delivered.fetch_add(group.given, Ordering::Relaxed);
+            listener.complete_delivery_waits();
             self.adapt(took, group.claimed);
             if let Err(panic) = called {
                 rest_after_panic(listener, group.last, &panic).await;

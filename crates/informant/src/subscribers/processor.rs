@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Listener;
 use super::Notice;
-use super::ResyncWish;
+use super::ResyncRequest;
 use super::buffer::Batch;
 use super::calling::Caller;
 use super::resync::CheckPeriod;
@@ -93,7 +93,7 @@ impl SharedProcessor {
     pub(crate) fn join(
         &mut self,
         make: impl FnOnce(Caller) -> Listener,
-        wish: ResyncWish,
+        wish: ResyncRequest,
         objects: Vec<Cached<Erased>>,
         now: Instant,
     ) -> Joined {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// How often a follower wants to be told of everything again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ResyncWish {
+pub(crate) enum ResyncRequest {
     /// As often as the informer says.
     #[default]
     AsTheInformer,
@@ -50,11 +50,11 @@ impl CheckPeriod {
     }
 
     /// What a follower gets. Before the start, one who wants it more often than anybody before gets that.
-    pub(super) fn grant(&mut self, wish: ResyncWish) -> Option<Duration> {
+    pub(super) fn grant(&mut self, wish: ResyncRequest) -> Option<Duration> {
         let wanted = match wish {
-            ResyncWish::AsTheInformer => self.default,
-            ResyncWish::Never => None,
-            ResyncWish::Every(period) => at_least_shortest(Some(period)),
+            ResyncRequest::AsTheInformer => self.default,
+            ResyncRequest::Never => None,
+            ResyncRequest::Every(period) => at_least_shortest(Some(period)),
         }?;
         let check = self.period?;
         if wanted >= check {
@@ -99,8 +99,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn every(period: u64) -> ResyncWish {
-        ResyncWish::Every(seconds(period))
+    fn every(period: u64) -> ResyncRequest {
+        ResyncRequest::Every(seconds(period))
     }
 
     /// SI-19, HC-12
@@ -108,19 +108,19 @@ mod tests {
     fn before_the_start_the_most_eager_handler_sets_the_check_period() {
         let mut check = CheckPeriod::new(Some(seconds(12 * 3600)));
         let mut granted = Vec::new();
-        for (wish, expected) in [(ResyncWish::Never, 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
+        for (wish, expected) in [(ResyncRequest::Never, 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
             granted.push(check.grant(wish));
             assert_eq!(check.period(), Some(seconds(expected)));
         }
         assert_eq!(granted, [None, Some(seconds(60)), Some(seconds(55)), Some(seconds(5))]);
-        assert_eq!(check.grant(ResyncWish::AsTheInformer), Some(seconds(12 * 3600)));
+        assert_eq!(check.grant(ResyncRequest::AsTheInformer), Some(seconds(12 * 3600)));
     }
 
     /// SI-18, HC-12
     #[test]
     fn nobody_is_resynced_more_often_than_once_a_second() {
         let mut check = CheckPeriod::new(Some(seconds(3600)));
-        assert_eq!(check.grant(ResyncWish::Every(Duration::from_millis(200))), Some(seconds(1)));
+        assert_eq!(check.grant(ResyncRequest::Every(Duration::from_millis(200))), Some(seconds(1)));
         assert_eq!(check.period(), Some(seconds(1)));
         assert_eq!(CheckPeriod::new(Some(Duration::from_millis(1))).period(), Some(seconds(1)));
     }
@@ -141,10 +141,10 @@ mod tests {
         for default in [None, Some(Duration::ZERO)] {
             let mut check = CheckPeriod::new(default);
             assert_eq!(check.grant(every(3)), None);
-            assert_eq!(check.grant(ResyncWish::AsTheInformer), None);
+            assert_eq!(check.grant(ResyncRequest::AsTheInformer), None);
             assert_eq!(check.period(), None);
         }
-        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(ResyncWish::Every(Duration::ZERO)), None);
+        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(ResyncRequest::Every(Duration::ZERO)), None);
     }
 
     /// SI-22, PL-10

@@ -13,12 +13,14 @@ use super::stream::AnyViewStream;
 use crate::EventHandler;
 use crate::Registration;
 use crate::informer::AddHandlerError;
+use crate::informer::AnyInformer;
 use crate::informer::Callbacks;
 use crate::informer::Subscribe;
 use crate::informer::SubscribeOptions;
 use crate::subscribers::AnyEventStream;
 use crate::subscribers::AnyHandler;
 use crate::subscribers::CallHandler;
+use crate::subscribers::Clusters;
 use crate::subscribers::EventFuture;
 use crate::subscribers::Notice;
 use crate::subscribers::Place;
@@ -127,16 +129,23 @@ impl AnyView {
             }
         }
         drop(held);
-        Ok(Registration::together(Arc::clone(&self.name), parts))
+        Ok(Registration::group(Arc::clone(&self.name), self.clusters(), parts))
     }
 
-    /// Events of all members as one stream.
+    /// Whether the members are in one cluster, so that their versions can be compared.
+    fn clusters(&self) -> Clusters {
+        let mut clusters = self.informers().map(AnyInformer::cluster);
+        let first = clusters.next();
+        if clusters.all(|cluster| Some(cluster) == first) { Clusters::One } else { Clusters::Several }
+    }
+
+    /// Registers one stream of the events of all members.
     fn add_stream(&self, options: &SubscribeOptions) -> Result<AnyViewStream, AddHandlerError> {
         // If a member refuses, the streams of the other members are dropped, which unregisters them.
         let streams = self.informers().map(|member| member.add_stream(options.clone()));
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
         let parts = streams.iter().map(AnyEventStream::registration).cloned().collect();
-        Ok(AnyViewStream::new(streams, Registration::together(Arc::clone(&self.name), parts)))
+        Ok(AnyViewStream::new(streams, Registration::group(Arc::clone(&self.name), self.clusters(), parts)))
     }
 }
 
