@@ -114,7 +114,7 @@ impl Delivery<'_> {
             let begun = Instant::now();
             listener.is_busy.store(true, Ordering::Relaxed);
             let called = self.call_group(chunk, &mut group, begun).await;
-            listener.is_busy.store(false, Ordering::Relaxed);
+            listener.is_busy.store(false, Ordering::Release);
             drop(taken);
             let took = begun.elapsed();
             spent += took;

@@ -177,12 +177,7 @@ impl Listener {
     ///
     /// Cancel safe.
     pub(super) async fn backlog_delivered(&self) -> Result<(), Ended> {
-        let (delivered, is_delivered) = oneshot::channel();
-        let waker = self.add_delivery_wait(delivered);
-        // The worker may be idle; it completes the wait when it asks for the next chunk.
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        let Some(is_delivered) = self.add_delivery_wait() else { return Ok(()) };
         match is_delivered.await {
             Ok(()) => Ok(()),
             // The listener drops the sender when it is closed.
@@ -190,17 +185,36 @@ impl Listener {
         }
     }
 
-    fn add_delivery_wait(&self, delivered: oneshot::Sender<()>) -> Option<Waker> {
+    /// Returns `None` if all events were delivered.
+    fn add_delivery_wait(&self) -> Option<oneshot::Receiver<()>> {
+        let (delivered, is_delivered) = oneshot::channel();
         let mut inbox = self.inbox.lock();
-        if inbox.buffer.is_closed() {
-            return None;
+        // A closed listener drops the sender here.
+        if !inbox.buffer.is_closed() {
+            // A worker or stream that waits for events leaves its waker, and the next push takes it.
+            if inbox.waker.is_some() || self.has_returned_from_all(&inbox) {
+                return None;
+            }
+            let until = inbox.buffer.pushed();
+            // Removes the waits that were cancelled.
+            inbox.delivery_waits.retain(|wait| !wait.delivered.is_closed());
+            inbox.delivery_waits.push(DeliveryWait { until, delivered });
+            self.has_delivery_waits.store(true, Ordering::Release);
         }
-        let until = inbox.buffer.pushed();
-        // Waits that were cancelled.
-        inbox.delivery_waits.retain(|wait| !wait.delivered.is_closed());
-        inbox.delivery_waits.push(DeliveryWait { until, delivered });
-        self.has_delivery_waits.store(true, Ordering::Release);
-        inbox.waker.take()
+        Some(is_delivered)
+    }
+
+    /// Whether the handler has returned from all events, although its worker does not wait for others: it rests after a panic.
+    fn has_returned_from_all(&self, inbox: &Inbox) -> bool {
+        match inbox.worker {
+            // The claims are read first: a call that was claimed before has ended if no call runs now.
+            Worker::Running => {
+                let position = inbox.buffer.first_unclaimed(&self.claims);
+                position == inbox.buffer.pushed() && !self.is_busy.load(Ordering::Acquire)
+            }
+            // The reader of a stream has the last event until it requests the next one.
+            Worker::None | Worker::Waiting(_) => false,
+        }
     }
 
     /// Completes the waits for events that were delivered. The caller has delivered all events that it claimed.

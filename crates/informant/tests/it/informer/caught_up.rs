@@ -147,6 +147,7 @@ async fn events_that_the_filter_hides_and_events_that_panic_count_as_delivered()
     informer.start();
 
     hides.caught_up_to(&"15".into()).await.unwrap();
+    // At once, although the handler rests after the panic.
     panics.caught_up_to(&"15".into()).await.unwrap();
 
     assert_eq!(panics.status().panics, 5);
