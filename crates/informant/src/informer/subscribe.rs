@@ -31,7 +31,10 @@ use crate::subscribers::Turn;
 use crate::subscribers::Work;
 use crate::subscribers::erase_handler;
 
-/// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
+/// The settings of a handler or stream that is about to be registered; from [`SharedInformer::subscribe`].
+///
+/// Ends with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)),
+/// an [`EventHandler`] ([`handler`](Self::handler), [`blocking_handler`](Self::blocking_handler)) or a [`stream`](Self::stream).
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,7 +69,7 @@ use crate::subscribers::erase_handler;
 /// ```
 #[must_use = "no handler is registered before `handler`, `blocking_handler`, `stream`, or `register` after callbacks"]
 pub struct Subscribe<'a, O, T = SharedInformer<O>> {
-    /// What is followed: an informer, or several.
+    /// An informer or a view.
     pub(crate) target: &'a T,
     pub(crate) options: SubscribeOptions,
     object_type: PhantomData<fn(O) -> O>,
@@ -91,15 +94,16 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
         }
     }
 
-    /// What it is called in logs, errors and metrics. Default: what the handler [calls itself](EventHandler::name), or "stream".
+    /// Sets the name in logs, errors and metrics. Default: the handler's [own name](EventHandler::name); for callbacks their place in the
+    /// code; for streams "stream".
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// Hears only of objects that pass. One that begins to pass is an add, and one that does not pass any more a delete
-    /// ([`Observed`](crate::Deleted::Observed), with the last state that did). One at which the filter panics does not pass.
-    /// Default: all pass.
+    /// Delivers only events of objects for which `passes` returns true. An object that begins to pass is delivered as an add, and one
+    /// that no longer passes as a delete ([`Observed`](crate::Deleted::Observed), with the last state that passed). An object at which
+    /// `passes` panics does not pass. Default: all objects pass.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
         self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
         self
@@ -120,14 +124,14 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
         self
     }
 
-    /// Is never told of what has not changed. Default: as the informer says.
+    /// Never replays unchanged objects to the handler. Default: the informer's resync period.
     pub fn never_resync(mut self) -> Self {
         self.options.resync = ResyncRequest::Never;
         self
     }
 
-    /// When more than so many events wait, those of one object are coalesced: it hears of the newest state, not of those in
-    /// between, and what waits is bounded by the number of objects. Default: every event waits, however many they are.
+    /// Coalesces the waiting events of each object when more than this many events wait: the handler receives the newest state without
+    /// those in between, and at most two events of each object wait. Default: no limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
         self.options.policy = Policy::Coalesce { above: events };
         self
@@ -135,7 +139,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
 }
 
 impl<O: 'static> Subscribe<'_, O> {
-    /// Has a handler follow, which is called by a task and must not block.
+    /// Registers a handler. A task calls it, so it must not block.
     ///
     /// # Errors
     ///
@@ -144,7 +148,7 @@ impl<O: 'static> Subscribe<'_, O> {
         self.target.informer.add_handler(erase_handler(handler), self.options, Place::Task, None)
     }
 
-    /// Has a handler follow, which is called by a thread of its own and may block.
+    /// Registers a handler. A thread of its own calls it, so it may block.
     ///
     /// # Errors
     ///
@@ -164,7 +168,7 @@ impl<O: 'static> Subscribe<'_, O> {
 }
 
 impl AnyInformer {
-    /// Has a handler follow; by turns, if it follows others too.
+    /// Registers a handler; with a turn, if it is registered with other informers too.
     pub(crate) fn add_handler(
         &self,
         handler: AnyHandler,
@@ -192,7 +196,7 @@ impl AnyInformer {
         let SubscribeOptions { name: given, filter, resync, policy } = options;
         let core = self.core();
         let name = given.unwrap_or(name);
-        // Kept outside, so that a handler that is refused is not dropped in the turn.
+        // Kept outside, so that a handler that is refused is not dropped under the lock.
         let mut given = Some((filter, serve));
         let joined = core.in_turn(|processor| {
             if processor.is_closed() || core.stop.initialized() {
@@ -202,7 +206,7 @@ impl AnyInformer {
             let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
             let joined = processor.join(make, resync, core.lister.list(), Instant::now());
             core.enlist(Arc::clone(&joined.listener));
-            // In the same turn, so that it cannot come after the end, nor be missed by the start.
+            // Under the same lock, so that the worker neither starts after the stop nor is missed by the start.
             if let Some(work) = serve(Arc::clone(&joined.listener)) {
                 joined.listener.set_worker(work);
             }
@@ -214,7 +218,7 @@ impl AnyInformer {
             Some(joined)
         });
         drop(given);
-        // Those who have ended, and what they hold.
+        // Drops the listeners that have ended.
         drop(core.roster());
         let informer = || Arc::clone(&core.name);
         let Joined { listener, resync: granted } = match joined {
@@ -225,7 +229,11 @@ impl AnyInformer {
         if let (ResyncRequest::Every(wanted), None) = (resync, granted)
             && !wanted.is_zero()
         {
-            warn!(kind = &*core.name, handler = &**listener.name(), "the informer does not resync, so nobody is");
+            warn!(
+                kind = &*core.name,
+                handler = &**listener.name(),
+                "the informer does not resync, so the handler's resync period has no effect"
+            );
         }
         let informer: Weak<Core> = Arc::downgrade(core);
         let registration = Registration::new(Arc::clone(&listener), informer, granted);

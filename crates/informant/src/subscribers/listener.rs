@@ -248,7 +248,7 @@ impl Listener {
 
     /// Applies the filter to an event. An object at which the filter panics does not pass.
     pub(super) fn filtered(&self, notice: &Notice) -> Filtered {
-        let Some(filter) = &self.filter else { return Filtered::AsItIs };
+        let Some(filter) = &self.filter else { return Filtered::Unchanged };
         as_filtered(notice, |object: &Cached<Erased>| {
             let passes = panics::catch(|| filter(object));
             passes.unwrap_or_else(|panic| {

@@ -1,12 +1,12 @@
-//! Stage 4: everybody who follows the cache hears of every change, each at their own pace.
+//! Stage 4: delivers every change of the cache to all handlers and streams, to each at its own pace.
 //!
-//! - **In:** notices of what has changed in the cache, a batch at a time.
+//! - **In:** changes of the cache, a batch at a time.
 //! - **Out:** calls of [`EventHandler`]s and items of [`EventStream`]s.
 //! - **Knows nothing of:** servers, queues, the cache itself.
 //!
-//! The `SharedProcessor` gives each batch to every `Listener`. A listener has a `buffer` of its own, in which what
-//! waits may be coalesced, and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
-//! slow, or panics, harms nobody but itself.
+//! The `SharedProcessor` gives each batch to every `Listener`. A listener has a buffer of its own, in which waiting events can be
+//! coalesced. A worker (a task or a thread) takes the events out of the buffer and calls the handler; a stream has no worker, its
+//! reader takes them. So a handler that is slow or panics affects no other handler, and not the cache.
 
 mod buffer;
 mod calling;

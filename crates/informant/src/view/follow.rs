@@ -1,4 +1,8 @@
-//! Following a view: one handler for all members.
+//! Registers one handler or stream with all members of a view.
+//!
+//! - **In:** a handler, callbacks or settings of a stream.
+//! - **Out:** a registration that covers all members.
+//! - **Knows nothing of:** how events are delivered.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -28,19 +32,19 @@ use crate::subscribers::Turn;
 use crate::subscribers::erase_handler;
 
 impl<O: 'static, A> View<O, A> {
-    /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    /// Registers a handler with all members, with default settings; see [`subscribe`](Self::subscribe) for others.
     ///
-    /// It is called by one member at a time, and told once that all of them are synced; never, if one stops before. The order between
-    /// objects of different members is open.
+    /// One member at a time calls it. `on_synced` is called once, when all members are synced; never, if one stops before. There is no
+    /// order between the events of different members.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
     pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.subscribe().handler(handler)
     }
 
-    /// Events of all members as one stream, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    /// Registers one stream of the events of all members, with default settings; see [`subscribe`](Self::subscribe) for others.
     ///
     /// # Errors
     ///
@@ -49,32 +53,32 @@ impl<O: 'static, A> View<O, A> {
         self.subscribe().stream()
     }
 
-    /// A handler or stream with settings: a filter, resyncs, what happens when it is slow, a name.
+    /// Starts to register callbacks, a handler or a stream with settings: a name, a filter, a resync period, coalescing.
     pub fn subscribe(&self) -> Subscribe<'_, O, Self> {
         Subscribe::new(self)
     }
 }
 
 impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
-    /// Has a handler follow all members; see [`View::add_handler`].
+    /// Registers a handler with all members; see [`View::add_handler`].
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.view.add_handler(erase_handler(handler), &self.options, Place::Task)
     }
 
-    /// Has a handler follow all members, which may block: each member has a thread of its own for it, and they take turns.
+    /// Registers a handler that may block with all members. Each member has a thread for it, and the threads take turns.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.view.add_handler(erase_handler(handler), &self.options, Place::Thread)
     }
 
-    /// Events of all members for whoever asks for them.
+    /// Registers one stream of the events of all members.
     ///
     /// # Errors
     ///
@@ -85,27 +89,28 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
 }
 
 impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
-    /// Registers the callbacks with all members. Tasks call them, one at a time, so they must not block.
+    /// Registers the callbacks with all members. Tasks call them and run their futures, one event at a time, so they must not block.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
+    /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
         self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Task)
     }
 
-    /// Registers the callbacks with all members. Threads of their own call them, one at a time, so they may block.
+    /// Registers the callbacks with all members. Threads of their own call them and run their futures, one event at a time, so they may
+    /// block.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
+    /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
         self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Thread)
     }
 }
 
 impl AnyView {
-    /// Has a handler follow all members, or none.
+    /// Registers a handler with all members; with none, if one refuses.
     fn add_handler(
         &self,
         handler: AnyHandler,
