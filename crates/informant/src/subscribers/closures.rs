@@ -1,7 +1,7 @@
 //! Handlers made of closures, one for each type of event.
 //!
 //! - **In:** closures, synchronous ones and ones that return a future.
-//! - **Out:** a [`Handler`], or [`Closures`] that a worker calls without a lock.
+//! - **Out:** a [`Handler`], or `Closures` that a worker calls without a lock.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::fmt;

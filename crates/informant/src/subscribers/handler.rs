@@ -1,7 +1,7 @@
 //! The trait that users implement to receive events, and how a worker calls it.
 //!
-//! - **In:** an [`EventHandler`] of some object type.
-//! - **Out:** an [`AnyHandler`], which the worker of a listener calls with one event at a time.
+//! - **In:** an `EventHandler` of some object type.
+//! - **Out:** an `AnyHandler`, which the worker of a listener calls with one event at a time.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::marker::PhantomData;
