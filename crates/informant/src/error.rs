@@ -52,7 +52,7 @@ use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of
 use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use crate::queue::Closed;
 use crate::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex};
-use crate::subscribers::{InsideCallback, NotSynced};
+use crate::subscribers::{InsideCallback, NotCaughtUp, NotSynced};
 use crate::view::ViewError;
 
 /// A `Result` whose error is [`Error`] unless another one is given.
@@ -244,6 +244,8 @@ error_types! {
     InsideCallback(InsideCallback),
     /// A list or a watch failed.
     ListWatch(ListWatchError),
+    /// A handler will not receive all events up to a version.
+    NotCaughtUp(NotCaughtUp),
     /// Two resource versions have no order.
     NotComparable(NotComparable),
     /// The cache does not have an object.

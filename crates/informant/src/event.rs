@@ -1,4 +1,4 @@
-//! What happens to an object, and what is said of it besides its content: how it went, and when it came.
+//! The events that handlers and streams receive.
 
 use std::fmt;
 
@@ -6,57 +6,57 @@ use crate::Cached;
 use crate::Key;
 use crate::object::Erased;
 
-/// How we learned that an object is gone.
+/// A deleted object, and how the informer learned of the deletion.
 pub enum Deleted<O> {
-    /// The watch delivered the final state. For a follower with a filter also: the object does not pass any more, and this is the
-    /// last state that did.
+    /// The watch delivered the final state. For a handler with a filter also: the object no longer passes, and this is the last state
+    /// that did.
     Observed(Cached<O>),
-    /// The watch was down, or the final state was unreadable: the object is gone, and this is the newest state that
-    /// we knew. There may have been newer ones.
+    /// The watch was down, or the final state could not be decoded. This is the newest state that the cache had; the object may have
+    /// changed since.
     Missed {
-        /// The newest state that we knew.
+        /// The newest state that the cache had.
         last_known: Cached<O>,
     },
 }
 
-/// Whether a change belongs to the first complete picture of the server, or came later.
+/// Whether an added object is part of the initial list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Part of the initial list.
+    /// The object is part of the initial list, or was in the cache when the handler was added.
     InitialList,
-    /// Everything after it.
+    /// The object was added later.
     Live,
 }
 
-/// What happens to the objects of an informer, as each of those who follow it hears of it.
+/// A change of an informer's objects, as a handler or stream receives it.
 ///
-/// For one object it is always an add, then updates, then a delete, and so on.
+/// The events of one object are always an add, then updates, then a delete, and so on.
 pub enum Event<O> {
-    /// The object is there.
+    /// The object was added.
     Added {
         /// The object.
         object: Cached<O>,
-        /// Whether it belongs to the first complete picture that this follower gets.
+        /// Whether the object is part of the initial list.
         origin: Origin,
     },
     /// The object has changed.
     Updated {
-        /// What was last told of it.
+        /// The state that the handler or stream received last.
         old: Cached<O>,
-        /// What it is now.
+        /// The new state.
         new: Cached<O>,
     },
-    /// The object is as it was: it is told again because the follower wants that every now and then, or because a new list of
-    /// everything has it unchanged. Only followers with a resync period hear of that.
+    /// The object has not changed; it is replayed by a resync, or because a relist has it unchanged. Only handlers and streams with a
+    /// resync period receive this event.
     Resynced(Cached<O>),
-    /// The object is gone.
+    /// The object was deleted.
     Deleted(Deleted<O>),
-    /// Everything of the first complete picture was told. It comes once.
+    /// All objects of the initial list were delivered. Received once.
     Synced,
 }
 
 impl<O> Event<O> {
-    /// The object as this event left it; none if it is not about one.
+    /// The state of the object after this event; `None` for [`Synced`](Self::Synced).
     pub fn object(&self) -> Option<&Cached<O>> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Resynced(object) => Some(object),
@@ -65,33 +65,33 @@ impl<O> Event<O> {
         }
     }
 
-    /// Which object it is about, if it is about one.
+    /// The key of the object; `None` for [`Synced`](Self::Synced).
     pub fn key(&self) -> Option<&Key> {
         self.object().map(Cached::key)
     }
 }
 
 impl<O> Deleted<O> {
-    /// The newest state we have of the object; final only if it was [`Observed`](Self::Observed).
+    /// The newest known state of the object; it is the final one only if it is [`Observed`](Self::Observed).
     pub fn object(&self) -> &Cached<O> {
         match self {
             Self::Observed(object) | Self::Missed { last_known: object } => object,
         }
     }
 
-    /// Which object is gone.
+    /// The key of the deleted object.
     pub fn key(&self) -> &Key {
         self.object().key()
     }
 
-    /// Whether both say the same: that this life of the object is over.
+    /// Whether both may be deletions of the same incarnation of the object.
     pub(crate) fn is_of_same_incarnation(&self, other: &Self) -> bool {
         self.object().identity().may_be_same_incarnation(other.object().uid())
     }
 }
 
 impl Event<Erased> {
-    /// Gives the objects a type again, as [`Cached::typed`] does.
+    /// Restores the type of the objects, as [`Cached::typed`] does.
     pub(crate) fn typed<O>(self) -> Event<O> {
         match self {
             Self::Added { object, origin } => Event::Added { object: object.typed(), origin },
@@ -104,7 +104,7 @@ impl Event<Erased> {
 }
 
 impl Deleted<Erased> {
-    /// Gives the object a type again, as [`Cached::typed`] does.
+    /// Restores the type of the object, as [`Cached::typed`] does.
     pub(crate) fn typed<O>(self) -> Deleted<O> {
         match self {
             Self::Observed(object) => Deleted::Observed(object.typed()),

@@ -1,7 +1,7 @@
 //! Callbacks as closures whose argument types the compiler infers.
 //!
 //! - **In:** closures, one for each type of event.
-//! - **Out:** a [`Handler`] of them, which is registered with an informer or a view.
+//! - **Out:** a handler made of them, which is registered with an informer or a view.
 //! - **Knows nothing of:** how handlers are called.
 
 use std::fmt;
@@ -12,13 +12,16 @@ use super::Subscribe;
 use crate::Cached;
 use crate::Deleted;
 use crate::Origin;
-use crate::subscribers::Handler;
+use crate::subscribers::Closures;
+use crate::subscribers::Place;
 use crate::subscribers::Registration;
 
-/// Callbacks that are about to be registered; from [`Subscribe::on_add`], `on_update`, `on_delete`, `on_resync` or `on_synced`.
+/// Callbacks that are about to be registered; from [`Subscribe::on_add`], [`on_add_async`](Subscribe::on_add_async) and the other
+/// `on_…` methods of [`Subscribe`].
 ///
-/// The informer calls them one at a time, in order, as it calls an [`EventHandler`](crate::EventHandler). Events that have no callback are
-/// dropped.
+/// The informer calls them for one event at a time, in order, as it calls an [`EventHandler`](crate::EventHandler). So a callback may
+/// change what it captures, without a lock. Events that have no callback are ignored. A callback that is set a second time, in
+/// either form, replaces the first one.
 ///
 /// ```
 /// use informant::SharedInformer;
@@ -33,10 +36,14 @@ use crate::subscribers::Registration;
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// # let client = server.client();
 /// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let mut adds = 0;
 /// let registration = configs
 ///     .subscribe()
 ///     .named("printer")
-///     .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
+///     .on_add(move |config, origin| {
+///         adds += 1;
+///         println!("+ {} ({origin:?}), number {adds}", config.key());
+///     })
 ///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
 ///     .on_delete(|config| println!("- {}", config.key()))
 ///     .register()?;
@@ -46,100 +53,252 @@ use crate::subscribers::Registration;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Async callbacks
+///
+/// The methods that end in `_async` take a function from owned objects to a future. The next event is delivered when the future has
+/// completed, whether its callback is async or not. A slow future delays only this handler: the cache and other handlers go on, and
+/// the handler's events wait, as they do for a slow handler ([`coalesce_above`](Subscribe::coalesce_above) bounds them). If a future
+/// panics, the panic is logged and counted, and the handler receives its next event a second later.
+///
+/// [`stop`](SharedInformer::stop) of the informer and of the [`Registration`] wait until the running future has completed, and start no
+/// other one. They do not cancel it: a future that may wait for long should have a timeout. A future that ends with its runtime is
+/// dropped where it is.
+///
+/// ```
+/// use informant::SharedInformer;
+/// use informant::listwatch::KubeSource;
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::new();
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+/// # let client = server.client();
+/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+/// let registration = configs
+///     .subscribe()
+///     .on_add_async(move |config, _origin| {
+///         // Called for each event; the future owns what it needs.
+///         let sender = sender.clone();
+///         async move {
+///             // Waits while the channel is full. An error means that the receiver is gone.
+///             let _ = sender.send(config).await;
+///         }
+///     })
+///     .on_delete(|config| println!("- {}", config.key()))
+///     .register()?;
+/// configs.start();
+///
+/// let config = receiver.recv().await.ok_or("no object")?;
+/// assert_eq!(config.key().name(), "opening-hours");
+/// # drop(registration);
+/// # configs.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "no callback is called before `register` or `register_blocking`"]
 pub struct Callbacks<'a, O, T = SharedInformer<O>> {
     pub(crate) subscribe: Subscribe<'a, O, T>,
-    pub(crate) handler: Handler<O>,
+    pub(crate) closures: Closures<O>,
 }
 
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
-    /// Calls `callback` with each object that is added, and whether it is part of the initial list; see [`Callbacks`].
+    /// Calls `callback` with each object that is added, and whether the object is part of the initial list; see [`Callbacks`].
     #[track_caller]
-    pub fn on_add(self, callback: impl Fn(&Cached<O>, Origin) + Send + Sync + 'static) -> Callbacks<'a, O, T> {
+    pub fn on_add(self, callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Callbacks<'a, O, T> {
         Callbacks::new(self).on_add(callback)
     }
 
     /// Calls `callback` with the old and the new state of each object that changes; see [`Callbacks`].
     #[track_caller]
-    pub fn on_update(self, callback: impl Fn(&Cached<O>, &Cached<O>) + Send + Sync + 'static) -> Callbacks<'a, O, T> {
+    pub fn on_update(self, callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Callbacks<'a, O, T> {
         Callbacks::new(self).on_update(callback)
     }
 
     /// Calls `callback` with each object that is deleted; see [`Callbacks`].
     #[track_caller]
-    pub fn on_delete(self, callback: impl Fn(&Deleted<O>) + Send + Sync + 'static) -> Callbacks<'a, O, T> {
+    pub fn on_delete(self, callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Callbacks<'a, O, T> {
         Callbacks::new(self).on_delete(callback)
     }
 
     /// Calls `callback` with each object that a resync replays; see [`Callbacks`].
     #[track_caller]
-    pub fn on_resync(self, callback: impl Fn(&Cached<O>) + Send + Sync + 'static) -> Callbacks<'a, O, T> {
+    pub fn on_resync(self, callback: impl FnMut(&Cached<O>) + Send + 'static) -> Callbacks<'a, O, T> {
         Callbacks::new(self).on_resync(callback)
     }
 
     /// Calls `callback` once, after the last object of the initial list; see [`Callbacks`].
     #[track_caller]
-    pub fn on_synced(self, callback: impl Fn() + Send + Sync + 'static) -> Callbacks<'a, O, T> {
+    pub fn on_synced(self, callback: impl FnMut() + Send + 'static) -> Callbacks<'a, O, T> {
         Callbacks::new(self).on_synced(callback)
+    }
+
+    /// Calls `callback` with each object that is added, and whether the object is part of the initial list, and awaits the future that it returns; see [async
+    /// callbacks](Callbacks#async-callbacks).
+    #[track_caller]
+    pub fn on_add_async<F>(self, callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static) -> Callbacks<'a, O, T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Callbacks::new(self).on_add_async(callback)
+    }
+
+    /// Calls `callback` with the old and the new state of each object that changes, and awaits the future that it returns; see [async
+    /// callbacks](Callbacks#async-callbacks).
+    #[track_caller]
+    pub fn on_update_async<F>(
+        self,
+        callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static,
+    ) -> Callbacks<'a, O, T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Callbacks::new(self).on_update_async(callback)
+    }
+
+    /// Calls `callback` with each object that is deleted, and awaits the future that it returns; see [async
+    /// callbacks](Callbacks#async-callbacks).
+    #[track_caller]
+    pub fn on_delete_async<F>(self, callback: impl FnMut(Deleted<O>) -> F + Send + 'static) -> Callbacks<'a, O, T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Callbacks::new(self).on_delete_async(callback)
+    }
+
+    /// Calls `callback` with each object that a resync replays, and awaits the future that it returns; see [async
+    /// callbacks](Callbacks#async-callbacks).
+    #[track_caller]
+    pub fn on_resync_async<F>(self, callback: impl FnMut(Cached<O>) -> F + Send + 'static) -> Callbacks<'a, O, T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Callbacks::new(self).on_resync_async(callback)
+    }
+
+    /// Calls `callback` once, after the last object of the initial list, and awaits the future that it returns; see [async
+    /// callbacks](Callbacks#async-callbacks).
+    #[track_caller]
+    pub fn on_synced_async<F>(self, callback: impl FnMut() -> F + Send + 'static) -> Callbacks<'a, O, T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Callbacks::new(self).on_synced_async(callback)
     }
 }
 
-impl<'a, O, T> Callbacks<'a, O, T> {
-    /// Without a [name](Subscribe::named), the handler is called after the caller's place in the code.
+impl<'a, O: 'static, T> Callbacks<'a, O, T> {
+    /// Without a [name](Subscribe::named), the handler has the caller's place in the code as its name.
     #[track_caller]
     fn new(subscribe: Subscribe<'a, O, T>) -> Self {
-        Self { subscribe, handler: Handler::new() }
+        Self { subscribe, closures: Closures::new() }
     }
 
-    /// Calls `callback` with each object that is added, and whether it is part of the initial list.
-    pub fn on_add(mut self, callback: impl Fn(&Cached<O>, Origin) + Send + Sync + 'static) -> Self {
-        self.handler = self.handler.on_add(callback);
+    /// Calls `callback` with each object that is added, and whether the object is part of the initial list.
+    pub fn on_add(mut self, callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Self {
+        self.closures.on_add(callback);
         self
     }
 
     /// Calls `callback` with the old and the new state of each object that changes.
-    pub fn on_update(mut self, callback: impl Fn(&Cached<O>, &Cached<O>) + Send + Sync + 'static) -> Self {
-        self.handler = self.handler.on_update(callback);
+    pub fn on_update(mut self, callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Self {
+        self.closures.on_update(callback);
         self
     }
 
     /// Calls `callback` with each object that is deleted.
-    pub fn on_delete(mut self, callback: impl Fn(&Deleted<O>) + Send + Sync + 'static) -> Self {
-        self.handler = self.handler.on_delete(callback);
+    pub fn on_delete(mut self, callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
+        self.closures.on_delete(callback);
         self
     }
 
-    /// Calls `callback` with each object that a resync replays. Default: calls the callback of `on_update` with the object as old and new
-    /// state.
-    pub fn on_resync(mut self, callback: impl Fn(&Cached<O>) + Send + Sync + 'static) -> Self {
-        self.handler = self.handler.on_resync(callback);
+    /// Calls `callback` with each object that a resync replays. Default: calls the callback for updates with the object
+    /// as old and new state.
+    pub fn on_resync(mut self, callback: impl FnMut(&Cached<O>) + Send + 'static) -> Self {
+        self.closures.on_resync(callback);
         self
     }
 
     /// Calls `callback` once, after the last object of the initial list.
-    pub fn on_synced(mut self, callback: impl Fn() + Send + Sync + 'static) -> Self {
-        self.handler = self.handler.on_synced(callback);
+    pub fn on_synced(mut self, callback: impl FnMut() + Send + 'static) -> Self {
+        self.closures.on_synced(callback);
+        self
+    }
+
+    /// Calls `callback` with each object that is added, and whether the object is part of the initial list, and awaits the future that it returns.
+    pub fn on_add_async<F>(mut self, callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_add_async(callback);
+        self
+    }
+
+    /// Calls `callback` with the old and the new state of each object that changes, and awaits the future that it returns.
+    pub fn on_update_async<F>(mut self, callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_update_async(callback);
+        self
+    }
+
+    /// Calls `callback` with each object that is deleted, and awaits the future that it returns.
+    pub fn on_delete_async<F>(mut self, callback: impl FnMut(Deleted<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_delete_async(callback);
+        self
+    }
+
+    /// Calls `callback` with each object that a resync replays, and awaits the future that it returns. Default: calls the callback for updates with the object
+    /// as old and new state.
+    pub fn on_resync_async<F>(mut self, callback: impl FnMut(Cached<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_resync_async(callback);
+        self
+    }
+
+    /// Calls `callback` once, after the last object of the initial list, and awaits the future that it returns.
+    pub fn on_synced_async<F>(mut self, callback: impl FnMut() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_synced_async(callback);
         self
     }
 }
 
 impl<O: 'static> Callbacks<'_, O> {
-    /// Registers the callbacks. A task calls them, so they must not block.
+    /// Registers the callbacks. A task calls them and runs their futures, so they must not block.
     ///
     /// # Errors
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.handler(self.handler)
+        self.register_at(Place::Task)
     }
 
-    /// Registers the callbacks. A thread of their own calls them, so they may block.
+    /// Registers the callbacks. A thread of their own calls them, so they may block. It also runs the futures of async callbacks, which
+    /// may block as well.
     ///
     /// # Errors
     ///
     /// When the informer has stopped, or inside one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.blocking_handler(self.handler)
+        self.register_at(Place::Thread)
+    }
+
+    fn register_at(self, place: Place) -> Result<Registration, AddHandlerError> {
+        let Self { subscribe, closures } = self;
+        subscribe.target.informer.add_handler(Box::new(closures), subscribe.options, place, None)
     }
 }
 

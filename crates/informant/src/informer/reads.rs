@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::AnyInformer;
@@ -22,13 +23,13 @@ use crate::Uid;
 use crate::listwatch::Quarantined;
 use crate::object::Erased;
 use crate::object::Identity;
+use crate::subscribers::NotReached;
+use crate::subscribers::ReachedVersion;
 
 impl AnyInformer {
     /// Waits until the cache contains all changes up to this version.
     pub(crate) async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        let core = self.core();
-        let wait = Wait::new(core, WaitTarget::Version(version.clone()), within);
-        wait.until(|| wait.has_reached(version)?.then_some(()).ok_or(Unseen)).await
+        self.core().caught_up_to(version, within).await
     }
 
     /// Waits until the cache shows this version of an object, or a newer one.
@@ -83,6 +84,33 @@ impl AnyInformer {
             }
         })
         .await
+    }
+}
+
+impl Core {
+    async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+        let wait = Wait::new(self, WaitTarget::Version(version.clone()), within);
+        wait.until(|| wait.has_reached(version)?.then_some(()).ok_or(Unseen)).await
+    }
+}
+
+impl ReachedVersion for Core {
+    fn reached<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>> {
+        Box::pin(async move {
+            let reached = self.caught_up_to(version, Duration::MAX).await;
+            // The version is visible before the events are distributed, within one turn. An error means that an index function waits.
+            let _ = self.in_turn(|_| ());
+            reached.map_err(|error| match error {
+                WaitError::HistoryChanged { .. } => NotReached::HistoryChanged,
+                WaitError::NotComparable { source, .. } => NotReached::NotComparable(source),
+                WaitError::Stopped { .. } => NotReached::Stopped,
+                // A wait for a version has none of these errors, and the time limit is decades away.
+                WaitError::TimedOut { .. }
+                | WaitError::Quarantined { .. }
+                | WaitError::MissingNameOrVersion { .. }
+                | WaitError::OutsideView { .. } => NotReached::Stopped,
+            })
+        })
     }
 }
 

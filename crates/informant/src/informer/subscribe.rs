@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use tracing::warn;
 use super::AddHandlerError;
 use super::AnyInformer;
 use super::SharedInformer;
+use super::core::Core;
 use super::core::InsideTurn;
 use crate::Cached;
 use crate::object::Erased;
@@ -24,12 +26,15 @@ use crate::subscribers::Listener;
 use crate::subscribers::Place;
 use crate::subscribers::Policy;
 use crate::subscribers::Registration;
-use crate::subscribers::ResyncWish;
+use crate::subscribers::ResyncRequest;
 use crate::subscribers::Turn;
 use crate::subscribers::Work;
 use crate::subscribers::erase_handler;
 
-/// A handler or stream that is about to follow an informer; from [`SharedInformer::subscribe`].
+/// The settings of a handler or stream that is about to be registered; from [`SharedInformer::subscribe`].
+///
+/// Ends with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)),
+/// an [`EventHandler`] ([`handler`](Self::handler), [`blocking_handler`](Self::blocking_handler)) or a [`stream`](Self::stream).
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,7 +69,7 @@ use crate::subscribers::erase_handler;
 /// ```
 #[must_use = "no handler is registered before `handler`, `blocking_handler`, `stream`, or `register` after callbacks"]
 pub struct Subscribe<'a, O, T = SharedInformer<O>> {
-    /// What is followed: an informer, or several.
+    /// An informer or a view.
     pub(crate) target: &'a T,
     pub(crate) options: SubscribeOptions,
     object_type: PhantomData<fn(O) -> O>,
@@ -75,13 +80,13 @@ pub struct Subscribe<'a, O, T = SharedInformer<O>> {
 pub(crate) struct SubscribeOptions {
     name: Option<Arc<str>>,
     filter: Option<Filter>,
-    resync: ResyncWish,
+    resync: ResyncRequest,
     policy: Policy,
 }
 
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     pub(crate) fn new(target: &'a T) -> Self {
-        let (resync, policy) = (ResyncWish::default(), Policy::Unbounded);
+        let (resync, policy) = (ResyncRequest::default(), Policy::Unbounded);
         Self {
             target,
             options: SubscribeOptions { name: None, filter: None, resync, policy },
@@ -89,15 +94,16 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
         }
     }
 
-    /// What it is called in logs, errors and metrics. Default: what the handler [calls itself](EventHandler::name), or "stream".
+    /// Sets the name in logs, errors and metrics. Default: the handler's [own name](EventHandler::name); for callbacks their place in the
+    /// code; for streams "stream".
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// Hears only of objects that pass. One that begins to pass is an add, and one that does not pass any more a delete
-    /// ([`Observed`](crate::Deleted::Observed), with the last state that did). One at which the filter panics does not pass.
-    /// Default: all pass.
+    /// Delivers only events of objects for which `passes` returns true. An object that begins to pass is delivered as an add, and one
+    /// that no longer passes as a delete ([`Observed`](crate::Deleted::Observed), with the last state that passed). An object at which
+    /// `passes` panics does not pass. Default: all objects pass.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
         self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
         self
@@ -114,18 +120,18 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// its period, and changes never wait behind several. Events that [`coalesce_above`](Self::coalesce_above) has combined with
     /// changes count as taken.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.options.resync = ResyncWish::Every(period);
+        self.options.resync = ResyncRequest::Every(period);
         self
     }
 
-    /// Is never told of what has not changed. Default: as the informer says.
+    /// Never replays unchanged objects to the handler. Default: the informer's resync period.
     pub fn never_resync(mut self) -> Self {
-        self.options.resync = ResyncWish::Never;
+        self.options.resync = ResyncRequest::Never;
         self
     }
 
-    /// When more than so many events wait, those of one object are coalesced: it hears of the newest state, not of those in
-    /// between, and what waits is bounded by the number of objects. Default: every event waits, however many they are.
+    /// Coalesces the waiting events of each object when more than this many events wait: the handler receives the newest state without
+    /// those in between, and at most two events of each object wait. Default: no limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
         self.options.policy = Policy::Coalesce { above: events };
         self
@@ -133,7 +139,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
 }
 
 impl<O: 'static> Subscribe<'_, O> {
-    /// Has a handler follow, which is called by a task and must not block.
+    /// Registers a handler. A task calls it, so it must not block.
     ///
     /// # Errors
     ///
@@ -142,7 +148,7 @@ impl<O: 'static> Subscribe<'_, O> {
         self.target.informer.add_handler(erase_handler(handler), self.options, Place::Task, None)
     }
 
-    /// Has a handler follow, which is called by a thread of its own and may block.
+    /// Registers a handler. A thread of its own calls it, so it may block.
     ///
     /// # Errors
     ///
@@ -162,7 +168,7 @@ impl<O: 'static> Subscribe<'_, O> {
 }
 
 impl AnyInformer {
-    /// Has a handler follow; by turns, if it follows others too.
+    /// Registers a handler; with a turn, if it is registered with other informers too.
     pub(crate) fn add_handler(
         &self,
         handler: AnyHandler,
@@ -190,7 +196,7 @@ impl AnyInformer {
         let SubscribeOptions { name: given, filter, resync, policy } = options;
         let core = self.core();
         let name = given.unwrap_or(name);
-        // Kept outside, so that a handler that is refused is not dropped in the turn.
+        // Kept outside, so that a handler that is refused is not dropped under the lock.
         let mut given = Some((filter, serve));
         let joined = core.in_turn(|processor| {
             if processor.is_closed() || core.stop.initialized() {
@@ -200,9 +206,9 @@ impl AnyInformer {
             let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
             let joined = processor.join(make, resync, core.lister.list(), Instant::now());
             core.enlist(Arc::clone(&joined.listener));
-            // In the same turn, so that it cannot come after the end, nor be missed by the start.
+            // Under the same lock, so that the worker neither starts after the stop nor is missed by the start.
             if let Some(work) = serve(Arc::clone(&joined.listener)) {
-                joined.listener.serve_with(work);
+                joined.listener.set_worker(work);
             }
             if core.workers.has_started()
                 && let Some(work) = joined.listener.begin_work()
@@ -212,7 +218,7 @@ impl AnyInformer {
             Some(joined)
         });
         drop(given);
-        // Those who have ended, and what they hold.
+        // Drops the listeners that have ended.
         drop(core.roster());
         let informer = || Arc::clone(&core.name);
         let Joined { listener, resync: granted } = match joined {
@@ -220,12 +226,17 @@ impl AnyInformer {
             Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
             Err(InsideTurn) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
         };
-        if let (ResyncWish::Every(wanted), None) = (resync, granted)
+        if let (ResyncRequest::Every(wanted), None) = (resync, granted)
             && !wanted.is_zero()
         {
-            warn!(kind = &*core.name, handler = &**listener.name(), "the informer does not resync, so nobody is");
+            warn!(
+                kind = &*core.name,
+                handler = &**listener.name(),
+                "the informer does not resync, so the handler's resync period has no effect"
+            );
         }
-        let registration = Registration::new(Arc::clone(&listener), granted);
+        let informer: Weak<Core> = Arc::downgrade(core);
+        let registration = Registration::new(Arc::clone(&listener), informer, granted);
         Ok((listener, registration))
     }
 }

@@ -1,7 +1,7 @@
-//! What waits for one follower.
+//! The events that wait for one handler or stream.
 //!
-//! - **In:** batches of notices, shared with all others who wait for them.
-//! - **Out:** chunks of notices, to be claimed one by one.
+//! - **In:** batches of events, shared with the buffers of other listeners.
+//! - **Out:** chunks of events, which are claimed one by one.
 //! - **Knows nothing of:** locks, tasks, handlers.
 
 use std::collections::VecDeque;
@@ -12,78 +12,81 @@ use std::sync::atomic::Ordering;
 use super::Notice;
 use super::coalesce::Coalesced;
 
-/// What becomes of notices that wait.
+/// What a buffer does when many events wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// They wait, however many they are.
+    /// Keeps all of them.
     Unbounded,
-    /// When more than `above` wait, those of one object are coalesced.
+    /// When more than `above` events wait, coalesces those of each object.
     Coalesce { above: usize },
 }
 
-/// Notices of one drain, the same for all who wait for them.
+/// Events that were distributed together. All listeners share them.
 pub(crate) type Batch = Arc<[Notice]>;
 
-/// How far the current chunk was claimed: whoever delivers it claims one notice at a time, and the buffer can take back
-/// what is left.
+/// Counts the claimed events of the current chunk: the worker or stream claims one event at a time, and the buffer can take back the
+/// rest.
 #[derive(Default)]
 pub(super) struct Claims {
     next: AtomicUsize,
 }
 
-/// A buffer of notices.
+/// The waiting events of one listener.
 ///
-/// Oldest first: the rest of the current chunk, what was coalesced, batches as they came.
+/// Oldest first: the rest of the current chunk, the coalesced events, the batches in the order of their arrival.
 pub(super) struct Buffer {
     policy: Policy,
     current: Current,
-    /// The resyncs of the current chunk stand before this position; 0 if it has none.
+    /// The resyncs of the current chunk stand before this index; 0 if it has none.
     resyncs_until: usize,
     coalesced: Coalesced,
     batches: VecDeque<Batch>,
-    /// INV-L2: the number of notices in `batches`.
+    /// INV-L2: the number of events in `batches`.
     in_batches: usize,
     /// INV-L6: the number of `batches` that have resyncs.
     replays: usize,
+    /// How many events were ever pushed. The position of an event is the number of events before it.
+    pushed: u64,
     is_closed: bool,
 }
 
 /// The chunk that is being claimed.
 ///
-/// INV-L4: there is none when the next one is asked for.
+/// INV-L4: there is none when the next chunk is requested.
 enum Current {
     None,
-    /// INV-L3: when it is taken nothing is coalesced, and when something is coalesced it is taken back: it is older.
+    /// INV-L3: no coalesced events wait while this is the current chunk: before events are coalesced, its rest, which is older, is
+    /// taken back.
     Batch(Batch),
-    /// Was coalesced, and is small.
+    /// A small chunk of coalesced events; it is not taken back.
     Coalesced {
-        length: usize,
+        positions: Vec<u64>,
     },
 }
 
-/// What a buffer lets go of. These are users' objects, and dropping them is users' code: it is done where nobody waits.
-pub(super) struct Spent {
+/// Events that a buffer has removed. Dropping users' objects runs users' code, so the caller drops this without a lock.
+pub(super) struct DeferredDrop {
     _current: Current,
     _coalesced: Coalesced,
     batches: VecDeque<Batch>,
     notices: Vec<Notice>,
 }
 
-/// What is to be delivered next.
+/// The answer to a request for events.
 pub(super) enum Next {
     Chunk(Batch),
     Nothing,
     Closed,
 }
 
-/// How many notices are taken out of the coalesced ones at once: what is taken can be coalesced no more.
+/// The size of a chunk of coalesced events. It is small because events of a chunk cannot be coalesced any more.
 const COALESCED_CHUNK: usize = 64;
 
-/// More than any chunk has, with room to count on.
+/// Greater than the length of any chunk; `claim` can add to it without overflow.
 const ALL: usize = usize::MAX / 2;
 
 impl Claims {
-    /// The position of the next notice. It is the caller's, if the chunk is that long.
+    /// Claims the next event of the chunk and returns its index, which is past the end if there is no more.
     pub(super) fn claim(&self) -> usize {
         self.next.fetch_add(1, Ordering::AcqRel)
     }
@@ -96,7 +99,7 @@ impl Claims {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Lets nobody claim anything more; gives how many were.
+    /// Makes all later claims fail; returns how many events were claimed.
     fn revoke(&self) -> usize {
         self.next.swap(ALL, Ordering::AcqRel)
     }
@@ -112,71 +115,82 @@ impl Buffer {
             batches: VecDeque::new(),
             in_batches: 0,
             replays: 0,
+            pushed: 0,
             is_closed: false,
         }
     }
 
-    /// Appends a batch that has resyncs, as [`push`](Self::push) does with one that has none.
-    pub(super) fn push_replay(&mut self, batch: Batch, claims: &Claims) -> Spent {
+    /// Appends a batch that has resyncs; as [`push`](Self::push), which is for batches without.
+    pub(super) fn push_replay(&mut self, batch: Batch, claims: &Claims) -> DeferredDrop {
         debug_assert!(has_resyncs(&batch), "INV-L6");
         self.replays += usize::from(!self.is_closed);
         self.push(batch, claims)
     }
 
-    /// Appends a batch. If too much waits, coalesces it.
-    pub(super) fn push(&mut self, batch: Batch, claims: &Claims) -> Spent {
-        let mut spent = Spent::default();
+    /// Appends a batch. If too many events wait, coalesces them.
+    pub(super) fn push(&mut self, batch: Batch, claims: &Claims) -> DeferredDrop {
+        let mut removed = DeferredDrop::default();
         if self.is_closed {
-            spent.batches.push_back(batch);
-            return spent;
+            removed.batches.push_back(batch);
+            return removed;
         }
         self.in_batches += batch.len();
+        self.pushed += batch.len() as u64;
         if !batch.is_empty() {
             self.batches.push_back(batch);
         }
         match self.policy {
-            Policy::Coalesce { above } if self.len(claims) > above => self.coalesce(claims, &mut spent),
+            Policy::Coalesce { above } if self.len(claims) > above => self.coalesce(claims, &mut removed),
             Policy::Coalesce { .. } | Policy::Unbounded => {}
         }
-        spent
+        removed
     }
 
-    fn coalesce(&mut self, claims: &Claims, spent: &mut Spent) {
+    fn coalesce(&mut self, claims: &Claims, removed: &mut DeferredDrop) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
         debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| has_resyncs(batch)).count(), "INV-L6");
-        let mut coalesce = |notices: &[Notice]| {
-            notices.iter().for_each(|notice| self.coalesced.push(notice.clone(), &mut spent.notices));
+        let taken_back = match &self.current {
+            Current::Batch(batch) => Some((Arc::clone(batch), claims.revoke().min(batch.len()))),
+            Current::None | Current::Coalesced { .. } => None,
         };
-        if let Current::Batch(batch) = &self.current {
-            let claimed = claims.revoke().min(batch.len());
-            coalesce(&batch[claimed..]);
-            spent.batches.push_back(Arc::clone(batch));
+        let rest = taken_back.as_ref().map_or(&[][..], |(batch, claimed)| &batch[*claimed..]);
+        let mut position = self.first_in_batches() - rest.len() as u64;
+        let mut coalesce = |notices: &[Notice]| {
+            for notice in notices {
+                self.coalesced.push(position, notice.clone(), &mut removed.notices);
+                position += 1;
+            }
+        };
+        coalesce(rest);
+        self.batches.iter().for_each(|batch| coalesce(batch));
+        if let Some((batch, _)) = taken_back {
             self.current = Current::None;
             self.resyncs_until = 0;
+            removed.batches.push_back(batch);
         }
-        self.batches.iter().for_each(|batch| coalesce(batch));
-        spent.batches.append(&mut self.batches);
+        removed.batches.append(&mut self.batches);
         self.in_batches = 0;
         self.replays = 0;
     }
 
-    /// The chunk that was claimed to its end, or taken back, is needed no more.
-    pub(super) fn finish(&mut self) -> Spent {
+    /// Drops the current chunk: all of it was claimed, or its rest was taken back.
+    pub(super) fn finish(&mut self) -> DeferredDrop {
         self.resyncs_until = 0;
-        Spent { _current: std::mem::replace(&mut self.current, Current::None), ..Spent::default() }
+        DeferredDrop { _current: std::mem::replace(&mut self.current, Current::None), ..DeferredDrop::default() }
     }
 
-    /// The next chunk. The one before is [finished](Self::finish).
+    /// Takes the next chunk. The caller has [finished](Self::finish) the one before.
     pub(super) fn next(&mut self, claims: &Claims) -> Next {
         debug_assert!(matches!(self.current, Current::None), "INV-L4");
         if self.is_closed {
             return Next::Closed;
         }
         let chunk = if self.coalesced.len() > 0 {
-            let taken: Batch = std::iter::from_fn(|| self.coalesced.pop()).take(COALESCED_CHUNK).collect();
-            self.current = Current::Coalesced { length: taken.len() };
+            let oldest = std::iter::from_fn(|| self.coalesced.pop()).take(COALESCED_CHUNK);
+            let (positions, taken): (Vec<_>, Vec<_>) = oldest.unzip();
+            self.current = Current::Coalesced { positions };
             self.resyncs_until = end_of_resyncs(&taken);
-            taken
+            taken.into()
         } else if let Some(batch) = self.batches.pop_front() {
             debug_assert_eq!(self.coalesced.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
@@ -185,7 +199,7 @@ impl Buffer {
                 self.replays -= usize::from(self.resyncs_until > 0);
             }
             if self.batches.is_empty() && self.batches.capacity() > COALESCED_CHUNK {
-                // It may have been a long line.
+                // Frees the memory: many batches may have waited.
                 self.batches = VecDeque::new();
             }
             self.current = Current::Batch(Arc::clone(&batch));
@@ -197,14 +211,14 @@ impl Buffer {
         Next::Chunk(chunk)
     }
 
-    /// Takes nothing any more and gives nothing any more.
-    pub(super) fn close(&mut self, claims: &Claims) -> Spent {
+    /// Drops all waiting events. Afterwards the buffer accepts and returns none.
+    pub(super) fn close(&mut self, claims: &Claims) -> DeferredDrop {
         self.is_closed = true;
         claims.revoke();
         self.in_batches = 0;
         self.replays = 0;
         self.resyncs_until = 0;
-        Spent {
+        DeferredDrop {
             _current: std::mem::replace(&mut self.current, Current::None),
             _coalesced: self.coalesced.clear(),
             batches: std::mem::take(&mut self.batches),
@@ -216,22 +230,48 @@ impl Buffer {
         self.is_closed
     }
 
-    /// How many notices wait; those that were claimed do not.
+    /// How many events wait, without those that were claimed.
     pub(super) fn len(&self, claims: &Claims) -> usize {
         let current = match &self.current {
             Current::None => 0,
             Current::Batch(batch) => batch.len(),
-            Current::Coalesced { length } => *length,
+            Current::Coalesced { positions } => positions.len(),
         };
         current.saturating_sub(claims.claimed()) + self.coalesced.len() + self.in_batches
     }
 
-    /// Whether a resync waits; one that was claimed does not.
+    /// The position of the oldest event that was not claimed; that of the next event to be pushed, if there is none.
+    ///
+    /// An event that was coalesced into an older one counts as that one.
+    pub(super) fn first_unclaimed(&self, claims: &Claims) -> u64 {
+        let claimed = claims.claimed();
+        let in_chunk = match &self.current {
+            Current::None => None,
+            Current::Batch(batch) => {
+                let rest = batch.len().saturating_sub(claimed);
+                (rest > 0).then(|| self.first_in_batches() - rest as u64)
+            }
+            Current::Coalesced { positions } => positions.get(claimed).copied(),
+        };
+        in_chunk.or_else(|| self.coalesced.first_position()).unwrap_or_else(|| self.first_in_batches())
+    }
+
+    /// How many events were ever pushed.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// The position of the first event in `batches`.
+    fn first_in_batches(&self) -> u64 {
+        self.pushed - self.in_batches as u64
+    }
+
+    /// Whether a resync waits, without those that were claimed.
     pub(super) fn has_resyncs(&self, claims: &Claims) -> bool {
         self.replays > 0 || self.coalesced.has_resyncs() || claims.claimed() < self.resyncs_until
     }
 
-    /// How many notices were coalesced into others so far.
+    /// How many events were combined with others so far.
     pub(super) fn saved(&self) -> u64 {
         self.coalesced.saved()
     }
@@ -241,12 +281,12 @@ fn has_resyncs(notices: &[Notice]) -> bool {
     notices.iter().any(Notice::is_resync)
 }
 
-/// The position behind the last resync; 0 if there is none.
+/// The index after the last resync; 0 if there is none.
 fn end_of_resyncs(notices: &[Notice]) -> usize {
     notices.iter().rposition(Notice::is_resync).map_or(0, |last| last + 1)
 }
 
-impl Default for Spent {
+impl Default for DeferredDrop {
     fn default() -> Self {
         Self {
             _current: Current::None,
@@ -270,7 +310,7 @@ mod tests {
     use crate::object::Identity;
     use crate::random;
 
-    /// Adds of so many objects.
+    /// Adds of these objects.
     fn adds(names: std::ops::Range<u32>) -> Batch {
         let object = |name: u32| Cached::new(Identity::of_key(Key::cluster_scoped(&name.to_string())), ()).erase();
         names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
@@ -293,7 +333,7 @@ mod tests {
 
     /// Decision 10
     #[test]
-    fn as_many_as_the_bound_may_wait_and_one_more_is_too_many() {
+    fn events_are_coalesced_when_more_than_the_bound_wait() {
         let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 5 }));
         buffer.push(updates(5), &claims);
         assert_eq!((buffer.len(&claims), buffer.saved()), (5, 0));
@@ -303,9 +343,9 @@ mod tests {
         assert_eq!((buffer.len(&claims), buffer.saved()), (1, 5));
     }
 
-    /// Decision 10: what is being delivered never coalesces, and everything behind it does.
+    /// Decision 10: the event that is being delivered is never coalesced; all later ones are.
     #[test]
-    fn what_was_claimed_is_not_merged_and_nothing_more_of_its_batch_can_be_claimed() {
+    fn claimed_events_are_not_coalesced_and_the_rest_of_their_batch_cannot_be_claimed() {
         let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 10 }));
         buffer.push(updates(8), &claims);
         assert_eq!(next(&mut buffer, &claims), Some(8));
@@ -319,9 +359,9 @@ mod tests {
         assert_eq!(next(&mut buffer, &claims), Some(1));
     }
 
-    /// Decision 10: a handler that is stuck in what was coalesced does not hold all of it.
+    /// Decision 10: a handler that is stuck at a coalesced event holds only a small chunk of them.
     #[test]
-    fn merged_notices_are_taken_in_small_chunks_oldest_first() {
+    fn coalesced_events_are_taken_in_small_chunks_oldest_first() {
         let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 100 }));
         buffer.push(adds(0..150), &claims);
         assert_eq!(next(&mut buffer, &claims), Some(COALESCED_CHUNK));
@@ -357,9 +397,9 @@ mod tests {
         }
     }
 
-    /// A resync that a change stands for does not wait any more.
+    /// A resync that was coalesced into a change does not wait any more.
     #[test]
-    fn a_replay_that_was_merged_into_changes_does_not_wait() {
+    fn a_replay_that_was_coalesced_into_changes_does_not_wait() {
         let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 0 }));
         buffer.push_replay(Arc::from([unchanged(0), unchanged(1)]), &claims);
         assert!(buffer.has_resyncs(&claims));
@@ -429,6 +469,42 @@ mod tests {
 
             assert_eq!(waits, has_resyncs(&rest));
             assert!(!buffer.has_resyncs(&claims));
+        });
+    }
+
+    /// The position up to which everything was claimed never goes back, is never ahead of a waiting event, and is exact when events are
+    /// not coalesced.
+    #[test]
+    fn the_first_unclaimed_position_counts_claimed_and_coalesced_events() {
+        let step = prop_oneof![
+            (0..4u32).prop_map(Step::Adds),
+            (0..4usize).prop_map(Step::Updates),
+            (0..8usize).prop_map(Step::Claim),
+        ];
+        let policies = prop_oneof![Just(Policy::Unbounded), (0..12usize).prop_map(|above| Policy::Coalesce { above })];
+        random::check(2000, (policies, prop::collection::vec(step, 0..30)), |(policy, steps)| {
+            let (claims, mut buffer, mut chunk) = (Claims::default(), Buffer::new(policy), None);
+            let (mut claimed, mut before) = (0, 0);
+            for step in steps {
+                match step {
+                    Step::Adds(count) => drop(buffer.push(adds(0..count), &claims)),
+                    Step::Updates(count) => drop(buffer.push(updates(count), &claims)),
+                    Step::Replay { .. } => unreachable!("no step of this test"),
+                    Step::Claim(count) => {
+                        let events = (0..count).filter_map(|_| claim(&mut buffer, &claims, &mut chunk));
+                        claimed += events.count() as u64;
+                    }
+                }
+                let first = buffer.first_unclaimed(&claims);
+                assert!(first >= before, "it went back from {before} to {first}");
+                before = first;
+                let waiting = buffer.len(&claims) as u64;
+                assert!(first + waiting <= buffer.pushed(), "each waiting event has a position of its own from there");
+                assert_eq!(waiting == 0, first == buffer.pushed());
+                if policy == Policy::Unbounded {
+                    assert_eq!(first, claimed);
+                }
+            }
         });
     }
 

@@ -1,14 +1,19 @@
-//! Who is at work on this thread: so that whoever waits for itself gets an error, not a deadlock.
+//! Records which listener or informer runs on the current thread, so that a callback that waits for itself gets an error instead of a
+//! deadlock.
+//!
+//! - **In:** futures and functions that run on behalf of a listener or an informer; each poll of a future is recorded.
+//! - **Out:** whether the current thread is inside one of them.
+//! - **Knows nothing of:** what they do.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
 
-/// Who is at work: a listener of an informer, or the informer itself.
+/// On whose behalf code runs: a listener of an informer, or the informer itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) informer: u64,
-    /// None for the informer's own work: index functions, and callbacks of its reflector.
+    /// `None` for the informer's own work: index functions and callbacks of its reflector.
     pub(crate) listener: Option<u64>,
 }
 
@@ -16,7 +21,7 @@ thread_local! {
     static CALLERS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Until it is dropped, what runs on this thread is somebody's work.
+/// Until it is dropped, code on this thread runs on behalf of a caller.
 struct Calling;
 
 impl Calling {
@@ -32,7 +37,7 @@ impl Drop for Calling {
     }
 }
 
-/// Whatever runs while this is polled is the caller's work.
+/// Runs a future on behalf of the caller, at every poll.
 pub(crate) async fn as_work_of<R>(caller: Caller, work: impl Future<Output = R>) -> R {
     let mut work = pin!(work);
     poll_fn(|context| {
@@ -42,18 +47,18 @@ pub(crate) async fn as_work_of<R>(caller: Caller, work: impl Future<Output = R>)
     .await
 }
 
-/// As [`as_work_of`], for what does not wait.
+/// Runs a function on behalf of the caller.
 pub(crate) fn do_as<R>(caller: Caller, work: impl FnOnce() -> R) -> R {
     let _calling = Calling::begin(caller);
     work()
 }
 
-/// Whether this thread is inside any work of an informer.
+/// Whether this thread runs code on behalf of the informer or one of its listeners.
 pub(crate) fn is_inside_informer(informer: u64) -> bool {
     CALLERS.with_borrow(|callers| callers.iter().any(|caller| caller.informer == informer))
 }
 
-/// Whether this thread is inside the work of this very listener.
+/// Whether this thread runs code on behalf of this listener.
 pub(super) fn is_inside(caller: Caller) -> bool {
     CALLERS.with_borrow(|callers| callers.contains(&caller))
 }

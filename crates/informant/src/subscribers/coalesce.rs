@@ -1,7 +1,7 @@
-//! What waits too long is coalesced: of each object at most a delete and an add stay, or one change that stands for several.
+//! Combines the waiting events of each object: at most a delete and an add are left, or one event that stands for several.
 //!
-//! - **In:** notices, in order.
-//! - **Out:** fewer notices with the same outcome, each in the place of the earliest that it stands for.
+//! - **In:** events, in order, each with its position among all events of the listener.
+//! - **Out:** fewer events with the same outcome, each at the position of the earliest event that it stands for.
 //! - **Knows nothing of:** when to coalesce.
 
 use std::collections::BTreeMap;
@@ -12,30 +12,29 @@ use smallvec::SmallVec;
 use super::Notice;
 use crate::Key;
 
-/// Notices that wait, of each object at most two.
+/// Waiting events, at most two of each object.
 pub(super) struct Coalesced {
-    /// By the order in which they came.
+    /// By position.
     notices: BTreeMap<u64, Notice>,
-    /// Where the notices of an object are, oldest first: one, or a delete and what came after it.
+    /// The positions of an object's events, oldest first: one, or a delete and one event after it.
     ///
-    /// INV-L1: has exactly the places of all notices that are about an object.
-    places: HashMap<Key, SmallVec<[u64; 2]>>,
-    next: u64,
-    /// How many notices are no more, because others stand for them.
+    /// INV-L1: has exactly the positions of all events that concern an object.
+    positions: HashMap<Key, SmallVec<[u64; 2]>>,
+    /// How many events were removed because others stand for them.
     saved: u64,
     /// INV-L5: the number of resyncs among `notices`.
     resyncs: usize,
 }
 
-/// What becomes of two notices of one object.
+/// The result of combining two events of one object.
 enum Outcome {
     One(Notice),
-    /// The follower knows nothing of the object, and need not.
+    /// The handler has not received the add, so it need not receive the delete.
     Nothing,
     Both,
 }
 
-/// The table of outcomes. `older` was not told yet.
+/// The table of outcomes. Neither event was delivered yet.
 fn coalesce(older: &Notice, newer: &Notice) -> Outcome {
     use Notice::Added;
     use Notice::Deleted;
@@ -53,11 +52,11 @@ fn coalesce(older: &Notice, newer: &Notice) -> Outcome {
         (Updated { old, .. }, Deleted { deleted, .. }) => {
             Outcome::One(Deleted { deleted: deleted.clone(), last: old.clone() })
         }
-        // A resync is no news beside a change.
+        // A change replaces a resync, and a resync never replaces a change.
         (Added { .. } | Updated { .. }, Unchanged(_)) => Outcome::One(older.clone()),
         (Unchanged(_), Added { .. } | Updated { .. } | Deleted { .. } | Unchanged(_)) => Outcome::One(newer.clone()),
         (Deleted { .. }, Deleted { .. }) => Outcome::One(older.clone()),
-        // The last one is not of one object.
+        // `Synced` does not concern one object.
         (Deleted { .. }, Added { .. } | Updated { .. } | Unchanged(_)) | (Synced, _) | (_, Synced) => Outcome::Both,
     }
 }
@@ -67,7 +66,7 @@ impl Coalesced {
         self.notices.len()
     }
 
-    /// How many notices were coalesced into others so far.
+    /// How many events were combined with others so far.
     pub(super) fn saved(&self) -> u64 {
         self.saved
     }
@@ -76,20 +75,24 @@ impl Coalesced {
         self.resyncs > 0
     }
 
-    /// Appends a notice; what others stand for now is put into `spent`, since dropping it is users' code.
-    pub(super) fn push(&mut self, notice: Notice, spent: &mut Vec<Notice>) {
-        let place = self.next;
-        self.next += 1;
+    /// The position of the oldest event.
+    pub(super) fn first_position(&self) -> Option<u64> {
+        self.notices.first_key_value().map(|(position, _)| *position)
+    }
+
+    /// Appends an event, whose position is greater than all others. Events that were replaced are put into `replaced`: the caller drops
+    /// them without a lock, since their destructors are users' code.
+    pub(super) fn push(&mut self, position: u64, notice: Notice, replaced: &mut Vec<Notice>) {
         let Some(key) = notice.key().cloned() else {
-            self.insert(place, notice);
+            self.insert(position, notice);
             return;
         };
-        let last = self.places.get(&key).and_then(|places| places.last().copied());
+        let last = self.positions.get(&key).and_then(|positions| positions.last().copied());
         let older = last.and_then(|last| Some((last, self.remove(last)?)));
-        let places = self.places.entry(key.clone()).or_default();
+        let positions = self.positions.entry(key.clone()).or_default();
         let Some((last, older)) = older else {
-            places.push(place);
-            self.insert(place, notice);
+            positions.push(position);
+            self.insert(position, notice);
             return;
         };
         match coalesce(&older, &notice) {
@@ -98,62 +101,62 @@ impl Coalesced {
                 self.insert(last, coalesced);
             }
             Outcome::Both => {
-                places.push(place);
+                positions.push(position);
                 self.insert(last, older);
-                self.insert(place, notice);
+                self.insert(position, notice);
                 return;
             }
             Outcome::Nothing => {
                 self.saved += 2;
-                places.pop();
-                if places.is_empty() {
-                    self.places.remove(&key);
+                positions.pop();
+                if positions.is_empty() {
+                    self.positions.remove(&key);
                 }
             }
         }
-        spent.extend([older, notice]);
+        replaced.extend([older, notice]);
     }
 
-    fn insert(&mut self, place: u64, notice: Notice) {
+    fn insert(&mut self, position: u64, notice: Notice) {
         self.resyncs += usize::from(notice.is_resync());
-        self.notices.insert(place, notice);
+        self.notices.insert(position, notice);
     }
 
-    fn remove(&mut self, place: u64) -> Option<Notice> {
-        let notice = self.notices.remove(&place)?;
+    fn remove(&mut self, position: u64) -> Option<Notice> {
+        let notice = self.notices.remove(&position)?;
         self.resyncs -= usize::from(notice.is_resync());
         Some(notice)
     }
 
-    /// Takes everything out.
+    /// Takes all events out.
     pub(super) fn clear(&mut self) -> Self {
         let emptied = Self { saved: self.saved, ..Self::default() };
         std::mem::replace(self, emptied)
     }
 
-    /// The oldest.
-    pub(super) fn pop(&mut self) -> Option<Notice> {
-        let (place, notice) = self.notices.pop_first()?;
+    /// Takes the oldest event, with its position.
+    pub(super) fn pop(&mut self) -> Option<(u64, Notice)> {
+        let (position, notice) = self.notices.pop_first()?;
         self.resyncs -= usize::from(notice.is_resync());
         if let Some(key) = notice.key()
-            && let Some(places) = self.places.get_mut(key)
+            && let Some(positions) = self.positions.get_mut(key)
         {
-            places.retain(|other| *other != place);
-            if places.is_empty() {
-                self.places.remove(key);
+            positions.retain(|other| *other != position);
+            if positions.is_empty() {
+                self.positions.remove(key);
             }
         }
         if self.notices.is_empty() {
-            // It may have been large once.
-            self.places = HashMap::new();
+            // Frees the memory: the map may have been large.
+            self.positions = HashMap::new();
         }
-        Some(notice)
+        Some((position, notice))
     }
 }
 
 impl Default for Coalesced {
     fn default() -> Self {
-        Self { notices: BTreeMap::new(), places: HashMap::new(), next: 0, saved: 0, resyncs: 0 }
+        Self { notices: BTreeMap::new(), positions: HashMap::new(), saved: 0, resyncs: 0 }
     }
 }
 
@@ -205,32 +208,32 @@ mod tests {
     impl Coalesced {
         fn drained(mut self) -> Vec<String> {
             let mut shown = Vec::new();
-            while let Some(notice) = self.pop() {
+            while let Some((_, notice)) = self.pop() {
                 shown.push(show(&notice));
             }
-            assert!(self.places.is_empty(), "INV-L1");
+            assert!(self.positions.is_empty(), "INV-L1");
             shown
         }
 
         fn check_invariants(&self) {
-            let mut places: Vec<_> = self.places.values().flatten().copied().collect();
-            places.sort_unstable();
+            let mut positions: Vec<_> = self.positions.values().flatten().copied().collect();
+            positions.sort_unstable();
             let keyed = self.notices.iter().filter(|(_, notice)| notice.key().is_some());
-            assert_eq!(places, keyed.map(|(place, _)| *place).collect::<Vec<_>>(), "INV-L1");
-            assert!(self.places.values().all(|places| (1..=2).contains(&places.len())), "INV-L1");
+            assert_eq!(positions, keyed.map(|(position, _)| *position).collect::<Vec<_>>(), "INV-L1");
+            assert!(self.positions.values().all(|positions| (1..=2).contains(&positions.len())), "INV-L1");
             assert_eq!(self.resyncs, self.notices.values().filter(|notice| notice.is_resync()).count(), "INV-L5");
         }
     }
 
     fn coalesced(notices: impl IntoIterator<Item = Notice>) -> Vec<String> {
         let mut coalesced = Coalesced::default();
-        notices.into_iter().for_each(|notice| coalesced.push(notice, &mut Vec::new()));
+        (0..).zip(notices).for_each(|(position, notice)| coalesced.push(position, notice, &mut Vec::new()));
         coalesced.drained()
     }
 
     /// Decision 10
     #[test]
-    fn each_pair_has_its_outcome() {
+    fn each_pair_of_events_has_its_coalesced_outcome() {
         assert_eq!(coalesced([add(1), update(1, 2)]), ["initial +x@2"]);
         assert!(coalesced([add(1), delete(1, 2)]).is_empty());
         assert_eq!(coalesced([update(1, 2), update(2, 3)]), ["x@1→x@3"]);
@@ -242,7 +245,7 @@ mod tests {
 
     /// Decision 10: a sync never replaces a change.
     #[test]
-    fn a_resync_is_no_news_beside_a_change() {
+    fn a_resync_coalesced_with_a_change_leaves_the_change() {
         assert_eq!(coalesced([add(1), unchanged(1)]), ["initial +x@1"]);
         assert_eq!(coalesced([update(1, 2), unchanged(2)]), ["x@1→x@2"]);
         assert_eq!(coalesced([unchanged(1), update(1, 2)]), ["x@1→x@2"]);
@@ -251,13 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_merged_stands_in_the_place_of_the_earlier_one_and_the_marker_in_its_own() {
+    fn a_coalesced_event_has_the_position_of_the_earlier_one_and_synced_keeps_its_own() {
         let other = Notice::Added { object: object("y", 5), origin: Origin::Live };
         let notices = [add(1), Notice::Synced, other, update(1, 2)];
         assert_eq!(coalesced(notices), ["initial +x@2", "synced", "+y@5"]);
     }
 
-    /// A step of an object's life: 0 deletes it, 1 resyncs it, anything else changes it.
+    /// Steps of objects: 0 deletes the object, 1 resyncs it, any other number changes it.
     fn history(steps: &[(u8, u8)]) -> Vec<Notice> {
         let mut known: HashMap<u8, Cached<Erased>> = HashMap::new();
         let mut notices = Vec::new();
@@ -282,8 +285,8 @@ mod tests {
         notices
     }
 
-    /// What a follower knows after it was told; panics if it was told nonsense.
-    fn tell(known: &mut BTreeMap<Key, String>, notice: &Notice) {
+    /// Applies an event to the objects that a handler knows; panics if the event does not fit them.
+    fn deliver(known: &mut BTreeMap<Key, String>, notice: &Notice) {
         let shown = |object: &Cached<Erased>| format!("{object:?}");
         match notice {
             Notice::Added { object, .. } => assert!(known.insert(object.key().clone(), shown(object)).is_none()),
@@ -298,29 +301,29 @@ mod tests {
 
     /// P4
     #[test]
-    fn merging_at_any_moment_changes_nothing_but_the_number_of_notices() {
+    fn coalescing_at_any_moment_changes_only_the_number_of_events() {
         let steps = prop::collection::vec((0..5u8, 0..4u8), 0..80);
-        random::check(2000, (steps, 0..80usize, 0..80usize), |(steps, told, popped)| {
+        random::check(2000, (steps, 0..80usize, 0..80usize), |(steps, delivered, popped)| {
             let history = history(&steps);
-            let told = told.min(history.len());
+            let delivered = delivered.min(history.len());
             let (mut expected, mut actual) = (BTreeMap::new(), BTreeMap::new());
-            history.iter().for_each(|notice| tell(&mut expected, notice));
-            history[..told].iter().for_each(|notice| tell(&mut actual, notice));
+            history.iter().for_each(|notice| deliver(&mut expected, notice));
+            history[..delivered].iter().for_each(|notice| deliver(&mut actual, notice));
 
             let mut coalesced = Coalesced::default();
-            for (number, notice) in history[told..].iter().enumerate() {
-                coalesced.push(notice.clone(), &mut Vec::new());
+            for (number, notice) in history[delivered..].iter().enumerate() {
+                coalesced.push(number as u64, notice.clone(), &mut Vec::new());
                 coalesced.check_invariants();
                 assert!(coalesced.len() <= 10, "at most two for each of five objects");
                 if number == popped
-                    && let Some(notice) = coalesced.pop()
+                    && let Some((_, notice)) = coalesced.pop()
                 {
-                    tell(&mut actual, &notice);
+                    deliver(&mut actual, &notice);
                     coalesced.check_invariants();
                 }
             }
-            while let Some(notice) = coalesced.pop() {
-                tell(&mut actual, &notice);
+            while let Some((_, notice)) = coalesced.pop() {
+                deliver(&mut actual, &notice);
             }
 
             assert_eq!(actual, expected);

@@ -1,13 +1,14 @@
-//! Calls a handler, one notice at a time, until its listener is closed.
+//! Calls a handler, one event at a time, until its listener is closed.
 //!
 //! - **In:** chunks of a listener.
-//! - **Out:** calls of its handler.
-//! - **Knows nothing of:** who else is told.
+//! - **Out:** calls of its handler; futures of async callbacks, run to their end.
+//! - **Knows nothing of:** other handlers.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -18,58 +19,59 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::AnyHandler;
-use super::EventHandler;
+use super::EventFuture;
 use super::Listener;
 use super::Notice;
 use super::buffer::Batch;
 use super::turn::Taken;
 use super::turn::Turn;
 use crate::Key;
-use crate::object::Erased;
 use crate::panics;
 
-/// How long a handler rests after a panic.
+/// How long a handler is not called after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// Calls are made in groups, and then others may run. A group has at most so many calls.
+/// The worker calls the handler in groups and yields between them. Upper bound on the calls of a group.
 const LARGEST_GROUP: usize = 128;
-/// There is a look at the clock after so many of them, and if they took so long the group ends.
+/// The worker reads the clock after this many calls, and ends the group if it took longer than `LONG`.
 const LOOK_AFTER: usize = 8;
 const LONG: Duration = Duration::from_millis(1);
-/// After one that took so long, groups have one call.
+/// After a group that took longer than this, groups have one call.
 const TOO_LONG: Duration = Duration::from_millis(5);
 
-/// A group that takes so long, with so many notices waiting, is worth a word, every so often.
+/// A group that takes longer than `SLOW` while more than `LONG_BACKLOG` events wait is logged, at most once per `SLOW_AGAIN`.
 const SLOW: Duration = Duration::from_millis(100);
 const LONG_BACKLOG: usize = 1024;
 const SLOW_AGAIN: Duration = Duration::from_secs(10);
 
-/// What calls the handler until the listener is closed. However that ends, also if it never begins, the listener ends with it.
+/// Calls the handler until the listener is closed. When the returned future completes or is dropped, even if it was never polled, the
+/// listener ends.
 pub(super) fn deliver(
     listener: Arc<Listener>,
     handler: AnyHandler,
     turn: Option<Turn>,
 ) -> impl Future<Output = ()> + Send {
-    let served = Served { handler, ending: Ending(Arc::clone(&listener)) };
+    let owned = Owned { handler, ending: Ending(Arc::clone(&listener)) };
     async move {
-        let Served { handler, ending: _ending } = served;
-        let mut delivery = Delivery { listener: &listener, handler, turn, group: 1, said_slow: None };
+        let Owned { handler, ending: _ending } = owned;
+        let mut delivery = Delivery { listener: &listener, handler, group: 1, last_warning: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
-            let spent = delivery.deliver(&chunk).await;
-            listener.let_go(chunk);
+            let spent = delivery.deliver(&chunk, turn.as_ref()).await;
+            listener.drop_catching_panics(chunk);
             listener.metrics.chunk(spent);
         }
-        // Before its end is told.
-        listener.let_go(delivery.handler);
+        // The handler is dropped before the listener ends.
+        listener.drop_catching_panics(delivery.handler);
     }
 }
 
-/// In this order they are dropped if nothing ever begins: a handler is gone when its end is told.
-struct Served {
+/// The fields are dropped in this order if the worker never starts: the handler before the listener ends.
+struct Owned {
     handler: AnyHandler,
     ending: Ending,
 }
 
+/// Ends the listener when it is dropped.
 struct Ending(Arc<Listener>);
 
 impl Drop for Ending {
@@ -78,49 +80,49 @@ impl Drop for Ending {
     }
 }
 
-/// A handler at work.
+/// A handler and the pace at which it is called.
 struct Delivery<'a> {
     listener: &'a Listener,
     handler: AnyHandler,
-    /// For a handler that several informers call.
-    turn: Option<Turn>,
-    /// How many calls the next group has: the faster they are, the more.
+    /// How many calls the next group has: the faster the handler, the more.
     group: usize,
-    said_slow: Option<Instant>,
+    last_warning: Option<Instant>,
 }
 
 /// The listener was closed.
 struct Closed;
 
-/// What became of a group of calls.
+/// A group of calls.
 struct Group<'a> {
-    /// The last notice that was claimed.
+    /// The last event that was claimed.
     last: Option<&'a Notice>,
     claimed: usize,
-    /// How many of them the handler was called for: the filter may have hidden some.
+    /// How many events the handler was called for; the filter may have hidden others.
     given: u64,
-    /// Whether the chunk has more.
+    /// Whether the chunk has more events.
     is_more: bool,
 }
 
 impl Delivery<'_> {
-    /// Delivers a chunk, group by group, so that others need not wait for long; says how long the calls took.
-    async fn deliver(&mut self, chunk: &Batch) -> Duration {
+    /// Delivers a chunk, group by group, and yields to other tasks between groups. Returns how long the handler ran.
+    async fn deliver(&mut self, chunk: &Batch, turn: Option<&Turn>) -> Duration {
+        let listener = self.listener;
         let mut spent = Duration::ZERO;
         loop {
-            let Ok(turn) = self.take_turn().await else { return spent };
+            let Ok(taken) = take_turn(turn, listener).await else { return spent };
             let mut group = Group { last: None, claimed: 0, given: 0, is_more: true };
             let begun = Instant::now();
-            self.listener.is_busy.store(true, Ordering::Relaxed);
-            let called = panics::catch(|| self.call_group(chunk, &mut group, begun));
-            self.listener.is_busy.store(false, Ordering::Relaxed);
-            drop(turn);
+            listener.is_busy.store(true, Ordering::Relaxed);
+            let called = self.call_group(chunk, &mut group, begun).await;
+            listener.is_busy.store(false, Ordering::Release);
+            drop(taken);
             let took = begun.elapsed();
             spent += took;
-            self.listener.delivered.fetch_add(group.given, Ordering::Relaxed);
-            self.learn(took, group.claimed);
+            listener.delivered.fetch_add(group.given, Ordering::Relaxed);
+            listener.complete_delivery_waits();
+            self.adapt(took, group.claimed);
             if let Err(panic) = called {
-                self.panicked(group.last, &panic).await;
+                rest_after_panic(listener, group.last, &panic).await;
             }
             if !group.is_more {
                 return spent;
@@ -129,74 +131,115 @@ impl Delivery<'_> {
         }
     }
 
-    /// Waits until nobody else calls the handler. If the listener is closed meanwhile, there is nothing more to call it for, whoever
-    /// has the turn.
-    async fn take_turn(&self) -> Result<Option<Taken<'_>>, Closed> {
-        let Some(turn) = &self.turn else { return Ok(None) };
-        match select(pin!(turn.take()), pin!(self.listener.closed())).await {
-            Either::Left((turn, _)) => Ok(Some(turn)),
-            Either::Right(_) => Err(Closed),
+    /// Claims and delivers one event after the other, and waits for the future of each. Returns the message of the first panic. The
+    /// event that caused it was claimed, so the next group starts after it.
+    async fn call_group<'c>(&mut self, chunk: &'c Batch, group: &mut Group<'c>, begun: Instant) -> Result<(), String> {
+        while let Some(future) = panics::catch(|| self.call_until_future(chunk, group, begun))? {
+            run(self.listener, future).await?;
+            after_event(self.listener, group.last);
+            if begun.elapsed() > LONG {
+                return Ok(());
+            }
         }
+        Ok(())
     }
 
-    /// Claims and delivers one notice after the other. What panics was claimed, so the next group goes on behind it.
-    fn call_group<'c>(&self, chunk: &'c Batch, group: &mut Group<'c>, begun: Instant) {
+    /// Delivers events until the group ends or a callback returns a future, which the caller must await.
+    fn call_until_future<'c>(
+        &mut self,
+        chunk: &'c Batch,
+        group: &mut Group<'c>,
+        begun: Instant,
+    ) -> Option<EventFuture> {
         while group.is_more && group.claimed < self.group {
             let position = self.listener.claims.claim();
             group.is_more = position + 1 < chunk.len();
             group.last = chunk.get(position);
-            let Some(notice) = group.last else { return };
+            let notice = group.last?;
             group.claimed += 1;
             let filtered = self.listener.filtered(notice);
-            if let Some(told) = filtered.of(notice) {
+            if let Some(event) = filtered.of(notice) {
                 group.given += 1;
-                call(&*self.handler, told);
+                if let Some(future) = self.handler.call(event) {
+                    return Some(future);
+                }
             }
-            if let Notice::Synced = notice {
-                self.listener.set_synced();
-            }
-            // They may become slow all of a sudden.
+            after_event(self.listener, Some(notice));
+            // The handler may become slow at any event.
             if group.claimed.is_multiple_of(LOOK_AFTER) && begun.elapsed() > LONG {
-                return;
+                return None;
             }
         }
+        None
     }
 
-    /// Learns how large the next group should be, and says so if this one was slow while much waits.
-    fn learn(&mut self, took: Duration, calls: usize) {
+    /// Sets the size of the next group, and logs a warning if this group was slow while many events wait.
+    fn adapt(&mut self, took: Duration, calls: usize) {
         if took < LONG {
             self.group = (self.group * 2).min(LARGEST_GROUP);
         } else if took > TOO_LONG {
             self.group = 1;
         }
-        if took < SLOW || self.said_slow.is_some_and(|said| said.elapsed() < SLOW_AGAIN) {
+        if took < SLOW || self.last_warning.is_some_and(|warned| warned.elapsed() < SLOW_AGAIN) {
             return;
         }
         let waiting = self.listener.backlog();
         if waiting > LONG_BACKLOG {
-            self.said_slow = Some(Instant::now());
+            self.last_warning = Some(Instant::now());
             let (kind, handler, elapsed_ms) = (&*self.listener.informer, &*self.listener.name, took.as_millis());
             warn!(kind, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
         }
     }
+}
 
-    /// What it panicked at counts as told. It rests for a while, unless it is closed.
-    async fn panicked(&self, at: Option<&Notice>, panic: &str) {
-        self.listener.panicked("a handler panicked", at.and_then(Notice::key).map(Key::as_str), panic);
-        if let Some(Notice::Synced) = at {
-            self.listener.set_synced();
-        }
-        // An error says that the time is over, and that nobody closed the listener.
-        let _ = timeout(AFTER_PANIC, self.listener.closed()).await;
+/// Waits until no other worker calls the shared handler. Fails if the listener is closed first: it has no more events then.
+async fn take_turn<'t>(turn: Option<&'t Turn>, listener: &Listener) -> Result<Option<Taken<'t>>, Closed> {
+    let Some(turn) = turn else { return Ok(None) };
+    match select(pin!(turn.take()), pin!(listener.closed())).await {
+        Either::Left((turn, _)) => Ok(Some(turn)),
+        Either::Right(_) => Err(Closed),
     }
 }
 
-fn call(handler: &dyn EventHandler<Erased>, notice: &Notice) {
-    match notice {
-        Notice::Added { object, origin } => handler.on_add(object, *origin),
-        Notice::Updated { old, new } => handler.on_update(old, new),
-        Notice::Unchanged(object) => handler.on_resync(object),
-        Notice::Deleted { deleted, last: _ } => handler.on_delete(deleted),
-        Notice::Synced => handler.on_synced(),
+/// Runs the future of an async callback to its end; if it panics, returns the panic's message.
+///
+/// A closed listener does not end it: whoever removes the handler may wait for the future.
+async fn run(listener: &Listener, future: EventFuture) -> Result<(), String> {
+    let mut running = Running { listener, future: Some(future) };
+    poll_fn(|context| {
+        let Some(future) = &mut running.future else { return Poll::Ready(Ok(())) };
+        match panics::catch(|| future.as_mut().poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
+}
+
+/// A future that runs. It is users' code, and its destructor may panic; it is dropped early when the runtime ends.
+struct Running<'a> {
+    listener: &'a Listener,
+    future: Option<EventFuture>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.listener.drop_catching_panics(self.future.take());
     }
+}
+
+/// The handler has returned from an event.
+fn after_event(listener: &Listener, event: Option<&Notice>) {
+    if let Some(Notice::Synced) = event {
+        listener.set_synced();
+    }
+}
+
+/// Logs and counts a panic. The event counts as delivered. Then waits before the next call, unless the listener is closed.
+async fn rest_after_panic(listener: &Listener, event: Option<&Notice>, panic: &str) {
+    listener.panicked("a handler panicked", event.and_then(Notice::key).map(Key::as_str), panic);
+    after_event(listener, event);
+    // An error means that the time is over and the listener is open.
+    let _ = timeout(AFTER_PANIC, listener.closed()).await;
 }

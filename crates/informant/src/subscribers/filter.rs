@@ -1,4 +1,8 @@
-//! The objects that a follower cares for: what enters them is an add, what leaves them a delete.
+//! Applies a handler's filter: an object that begins to pass is an add, and one that no longer passes is a delete.
+//!
+//! - **In:** an event, and a function that selects objects.
+//! - **Out:** the same event, another one, or none.
+//! - **Knows nothing of:** buffers, tasks.
 
 use std::sync::Arc;
 
@@ -8,48 +12,48 @@ use crate::Deleted;
 use crate::Origin;
 use crate::object::Erased;
 
-/// Says which objects somebody cares for.
+/// Returns true for the objects whose events a handler receives.
 pub(crate) type Filter = Arc<dyn Fn(&Cached<Erased>) -> bool + Send + Sync>;
 
-/// What is left of a notice.
+/// The result of applying a filter to an event.
 pub(super) enum Filtered {
-    AsItIs,
-    /// Something else.
-    As(Notice),
+    Unchanged,
+    /// Another event.
+    Instead(Notice),
     Nothing,
 }
 
 impl Filtered {
-    /// What is told instead of the notice, if anything is.
+    /// The event that the handler receives, if it receives one.
     pub(super) fn of<'a>(&'a self, notice: &'a Notice) -> Option<&'a Notice> {
         match self {
-            Self::AsItIs => Some(notice),
-            Self::As(other) => Some(other),
+            Self::Unchanged => Some(notice),
+            Self::Instead(other) => Some(other),
             Self::Nothing => None,
         }
     }
 }
 
-/// What a notice means to somebody who cares only for the objects that pass; nothing, if it concerns none of them.
+/// Applies a filter to an event.
 ///
-/// Whether a delete is told depends on what was last told, not on the final state: so nobody waits for ever for the delete of
-/// an object whose last change made it uninteresting.
+/// A delete is delivered if the state that the handler received last passes, whatever the final state is. Otherwise a handler would miss
+/// the delete of an object whose last change made it fail the filter.
 pub(super) fn as_filtered(notice: &Notice, passes: impl Fn(&Cached<Erased>) -> bool) -> Filtered {
-    let if_passes = |object: &Cached<Erased>| if passes(object) { Filtered::AsItIs } else { Filtered::Nothing };
+    let if_passes = |object: &Cached<Erased>| if passes(object) { Filtered::Unchanged } else { Filtered::Nothing };
     match notice {
         Notice::Added { object, .. } | Notice::Unchanged(object) => if_passes(object),
         Notice::Updated { old, new } => match (passes(old), passes(new)) {
-            (true, true) => Filtered::AsItIs,
-            (false, true) => Filtered::As(Notice::Added { object: new.clone(), origin: Origin::Live }),
-            // It is there, but not for this follower, who gets the state that it was told of last.
+            (true, true) => Filtered::Unchanged,
+            (false, true) => Filtered::Instead(Notice::Added { object: new.clone(), origin: Origin::Live }),
+            // The object exists, but no longer passes. The handler gets the state that it received last.
             (true, false) => {
                 let deleted = Deleted::Observed(old.clone());
-                Filtered::As(Notice::Deleted { deleted, last: old.clone() })
+                Filtered::Instead(Notice::Deleted { deleted, last: old.clone() })
             }
             (false, false) => Filtered::Nothing,
         },
         Notice::Deleted { last, .. } => if_passes(last),
-        Notice::Synced => Filtered::AsItIs,
+        Notice::Synced => Filtered::Unchanged,
     }
 }
 
@@ -77,7 +81,7 @@ mod tests {
 
     /// CT-26
     #[test]
-    fn what_enters_the_filter_is_an_add_and_what_leaves_it_a_delete() {
+    fn an_object_that_enters_the_filter_is_an_add_and_one_that_leaves_it_a_delete() {
         let update = |old, new| Notice::Updated { old: object(old), new: object(new) };
         assert_eq!(shown(&update(true, true)), Some("update"));
         assert_eq!(shown(&update(false, true)), Some("add"));
@@ -87,7 +91,7 @@ mod tests {
 
     /// CT-26
     #[test]
-    fn an_add_and_a_resync_are_told_of_objects_that_pass() {
+    fn an_add_and_a_resync_pass_the_filter_if_the_object_does() {
         let add = |passes| Notice::Added { object: object(passes), origin: Origin::InitialList };
         assert_eq!(shown(&add(true)), Some("initial add"));
         assert_eq!(shown(&add(false)), None);
@@ -96,9 +100,9 @@ mod tests {
         assert_eq!(shown(&Notice::Synced), Some("synced"));
     }
 
-    /// CT-26, CT-27, as we want them: what was last told decides.
+    /// CT-26, CT-27, as we want them: the state that was delivered last decides.
     #[test]
-    fn a_delete_is_told_if_the_object_was_whatever_its_final_state_is() {
+    fn a_delete_passes_the_filter_if_the_last_delivered_state_did() {
         let delete = |last, fin| Notice::Deleted { deleted: Deleted::Observed(object(fin)), last: object(last) };
         assert_eq!(shown(&delete(true, true)), Some("delete"));
         assert_eq!(shown(&delete(true, false)), Some("delete"));

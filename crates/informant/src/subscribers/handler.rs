@@ -1,19 +1,23 @@
-//! What users write: somebody who is told of changes.
+//! The trait that users implement to receive events, and how a worker calls it.
+//!
+//! - **In:** an `EventHandler` of some object type.
+//! - **Out:** an `AnyHandler`, which the worker of a listener calls with one event at a time.
+//! - **Knows nothing of:** buffers, tasks, panics.
 
-use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
+use super::Notice;
 use crate::Cached;
 use crate::Deleted;
 use crate::Origin;
-use crate::object::Erased;
 
-/// Somebody who hears of every change of an informer's objects.
+/// Receives every change of an informer's objects.
 ///
-/// One call at a time, in order: for each object an add, then updates, then a delete, and so on. When a call comes, the cache
-/// has the change already, and perhaps later ones.
+/// The informer calls a handler for one event at a time, in order: for each object an add, then updates, then a delete, and so on.
+/// The cache has the change, and perhaps later ones, before the handler is called.
 ///
 /// One order holds between objects. When the watch was down and the informer has listed everything again, the handler receives all
 /// deletes of this relist before all its adds and updates, with either queue. These deletes include the missed delete of an object
@@ -23,11 +27,14 @@ use crate::object::Erased;
 /// events that were [coalesced](crate::informer::Subscribe::coalesce_above), and the members of a [`View`](crate::View) among each
 /// other. The [in-order queue](crate::informer::InformerBuilder::in_order) also keeps the order of all changes that the watch delivers.
 ///
-/// Calls must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, read a
-/// [stream](super::EventStream) instead, or give the handler [a thread of its own](crate::informer::Subscribe::blocking_handler). A
-/// call that panics is logged and counts as done; the next one comes a second later.
+/// The methods must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, register
+/// [async callbacks](crate::informer::Subscribe::on_add_async), read a [stream](super::EventStream), or give the handler [a thread of
+/// its own](crate::informer::Subscribe::blocking_handler). If a method panics, the panic is logged and counted, the event counts as
+/// delivered, and the handler receives its next event a second later.
 ///
-/// An `Arc` of a handler is a handler, so one may follow several informers, or the same one twice.
+/// An `Arc` of a handler is a handler too, so that one handler can be added to several informers. Each informer then calls it for one
+/// event at a time, but different informers may call it at the same moment; a handler of a [`View`](crate::View) is called by one member
+/// at a time.
 ///
 /// ```
 /// use informant::{Cached, Deleted, EventHandler, Origin};
@@ -45,17 +52,17 @@ use crate::object::Erased;
 /// }
 /// ```
 pub trait EventHandler<O>: Send + Sync + 'static {
-    /// An object is there: it was created, or it belongs to what was there when the handler came.
+    /// An object was added: it is new, or it was in the cache when the handler was added.
     fn on_add(&self, object: &Cached<O>, origin: Origin) {
         let _ = (object, origin);
     }
 
-    /// An object has changed. `old` is what was last told of it.
+    /// An object has changed. `old` is the state that this handler received last.
     fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
         let _ = (old, new);
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     fn on_delete(&self, deleted: &Deleted<O>) {
         let _ = deleted;
     }
@@ -69,16 +76,16 @@ pub trait EventHandler<O>: Send + Sync + 'static {
         self.on_update(object, object);
     }
 
-    /// All objects that were there when the handler came were told. It comes once.
+    /// Called once, after `on_add` was called for every object of the initial list.
     fn on_synced(&self) {}
 
-    /// What it is called in logs, errors and metrics. Default: the name of its type.
+    /// The handler's name in logs, errors and metrics. Default: the name of its type.
     fn name(&self) -> String {
         std::any::type_name::<Self>().to_owned()
     }
 }
 
-/// What points to a handler is one.
+/// Implements `EventHandler` for a pointer to a handler.
 macro_rules! handler_behind {
     ($pointer:ident) => {
         impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for $pointer<H> {
@@ -112,7 +119,23 @@ macro_rules! handler_behind {
 handler_behind!(Arc);
 handler_behind!(Box);
 
-/// Adapts an `EventHandler<O>` to the erased objects of the engine.
+/// A handler whose object type is erased, as a worker calls it.
+///
+/// `call` takes `&mut self`: a worker owns its handler, or shares it with workers that take turns.
+pub(crate) trait CallHandler: Send {
+    /// Calls the callback for one event. If the callback is async, returns its future, which must complete before the next call.
+    fn call(&mut self, notice: &Notice) -> Option<EventFuture>;
+
+    /// The handler's name, unless the subscription has another one.
+    fn name(&self) -> String;
+}
+
+/// The future of an async callback.
+pub(crate) type EventFuture = BoxFuture<'static, ()>;
+
+pub(crate) type AnyHandler = Box<dyn CallHandler>;
+
+/// Adapts an `EventHandler<O>` to erased objects.
 struct ErasedHandler<O, H> {
     handler: H,
     object_type: PhantomData<fn(O) -> O>,
@@ -123,146 +146,19 @@ pub(crate) fn erase_handler<O: 'static>(handler: impl EventHandler<O>) -> AnyHan
     Box::new(ErasedHandler { handler, object_type: PhantomData })
 }
 
-/// A handler whose object type is erased.
-pub(crate) type AnyHandler = Box<dyn EventHandler<Erased>>;
-
-impl<O: 'static, H: EventHandler<O>> EventHandler<Erased> for ErasedHandler<O, H> {
-    fn on_add(&self, object: &Cached<Erased>, origin: Origin) {
-        self.handler.on_add(object.typed_ref(), origin);
-    }
-
-    fn on_update(&self, old: &Cached<Erased>, new: &Cached<Erased>) {
-        self.handler.on_update(old.typed_ref(), new.typed_ref());
-    }
-
-    fn on_delete(&self, deleted: &Deleted<Erased>) {
-        self.handler.on_delete(&deleted.clone().typed());
-    }
-
-    fn on_resync(&self, object: &Cached<Erased>) {
-        self.handler.on_resync(object.typed_ref());
-    }
-
-    fn on_synced(&self) {
-        self.handler.on_synced();
+impl<O: 'static, H: EventHandler<O>> CallHandler for ErasedHandler<O, H> {
+    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
+        match notice {
+            Notice::Added { object, origin } => self.handler.on_add(object.typed_ref(), *origin),
+            Notice::Updated { old, new } => self.handler.on_update(old.typed_ref(), new.typed_ref()),
+            Notice::Unchanged(object) => self.handler.on_resync(object.typed_ref()),
+            Notice::Deleted { deleted, last: _ } => self.handler.on_delete(&deleted.clone().typed()),
+            Notice::Synced => self.handler.on_synced(),
+        }
+        None
     }
 
     fn name(&self) -> String {
         self.handler.name()
-    }
-}
-
-/// A handler made of closures, each of which may be left out.
-///
-/// ```
-/// use informant::Handler;
-/// use k8s_openapi::api::core::v1::Pod;
-///
-/// let handler = Handler::<Pod>::new()
-///     .on_add(|pod, origin| println!("+ {} ({origin:?})", pod.key()))
-///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
-///     .on_delete(|pod| println!("- {}", pod.key()));
-/// ```
-#[must_use = "a handler hears nothing until it is added to an informer"]
-pub struct Handler<O> {
-    on_add: Option<OnAdd<O>>,
-    on_update: Option<OnUpdate<O>>,
-    on_delete: Option<OnDelete<O>>,
-    on_resync: Option<OnResync<O>>,
-    on_synced: Option<Box<dyn Fn() + Send + Sync>>,
-    made_at: &'static Location<'static>,
-}
-
-type OnAdd<O> = Box<dyn Fn(&Cached<O>, Origin) + Send + Sync>;
-type OnUpdate<O> = Box<dyn Fn(&Cached<O>, &Cached<O>) + Send + Sync>;
-type OnDelete<O> = Box<dyn Fn(&Deleted<O>) + Send + Sync>;
-type OnResync<O> = Box<dyn Fn(&Cached<O>) + Send + Sync>;
-
-impl<O> Handler<O> {
-    /// One that does nothing. It is called after the place in the code where it was made.
-    #[track_caller]
-    pub fn new() -> Self {
-        let made_at = Location::caller();
-        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None, made_at }
-    }
-
-    /// Hears of objects that are there.
-    pub fn on_add(mut self, hear: impl Fn(&Cached<O>, Origin) + Send + Sync + 'static) -> Self {
-        self.on_add = Some(Box::new(hear));
-        self
-    }
-
-    /// Hears of objects that have changed: old, then new.
-    pub fn on_update(mut self, hear: impl Fn(&Cached<O>, &Cached<O>) + Send + Sync + 'static) -> Self {
-        self.on_update = Some(Box::new(hear));
-        self
-    }
-
-    /// Hears of objects that are gone.
-    pub fn on_delete(mut self, hear: impl Fn(&Deleted<O>) + Send + Sync + 'static) -> Self {
-        self.on_delete = Some(Box::new(hear));
-        self
-    }
-
-    /// Hears of objects that are as they were. Default: as an update.
-    pub fn on_resync(mut self, hear: impl Fn(&Cached<O>) + Send + Sync + 'static) -> Self {
-        self.on_resync = Some(Box::new(hear));
-        self
-    }
-
-    /// Hears that all objects that were there at first were told.
-    pub fn on_synced(mut self, hear: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_synced = Some(Box::new(hear));
-        self
-    }
-}
-
-impl<O: 'static> EventHandler<O> for Handler<O> {
-    fn on_add(&self, object: &Cached<O>, origin: Origin) {
-        if let Some(hear) = &self.on_add {
-            hear(object, origin);
-        }
-    }
-
-    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-        if let Some(hear) = &self.on_update {
-            hear(old, new);
-        }
-    }
-
-    fn on_delete(&self, deleted: &Deleted<O>) {
-        if let Some(hear) = &self.on_delete {
-            hear(deleted);
-        }
-    }
-
-    fn on_resync(&self, object: &Cached<O>) {
-        match &self.on_resync {
-            Some(hear) => hear(object),
-            None => self.on_update(object, object),
-        }
-    }
-
-    fn on_synced(&self) {
-        if let Some(hear) = &self.on_synced {
-            hear();
-        }
-    }
-
-    fn name(&self) -> String {
-        format!("handler at {}", self.made_at)
-    }
-}
-
-impl<O> Default for Handler<O> {
-    #[track_caller]
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<O> fmt::Debug for Handler<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handler").field("made_at", &format_args!("{}", self.made_at)).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,8 @@
-//! One follower: its buffer behind a lock, and how far it is.
+//! The buffer of one handler or stream behind a lock, and the progress of its delivery.
+//!
+//! - **In:** batches of events from the processor.
+//! - **Out:** chunks of events, for the worker that calls the handler or for the stream.
+//! - **Knows nothing of:** other listeners, the cache.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +15,15 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use tokio::sync::SetOnce;
+use tokio::sync::oneshot;
 use tracing::error;
 
 use super::buffer::Batch;
 use super::buffer::Buffer;
 use super::buffer::Claims;
+use super::buffer::DeferredDrop;
 use super::buffer::Next;
 use super::buffer::Policy;
-use super::buffer::Spent;
 use super::calling::Caller;
 use super::filter::Filter;
 use super::filter::Filtered;
@@ -30,7 +35,7 @@ use crate::metrics::HandlerMetrics;
 use crate::object::Erased;
 use crate::panics;
 
-/// One follower of an informer.
+/// One handler or stream of an informer.
 pub(crate) struct Listener {
     pub(super) caller: Caller,
     pub(super) name: Arc<str>,
@@ -41,16 +46,18 @@ pub(crate) struct Listener {
     pub(super) delivered: AtomicU64,
     panics: AtomicU64,
     resyncs_skipped: AtomicU64,
-    /// A callback is running.
+    /// A callback, or its future, is running.
     pub(super) is_busy: AtomicBool,
+    /// Whether the inbox has `delivery_waits`. Read without the lock, so that the usual case costs one load.
+    has_delivery_waits: AtomicBool,
     pub(super) metrics: HandlerMetrics,
     sync: SetOnce<Result<(), Ended>>,
     closed: SetOnce<Ended>,
-    /// Nobody delivers anything any more.
+    /// No callback runs, and none will be called.
     ended: SetOnce<()>,
 }
 
-/// Why a follower hears nothing any more.
+/// Why a listener receives no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Removed,
@@ -59,18 +66,25 @@ pub(crate) enum Ended {
 
 struct Inbox {
     buffer: Buffer,
-    /// Whoever waits for the next chunk.
+    /// Wakes the worker or stream that waits for the next chunk.
     waker: Option<Waker>,
-    server: Server,
+    worker: Worker,
+    delivery_waits: Vec<DeliveryWait>,
 }
 
-/// Who empties the buffer.
-enum Server {
-    /// Nobody in particular, as for a stream.
-    Nobody,
-    /// Somebody who has not begun, because the informer has not.
+/// The worker that takes events out of the buffer.
+enum Worker {
+    /// A stream has no worker: its owner takes the events.
+    None,
+    /// The informer has not started yet.
     Waiting(Work),
-    AtWork,
+    Running,
+}
+
+/// A task that waits until all events before a position were delivered.
+struct DeliveryWait {
+    until: u64,
+    delivered: oneshot::Sender<()>,
 }
 
 impl Listener {
@@ -87,12 +101,13 @@ impl Listener {
             name,
             informer,
             filter,
-            inbox: Mutex::new(Inbox { buffer: Buffer::new(policy), waker: None, server: Server::Nobody }),
+            inbox: Mutex::new(Inbox::new(policy)),
             claims: Claims::default(),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             resyncs_skipped: AtomicU64::new(0),
             is_busy: AtomicBool::new(false),
+            has_delivery_waits: AtomicBool::new(false),
             sync: SetOnce::new(),
             closed: SetOnce::new(),
             ended: SetOnce::new(),
@@ -121,32 +136,35 @@ impl Listener {
         has_resyncs
     }
 
-    fn push_with(&self, push: impl FnOnce(&mut Buffer) -> Spent) {
+    fn push_with(&self, push: impl FnOnce(&mut Buffer) -> DeferredDrop) {
         let mut inbox = self.inbox.lock();
-        let spent = push(&mut inbox.buffer);
+        let removed = push(&mut inbox.buffer);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
         drop(inbox);
-        self.let_go(spent);
+        self.drop_catching_panics(removed);
         self.show(backlog);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// The next chunk, all of which may be [claimed](Claims::claim); `None` if there will be none.
+    /// The next chunk, all of which may be [claimed](Claims::claim); `None` once the listener is closed. The caller has delivered all
+    /// events that it claimed.
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch>> {
-        // Before a waker is left: users' code must not be able to miss or use up what wakes us.
-        let spent = self.inbox.lock().buffer.finish();
-        self.let_go(spent);
+        // Before the waker is stored: destructors, which are users' code, must not use it up.
+        let removed = self.inbox.lock().buffer.finish();
+        self.drop_catching_panics(removed);
         let mut waker = Some(context.waker().clone());
         let mut inbox = self.inbox.lock();
         let next = inbox.buffer.next(&self.claims);
         if let Next::Nothing = next {
-            // Left under the same lock under which a push looks for it.
+            // Stored under the same lock under which a push looks for it.
             std::mem::swap(&mut inbox.waker, &mut waker);
         }
         let backlog = inbox.buffer.len(&self.claims);
+        let delivered = self.take_delivered(&mut inbox);
         drop(inbox);
+        complete(delivered);
         self.show(backlog);
         match next {
             Next::Chunk(chunk) => Poll::Ready(Some(chunk)),
@@ -155,17 +173,82 @@ impl Listener {
         }
     }
 
+    /// Waits until every event that waits now was delivered, or was coalesced into one that was.
+    ///
+    /// Cancel safe.
+    pub(super) async fn backlog_delivered(&self) -> Result<(), Ended> {
+        let Some(is_delivered) = self.add_delivery_wait() else { return Ok(()) };
+        match is_delivered.await {
+            Ok(()) => Ok(()),
+            // The listener drops the sender when it is closed.
+            Err(_) => Err(self.closed().await),
+        }
+    }
+
+    /// Returns `None` if all events were delivered.
+    fn add_delivery_wait(&self) -> Option<oneshot::Receiver<()>> {
+        let (delivered, is_delivered) = oneshot::channel();
+        let mut inbox = self.inbox.lock();
+        // A closed listener drops the sender here.
+        if !inbox.buffer.is_closed() {
+            // A worker or stream that waits for events leaves its waker, and the next push takes it.
+            if inbox.waker.is_some() || self.has_returned_from_all(&inbox) {
+                return None;
+            }
+            let until = inbox.buffer.pushed();
+            // Removes the waits that were cancelled.
+            inbox.delivery_waits.retain(|wait| !wait.delivered.is_closed());
+            inbox.delivery_waits.push(DeliveryWait { until, delivered });
+            self.has_delivery_waits.store(true, Ordering::Release);
+        }
+        Some(is_delivered)
+    }
+
+    /// Whether the handler has returned from all events, although its worker does not wait for others: it rests after a panic.
+    fn has_returned_from_all(&self, inbox: &Inbox) -> bool {
+        match inbox.worker {
+            // The claims are read first: a call that was claimed before has ended if no call runs now.
+            Worker::Running => {
+                let position = inbox.buffer.first_unclaimed(&self.claims);
+                position == inbox.buffer.pushed() && !self.is_busy.load(Ordering::Acquire)
+            }
+            // The reader of a stream has the last event until it requests the next one.
+            Worker::None | Worker::Waiting(_) => false,
+        }
+    }
+
+    /// Completes the waits for events that were delivered. The caller has delivered all events that it claimed.
+    ///
+    /// A wait that is added at the same moment may be overlooked; [`poll_chunk`](Self::poll_chunk), which the worker calls before it is
+    /// idle, completes it.
+    pub(super) fn complete_delivery_waits(&self) {
+        if self.has_delivery_waits.load(Ordering::Acquire) {
+            let delivered = self.take_delivered(&mut self.inbox.lock());
+            complete(delivered);
+        }
+    }
+
+    fn take_delivered(&self, inbox: &mut Inbox) -> Vec<DeliveryWait> {
+        if inbox.delivery_waits.is_empty() {
+            return Vec::new();
+        }
+        let position = inbox.buffer.first_unclaimed(&self.claims);
+        let delivered = inbox.delivery_waits.extract_if(.., |wait| wait.until <= position).collect();
+        self.has_delivery_waits.store(!inbox.delivery_waits.is_empty(), Ordering::Release);
+        delivered
+    }
+
     fn show(&self, backlog: usize) {
         self.metrics.backlog(backlog);
-        // Whoever closes it may have said so in between.
+        // `close` may have set the gauge to zero in between.
         if backlog > 0 && self.is_closed() {
             self.metrics.backlog(0);
         }
     }
 
-    /// What a notice is to this follower. A filter that panics lets nothing pass.
+    /// Applies the filter to an event. An object at which the filter panics does not pass.
     pub(super) fn filtered(&self, notice: &Notice) -> Filtered {
-        let Some(filter) = &self.filter else { return Filtered::AsItIs };
+        let Some(filter) = &self.filter else { return Filtered::Unchanged };
         as_filtered(notice, |object: &Cached<Erased>| {
             let passes = panics::catch(|| filter(object));
             passes.unwrap_or_else(|panic| {
@@ -176,9 +259,9 @@ impl Listener {
     }
 
     /// Drops a value that may hold users' objects or code, without a lock. Panics of destructors are logged and counted.
-    pub(super) fn let_go<T>(&self, value: T) {
+    pub(super) fn drop_catching_panics<T>(&self, value: T) {
         let panics = panics::drop_catching(value, |panic| {
-            self.log_panic("something panicked when it was dropped", None, panic);
+            self.log_panic("a destructor panicked", None, panic);
         });
         self.count_panics(panics);
     }
@@ -199,73 +282,74 @@ impl Listener {
         }
     }
 
-    /// How many notices wait.
+    /// How many events wait.
     pub(super) fn backlog(&self) -> usize {
         self.inbox.lock().buffer.len(&self.claims)
     }
 
-    /// How many notices were coalesced into others.
+    /// How many events were combined with others.
     pub(super) fn saved(&self) -> u64 {
         self.inbox.lock().buffer.saved()
     }
 
-    /// Has somebody empty the buffer, once the informer has started. If it is closed by now, nobody does.
-    pub(crate) fn serve_with(&self, work: Work) {
+    /// Sets the worker, which starts with the informer. Drops it if the listener is closed.
+    pub(crate) fn set_worker(&self, work: Work) {
         let mut inbox = self.inbox.lock();
         let too_late = match inbox.buffer.is_closed() {
             true => Some(work),
             false => {
-                inbox.server = Server::Waiting(work);
+                inbox.worker = Worker::Waiting(work);
                 None
             }
         };
         drop(inbox);
-        self.let_go(too_late);
+        self.drop_catching_panics(too_late);
     }
 
-    /// The work that is to be begun, if it was not yet.
+    /// Takes the worker's future, to be run; `None` if it was taken before.
     pub(crate) fn begin_work(&self) -> Option<Work> {
         let mut inbox = self.inbox.lock();
-        match std::mem::replace(&mut inbox.server, Server::Nobody) {
-            Server::Waiting(work) => {
-                inbox.server = Server::AtWork;
+        match std::mem::replace(&mut inbox.worker, Worker::None) {
+            Worker::Waiting(work) => {
+                inbox.worker = Worker::Running;
                 Some(work)
             }
-            other @ (Server::Nobody | Server::AtWork) => {
-                inbox.server = other;
+            other @ (Worker::None | Worker::Running) => {
+                inbox.worker = other;
                 None
             }
         }
     }
 
-    /// Nobody empties the buffer any more, so it takes nothing any more.
+    /// The worker has ended; closes the listener, if it is open.
     pub(super) fn end(&self) {
         self.close(Ended::Removed);
         let _ = self.ended.set(());
     }
 
-    /// Takes nothing any more, and gives nothing to deliver. What is being delivered goes on.
+    /// Drops all waiting events and accepts no others. A running callback, or its future, goes on.
     pub(crate) fn close(&self, ended: Ended) {
         let mut inbox = self.inbox.lock();
         if inbox.buffer.is_closed() {
             return;
         }
-        let spent = inbox.buffer.close(&self.claims);
-        let waker = inbox.waker.take();
-        let server = match std::mem::replace(&mut inbox.server, Server::Nobody) {
-            Server::AtWork => {
-                inbox.server = Server::AtWork;
+        let removed = inbox.buffer.close(&self.claims);
+        let (waker, waits) = (inbox.waker.take(), std::mem::take(&mut inbox.delivery_waits));
+        let worker = match std::mem::replace(&mut inbox.worker, Worker::None) {
+            Worker::Running => {
+                inbox.worker = Worker::Running;
                 None
             }
-            idle @ (Server::Nobody | Server::Waiting(_)) => Some(idle),
+            idle @ (Worker::None | Worker::Waiting(_)) => Some(idle),
         };
         drop(inbox);
-        // These wake others, which may look at the inbox at once.
+        // Set without the lock: these wake tasks, which may lock the inbox at once.
         let _ = self.closed.set(ended);
         let _ = self.sync.set(Err(ended));
-        let is_idle = server.is_some();
-        self.let_go(server);
-        self.let_go(spent);
+        drop(waits);
+        let is_idle = worker.is_some();
+        self.drop_catching_panics(worker);
+        self.drop_catching_panics(removed);
         if is_idle {
             let _ = self.ended.set(());
         }
@@ -279,11 +363,11 @@ impl Listener {
         self.closed.initialized()
     }
 
-    pub(super) async fn closed(&self) {
-        self.closed.wait().await;
+    pub(super) async fn closed(&self) -> Ended {
+        *self.closed.wait().await
     }
 
-    /// The end of the initial list was reached.
+    /// The initial list was delivered.
     pub(super) fn set_synced(&self) {
         let _ = self.sync.set(Ok(()));
     }
@@ -304,7 +388,7 @@ impl Listener {
         self.ended.wait().await;
     }
 
-    /// Whether the end of an informer has to wait for it: a callback runs, or its worker has not come to its end.
+    /// Whether the stop of the informer waits for this listener: a callback runs, or the worker has not ended.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.has_ended() && (self.is_closed() || self.is_busy.load(Ordering::Relaxed))
     }
@@ -323,6 +407,20 @@ impl Listener {
 
     pub(super) fn resyncs_skipped(&self) -> u64 {
         self.resyncs_skipped.load(Ordering::Relaxed)
+    }
+}
+
+impl Inbox {
+    fn new(policy: Policy) -> Self {
+        Self { buffer: Buffer::new(policy), waker: None, worker: Worker::None, delivery_waits: Vec::new() }
+    }
+}
+
+/// Wakes the waiting tasks. Call it without the inbox's lock.
+fn complete(waits: Vec<DeliveryWait>) {
+    for wait in waits {
+        // An error means that the wait was cancelled.
+        let _ = wait.delivered.send(());
     }
 }
 

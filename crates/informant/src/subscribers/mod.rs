@@ -1,15 +1,16 @@
-//! Stage 4: everybody who follows the cache hears of every change, each at their own pace.
+//! Stage 4: delivers every change of the cache to all handlers and streams, to each at its own pace.
 //!
-//! - **In:** notices of what has changed in the cache, a batch at a time.
+//! - **In:** changes of the cache, a batch at a time.
 //! - **Out:** calls of [`EventHandler`]s and items of [`EventStream`]s.
 //! - **Knows nothing of:** servers, queues, the cache itself.
 //!
-//! The `SharedProcessor` gives each batch to every `Listener`. A listener has a `buffer` of its own, in which what
-//! waits may be coalesced, and somebody who empties it: a task, a thread, or whoever reads a stream. So a handler that is
-//! slow, or panics, harms nobody but itself.
+//! The `SharedProcessor` gives each batch to every `Listener`. A listener has a buffer of its own, in which waiting events can be
+//! coalesced. A worker (a task or a thread) takes the events out of the buffer and calls the handler; a stream has no worker, its
+//! reader takes them. So a handler that is slow or panics affects no other handler, and not the cache.
 
 mod buffer;
 mod calling;
+mod closures;
 mod coalesce;
 mod delivery;
 mod filter;
@@ -23,10 +24,11 @@ mod stream;
 mod turn;
 mod workers;
 
+pub use closures::Handler;
 pub use handler::EventHandler;
-pub use handler::Handler;
 pub use registration::HandlerStatus;
 pub use registration::InsideCallback;
+pub use registration::NotCaughtUp;
 pub use registration::NotSynced;
 pub use registration::Registration;
 pub(crate) use stream::AnyEventStream;
@@ -37,15 +39,21 @@ pub(crate) use calling::Caller;
 pub(crate) use calling::as_work_of;
 pub(crate) use calling::do_as;
 pub(crate) use calling::is_inside_informer;
+pub(crate) use closures::Closures;
 pub(crate) use filter::Filter;
 pub(crate) use handler::AnyHandler;
+pub(crate) use handler::CallHandler;
+pub(crate) use handler::EventFuture;
 pub(crate) use handler::erase_handler;
 pub(crate) use listener::Ended;
 pub(crate) use listener::Listener;
 pub(crate) use notice::Notice;
 pub(crate) use processor::Joined;
 pub(crate) use processor::SharedProcessor;
-pub(crate) use resync::ResyncWish;
+pub(crate) use registration::Clusters;
+pub(crate) use registration::NotReached;
+pub(crate) use registration::ReachedVersion;
+pub(crate) use resync::ResyncRequest;
 pub(crate) use turn::Turn;
 pub(crate) use workers::Place;
 pub(crate) use workers::Work;

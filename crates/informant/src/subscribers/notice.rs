@@ -1,4 +1,8 @@
-//! What a listener is told: an event, and what it takes to filter and coalesce it.
+//! An event on its way to the handlers, with what is needed to filter and coalesce it.
+//!
+//! - **In:** changes of the cache.
+//! - **Out:** [`Event`]s.
+//! - **Knows nothing of:** listeners.
 
 use crate::Cached;
 use crate::Deleted;
@@ -7,7 +11,7 @@ use crate::Key;
 use crate::Origin;
 use crate::object::Erased;
 
-/// One change of the cache.
+/// An event whose object type is erased.
 pub(crate) enum Notice {
     Added {
         object: Cached<Erased>,
@@ -17,11 +21,11 @@ pub(crate) enum Notice {
         old: Cached<Erased>,
         new: Cached<Erased>,
     },
-    /// As it was: said by a resync, or by a list that has it in the state that is known.
+    /// A replay of an object that has not changed: by a resync, or by a relist.
     Unchanged(Cached<Erased>),
     Deleted {
         deleted: Deleted<Erased>,
-        /// What was last told of it. The final state may be another one.
+        /// The state that handlers received last; the final state may differ.
         last: Cached<Erased>,
     },
     /// The end of the initial list.
@@ -29,7 +33,7 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// Which object it is about, if it is about one.
+    /// The key of the object; `None` for `Synced`.
     pub(crate) fn key(&self) -> Option<&Key> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Unchanged(object) => {
@@ -40,7 +44,7 @@ impl Notice {
         }
     }
 
-    /// Whether an object is gone.
+    /// Whether it is a delete.
     pub(crate) fn is_delete(&self) -> bool {
         match self {
             Self::Deleted { .. } => true,
@@ -56,7 +60,7 @@ impl Notice {
         }
     }
 
-    /// As a follower hears of it.
+    /// The event as a handler or stream receives it.
     pub(super) fn to_event(&self) -> Event<Erased> {
         match self {
             Self::Added { object, origin } => Event::Added { object: object.clone(), origin: *origin },

@@ -1,8 +1,8 @@
-//! Gives every batch to every follower.
+//! Distributes every batch of events to every listener.
 //!
-//! - **In:** notices of one turn of the cache's writer; followers who join.
-//! - **Out:** batches, in the buffers of all followers.
-//! - **Knows nothing of:** the cache, nor of turns: whoever calls it sees to it that writing, telling and joining take them.
+//! - **In:** the events of one batch of cache writes; listeners that join.
+//! - **Out:** batches, in the buffers of all listeners.
+//! - **Knows nothing of:** the cache and its lock: the caller makes sure that a batch of writes with its events, and a join, are atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Listener;
 use super::Notice;
-use super::ResyncWish;
+use super::ResyncRequest;
 use super::buffer::Batch;
 use super::calling::Caller;
 use super::resync::CheckPeriod;
@@ -22,32 +22,32 @@ use crate::Cached;
 use crate::Origin;
 use crate::object::Erased;
 
-/// All who follow one informer.
+/// The listeners of one informer.
 pub(crate) struct SharedProcessor {
     id: u64,
-    followers: Vec<Follower>,
+    members: Vec<Member>,
     check: CheckPeriod,
     is_synced: bool,
     is_closed: bool,
     next_listener: u64,
 }
 
-struct Follower {
+struct Member {
     listener: Arc<Listener>,
     resync: Schedule,
 }
 
-/// What somebody who has joined gets.
+/// A listener that has joined.
 pub(crate) struct Joined {
     pub(crate) listener: Arc<Listener>,
-    /// How often it is told of everything again.
+    /// Its resync period.
     pub(crate) resync: Option<Duration>,
 }
 
-/// What everybody was told.
-pub(crate) struct Told {
+/// Events that were distributed. Dropping users' objects runs users' code, so the caller drops this without a lock.
+pub(crate) struct Distributed {
     _all: Batch,
-    _news: Batch,
+    _changes: Batch,
 }
 
 impl SharedProcessor {
@@ -55,7 +55,7 @@ impl SharedProcessor {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            followers: Vec::new(),
+            members: Vec::new(),
             check: CheckPeriod::new(resync),
             is_synced: false,
             is_closed: false,
@@ -63,37 +63,37 @@ impl SharedProcessor {
         }
     }
 
-    /// Tells it from all others.
+    /// Unique among the informers of the process.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// How often to look who is due for a resync.
+    /// How often to look for listeners that are due for a resync.
     pub(crate) fn check_period(&self) -> Option<Duration> {
         self.check.period()
     }
 
-    /// From now on the check period stays. Gives those who have joined before.
+    /// Fixes the check period. Returns the listeners that have joined so far.
     pub(crate) fn start(&mut self) -> Vec<Arc<Listener>> {
         self.check.fix();
-        self.followers.iter().map(|follower| Arc::clone(&follower.listener)).collect()
+        self.members.iter().map(|member| Arc::clone(&member.listener)).collect()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Forgets those who have left, and gives them, since dropping what they hold is users' code.
+    /// Removes the listeners that were closed. Returns them, since dropping what they hold runs users' code.
     pub(crate) fn take_left(&mut self) -> Vec<Arc<Listener>> {
-        let left = self.followers.extract_if(.., |follower| follower.listener.is_closed());
-        left.map(|follower| follower.listener).collect()
+        let left = self.members.extract_if(.., |member| member.listener.is_closed());
+        left.map(|member| member.listener).collect()
     }
 
-    /// Somebody joins: is told of what is there, and of everything from now on.
+    /// Adds a listener: it receives the objects of the cache as adds, and all later events.
     pub(crate) fn join(
         &mut self,
         make: impl FnOnce(Caller) -> Listener,
-        wish: ResyncWish,
+        request: ResyncRequest,
         objects: Vec<Cached<Erased>>,
         now: Instant,
     ) -> Joined {
@@ -104,51 +104,51 @@ impl SharedProcessor {
         if self.is_synced {
             listener.push(Arc::from([Notice::Synced]));
         }
-        let resync = self.check.grant(wish);
-        let follower = Follower { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
-        self.followers.push(follower);
+        let resync = self.check.grant(request);
+        let member = Member { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
+        self.members.push(member);
         Joined { listener, resync }
     }
 
-    /// Appends the notices to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
-    /// that have a resync period and have taken all earlier resyncs. Returns the notices, since dropping the last reference to
+    /// Appends the events to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
+    /// that have a resync period and have taken all earlier resyncs. Returns the events, since dropping the last reference to
     /// an object runs users' code.
-    pub(crate) fn distribute(&mut self, notices: Vec<Notice>) -> Option<Told> {
+    pub(crate) fn distribute(&mut self, notices: Vec<Notice>) -> Option<Distributed> {
         if notices.is_empty() {
             return None;
         }
         let all: Batch = notices.into();
         let has_resyncs = all.iter().any(Notice::is_resync);
-        let news: Batch = match has_resyncs {
+        let changes: Batch = match has_resyncs {
             true => all.iter().filter(|notice| !notice.is_resync()).cloned().collect(),
             false => Arc::clone(&all),
         };
-        for Follower { listener, resync } in &self.followers {
+        for Member { listener, resync } in &self.members {
             if has_resyncs && resync.has_period() && !listener.skip_replay_if_waiting() {
                 listener.push_replay(Arc::clone(&all));
-            } else if !news.is_empty() {
-                listener.push(Arc::clone(&news));
+            } else if !changes.is_empty() {
+                listener.push(Arc::clone(&changes));
             }
         }
-        Some(Told { _all: all, _news: news })
+        Some(Distributed { _all: all, _changes: changes })
     }
 
-    /// All of the initial list was told.
+    /// Appends the end of the initial list to the buffer of every listener, once.
     pub(crate) fn set_synced(&mut self) {
         if self.is_synced {
             return;
         }
         self.is_synced = true;
         let marker: Batch = Arc::from([Notice::Synced]);
-        for follower in &self.followers {
-            follower.listener.push(Arc::clone(&marker));
+        for member in &self.members {
+            member.listener.push(Arc::clone(&marker));
         }
     }
 
     /// Replays the cache to the listeners that are due, except those that have not taken all of their last replay. Returns the
     /// number of objects that were replayed.
     pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Cached<Erased>>) -> usize {
-        let due = self.followers.iter_mut().filter_map(|Follower { listener, resync }| {
+        let due = self.members.iter_mut().filter_map(|Member { listener, resync }| {
             let is_replayed = resync.is_due(now) && !listener.skip_replay_if_waiting();
             is_replayed.then_some(listener)
         });
@@ -163,9 +163,9 @@ impl SharedProcessor {
         batch.len()
     }
 
-    /// Nobody is told anything any more, and nobody can join. Gives those who followed.
+    /// Distributes no more events and accepts no more listeners. Returns those it had.
     pub(crate) fn close(&mut self) -> Vec<Arc<Listener>> {
         self.is_closed = true;
-        std::mem::take(&mut self.followers).into_iter().map(|follower| follower.listener).collect()
+        std::mem::take(&mut self.members).into_iter().map(|member| member.listener).collect()
     }
 }

@@ -1,78 +1,186 @@
-//! What adding a handler gives, to one informer or to several: is it synced, how far behind is it, remove it.
+//! What a user holds of a registered handler or stream: is it synced, how many events wait for it, remove it.
+//!
+//! - **In:** the listener of a handler, or those of all members of a view.
+//! - **Out:** its status, waits, removal.
+//! - **Knows nothing of:** how events are delivered.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::TryFutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::future::Either;
 use futures_util::future::join_all;
+use futures_util::future::select;
 use futures_util::future::try_join_all;
 
 use super::Listener;
 use super::calling;
 use super::listener::Ended;
+use crate::ResourceVersion;
+use crate::object::NotComparable;
 
-/// One handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays.
+/// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
+///
+/// Cheap to clone; all clones are of the same registration.
 #[derive(Clone)]
 pub struct Registration {
-    listener: Arc<dyn Control>,
+    control: Arc<dyn Control>,
     resync: Option<Duration>,
 }
 
-/// How a handler is doing.
+/// The state of a handler or stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerStatus {
-    /// What it is called.
+    /// The handler's name.
     pub name: Arc<str>,
-    /// Whether everything of the initial list was delivered.
+    /// Whether all of the initial list was delivered.
     pub is_synced: bool,
-    /// How many events wait for it.
+    /// How many events wait for the handler.
     pub backlog: usize,
-    /// How many events it was given, the end of the initial list among them.
+    /// How many events the handler has received, including the one that marks the end of the initial list.
     pub delivered: u64,
-    /// How many events others stand for, because it was slow and wants them coalesced.
+    /// How many events were coalesced into others because the handler was slow.
     pub coalesced: u64,
-    /// How often it, its filter or one of its objects (when it was dropped) has panicked.
+    /// How often the handler, its filter or the destructor of one of its objects has panicked.
     pub panics: u64,
-    /// How many resyncs were skipped because it had not taken all events of the one before: it is slower than its resync period.
+    /// How many resyncs were skipped because the handler had not received all events of the one before: it is slower than its resync
+    /// period.
     pub resyncs_skipped: u64,
 }
 
-/// Why a handler will never be synced.
+/// Why [`Registration::synced`] failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotSynced {
-    /// It was removed before.
+    /// The handler was removed first.
     #[error("{handler} was removed from informer {informer} before all of the initial list was delivered")]
     Removed {
-        /// Of which informer.
+        /// The informer's name.
         informer: Arc<str>,
-        /// Which handler.
+        /// The handler's name.
         handler: Arc<str>,
     },
-    /// The informer was stopped before.
+    /// The informer stopped first.
     #[error("informer {informer} stopped before all of the initial list was delivered to {handler}")]
     Stopped {
-        /// Which informer.
+        /// The informer's name.
         informer: Arc<str>,
-        /// Which handler.
+        /// The handler's name.
+        handler: Arc<str>,
+    },
+    /// One of the handler's own callbacks waits, which would wait for itself.
+    #[error(
+        "{handler} of informer {informer} cannot wait in one of its own callbacks until it is synced; wait in another task"
+    )]
+    InsideCallback {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
         handler: Arc<str>,
     },
 }
 
-/// A callback waits for its own end: that would be for ever.
+/// Why [`Registration::caught_up_to`] failed.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotCaughtUp {
+    /// The handler was removed first.
+    #[error("{handler} was removed from informer {informer} before it received all events up to version {version}")]
+    Removed {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+        /// The awaited version.
+        version: ResourceVersion,
+    },
+    /// The informer stopped first.
+    #[error("informer {informer} stopped before {handler} received all events up to version {version}")]
+    Stopped {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+        /// The awaited version.
+        version: ResourceVersion,
+    },
+    /// The server's history changed first, as it does when a backup is restored: the awaited write may be undone.
+    #[error(
+        "informer {informer}: the server's history changed (was it restored from a backup?) before {handler} received all events up to \
+         version {version}; that write may be lost, so read it again"
+    )]
+    HistoryChanged {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+        /// The awaited version.
+        version: ResourceVersion,
+    },
+    /// The version, or that of the cache, is not a number.
+    #[error("informer {informer} cannot wait for version {version}")]
+    NotComparable {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The awaited version.
+        version: ResourceVersion,
+        /// The versions that cannot be compared.
+        source: NotComparable,
+    },
+    /// The handler belongs to a view of several clusters, and each cluster has versions of its own.
+    #[error(
+        "the members of {view} are in several clusters, and version {version} is of one of them; register {handler} with the view of \
+         that cluster"
+    )]
+    SeveralClusters {
+        /// The view's name.
+        view: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+        /// The awaited version.
+        version: ResourceVersion,
+    },
+    /// One of the handler's own callbacks waits, which would wait for itself.
+    #[error(
+        "{handler} of informer {informer} cannot wait in one of its own callbacks until it has received events; wait in another task"
+    )]
+    InsideCallback {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+    },
+}
+
+/// A callback, or its future, tried to wait for its own end.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{name} cannot be waited for from inside one of its own callbacks; remove it, or wait in another task")]
 pub struct InsideCallback {
-    /// What was to be waited for.
+    /// The name of the handler or informer.
     pub name: Arc<str>,
 }
 
-/// A listener of one informer, or those of several.
+/// The reached version of an informer's cache, as a registration waits for it.
+pub(crate) trait ReachedVersion: Send + Sync {
+    /// Waits until the cache has reached the version and the events up to it were distributed to all listeners.
+    fn reached<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>>;
+}
+
+/// Why the cache will not reach a version.
+pub(crate) enum NotReached {
+    Stopped,
+    HistoryChanged,
+    NotComparable(NotComparable),
+}
+
+/// One listener, or those of several informers.
 trait Control: Send + Sync {
     fn status(&self) -> HandlerStatus;
     fn informer(&self) -> Arc<str>;
@@ -81,37 +189,38 @@ trait Control: Send + Sync {
     fn is_inside(&self) -> bool;
     fn is_synced(&self) -> bool;
     fn synced(&self) -> BoxFuture<'_, Result<(), Ended>>;
+    fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>>;
     fn ended(&self) -> BoxFuture<'_, ()>;
 }
 
 impl Registration {
-    pub(crate) fn new(listener: Arc<Listener>, resync: Option<Duration>) -> Self {
-        Self { listener, resync }
+    pub(crate) fn new(listener: Arc<Listener>, informer: Weak<dyn ReachedVersion>, resync: Option<Duration>) -> Self {
+        Self { control: Arc::new(Single { listener, informer }), resync }
     }
 
-    /// What the handler is called.
+    /// The handler's name.
     pub fn name(&self) -> Arc<str> {
         self.status().name
     }
 
-    /// How it is doing.
+    /// The state of the handler.
     pub fn status(&self) -> HandlerStatus {
-        self.listener.status()
+        self.control.status()
     }
 
-    /// How many events wait for it.
+    /// How many events wait for the handler.
     pub fn backlog(&self) -> usize {
         self.status().backlog
     }
 
-    /// How often it is told of everything again, as it was granted when it was added; `None` is never.
+    /// The handler's resync period, as the informer granted it; `None` if it is never resynced.
     pub fn resync_period(&self) -> Option<Duration> {
         self.resync
     }
 
-    /// Whether the informer is synced, and the handler's calls for all of the initial list have returned. Once true, it stays.
+    /// Whether the informer is synced, and the handler has returned from all events of the initial list. Once true, it stays true.
     pub fn is_synced(&self) -> bool {
-        self.listener.is_synced()
+        self.control.is_synced()
     }
 
     /// Waits until [`is_synced`](Self::is_synced).
@@ -120,58 +229,124 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If the handler is removed, or the informer stopped, before that.
+    /// If the handler is removed or the informer stops first, and in one of the handler's own callbacks before the handler is synced.
     pub async fn synced(&self) -> Result<(), NotSynced> {
-        let (informer, handler) = (self.listener.informer(), self.name());
-        self.listener.synced().await.map_err(|ended| match ended {
+        let (informer, handler) = (self.control.informer(), self.name());
+        if self.control.is_inside() && !self.is_synced() {
+            return Err(NotSynced::InsideCallback { informer, handler });
+        }
+        self.control.synced().await.map_err(|ended| match ended {
             Ended::Removed => NotSynced::Removed { informer, handler },
             Ended::Stopped => NotSynced::Stopped { informer, handler },
         })
     }
 
-    /// Whether the handler hears nothing any more: it was removed, or the informer stopped (of a view, all of them).
-    pub fn is_removed(&self) -> bool {
-        self.listener.is_removed()
-    }
-
-    /// Removes the handler, also from inside its own callback; a second time it does nothing.
+    /// Waits until the handler has returned from all events up to this version, such as the version of an object that a write
+    /// returned. Then everything that the handler derives from events includes that write.
     ///
-    /// Nothing is taken for delivery after this has returned; a call that has begun goes on. What waited is dropped.
-    pub fn remove(&self) {
-        self.listener.remove();
-    }
-
-    /// Removes the handler, and waits until its last call has returned.
+    /// An event that the [filter](crate::informer::Subscribe::filter) hides or that was [coalesced](crate::informer::Subscribe::coalesce_above)
+    /// into a later one need not be delivered itself, and an event at which the handler panicked counts as delivered. For a stream, an
+    /// event counts as delivered when the next one is requested. For a handler of a view, the wait covers all members.
+    ///
+    /// The wait has no time limit; use `tokio::time::timeout`. A quiet server moves the version of the cache by bookmarks, about once
+    /// a minute. Without calls of this method, a handler's events cost no more than before.
+    ///
+    /// Cancel safe.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+    /// use informant::{ResourceVersion, SharedInformer};
+    /// use informant::listwatch::KubeSource;
+    /// use informant_apiserver::ApiServer;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::new();
+    /// # let client = server.client();
+    /// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+    /// let count = Arc::new(AtomicUsize::new(0));
+    /// let counter = Arc::clone(&count);
+    /// let registration = configs
+    ///     .subscribe()
+    ///     .on_add(move |_, _| drop(counter.fetch_add(1, Ordering::SeqCst)))
+    ///     .register()?;
+    /// configs.start();
+    /// registration.synced().await?;
+    ///
+    /// let created = server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+    /// let version = ResourceVersion::new(created["metadata"]["resourceVersion"].as_str().unwrap_or_default());
+    /// registration.caught_up_to(&version).await?;
+    /// assert_eq!(count.load(Ordering::SeqCst), 1);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// From inside one of the handler's own callbacks, which would wait for itself. It is removed all the same.
+    /// If the handler is removed, the informer stops, or the server's history changes first; if versions cannot be compared, because they
+    /// are not numbers or because the members of a view are in several clusters; and in one of the handler's own callbacks.
+    pub async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
+        if self.control.is_inside() {
+            return Err(NotCaughtUp::InsideCallback { informer: self.control.informer(), handler: self.name() });
+        }
+        self.control.caught_up_to(version).await
+    }
+
+    /// Whether the handler receives no more events: it was removed, or the informer (of a view, every member) has stopped.
+    pub fn is_removed(&self) -> bool {
+        self.control.is_removed()
+    }
+
+    /// Removes the handler. Has no effect if it was removed before. May be called in the handler's own callbacks.
+    ///
+    /// After this method has returned, no further call begins and no further future of an async callback starts. A running call or
+    /// future goes on. Waiting events are dropped.
+    pub fn remove(&self) {
+        self.control.remove();
+    }
+
+    /// Removes the handler and waits until its running call, or the future of that call, has ended.
+    ///
+    /// # Errors
+    ///
+    /// In one of the handler's own callbacks, which would wait for itself. The handler is removed, but not waited for.
     pub async fn stop(&self) -> Result<(), InsideCallback> {
         self.remove();
-        if self.listener.is_inside() {
+        if self.control.is_inside() {
             return Err(InsideCallback { name: self.name() });
         }
-        self.listener.ended().await;
+        self.control.ended().await;
         Ok(())
     }
 }
 
-/// One handler of several informers: it is what all of its parts are.
-struct Together {
-    /// What the informers are called together.
-    informer: Arc<str>,
+/// One handler of several informers.
+struct Group {
+    /// The name of the view.
+    view: Arc<str>,
+    clusters: Clusters,
     parts: Vec<Registration>,
 }
 
+/// Whether the versions of a view's members can be compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clusters {
+    One,
+    Several,
+}
+
 impl Registration {
-    /// One handler that follows several informers.
-    pub(crate) fn together(informer: Arc<str>, parts: Vec<Registration>) -> Self {
+    /// One handler that is registered with several informers.
+    pub(crate) fn group(view: Arc<str>, clusters: Clusters, parts: Vec<Registration>) -> Self {
         let resync = parts.iter().filter_map(|part| part.resync).max();
-        Self { listener: Arc::new(Together { informer, parts }), resync }
+        Self { control: Arc::new(Group { view, clusters, parts }), resync }
     }
 }
 
-impl Control for Together {
+impl Control for Group {
     fn status(&self) -> HandlerStatus {
         let nothing = HandlerStatus {
             name: self.parts.first().map(Registration::name).unwrap_or_default(),
@@ -194,7 +369,7 @@ impl Control for Together {
     }
 
     fn informer(&self) -> Arc<str> {
-        Arc::clone(&self.informer)
+        Arc::clone(&self.view)
     }
 
     fn remove(&self) {
@@ -206,7 +381,7 @@ impl Control for Together {
     }
 
     fn is_inside(&self) -> bool {
-        self.parts.iter().any(|part| part.listener.is_inside())
+        self.parts.iter().any(|part| part.control.is_inside())
     }
 
     fn is_synced(&self) -> bool {
@@ -214,11 +389,24 @@ impl Control for Together {
     }
 
     fn synced(&self) -> BoxFuture<'_, Result<(), Ended>> {
-        try_join_all(self.parts.iter().map(|part| part.listener.synced())).map_ok(drop).boxed()
+        try_join_all(self.parts.iter().map(|part| part.control.synced())).map_ok(drop).boxed()
+    }
+
+    fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>> {
+        match self.clusters {
+            Clusters::One => {
+                try_join_all(self.parts.iter().map(|part| part.control.caught_up_to(version))).map_ok(drop).boxed()
+            }
+            Clusters::Several => {
+                let (view, handler) = (Arc::clone(&self.view), self.status().name);
+                let error = NotCaughtUp::SeveralClusters { view, handler, version: version.clone() };
+                std::future::ready(Err(error)).boxed()
+            }
+        }
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        join_all(self.parts.iter().map(|part| part.listener.ended())).map(drop).boxed()
+        join_all(self.parts.iter().map(|part| part.control.ended())).map(drop).boxed()
     }
 }
 
@@ -236,37 +424,80 @@ impl Listener {
     }
 }
 
-impl Control for Listener {
+/// One handler of one informer.
+struct Single {
+    listener: Arc<Listener>,
+    /// Weak, so that a registration does not keep the cache of a dropped informer in memory.
+    informer: Weak<dyn ReachedVersion>,
+}
+
+impl Single {
+    async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
+        let listener = &self.listener;
+        let (informer, handler, awaited) =
+            (Arc::clone(&listener.informer), Arc::clone(&listener.name), version.clone());
+        let reached = async {
+            match self.informer.upgrade() {
+                Some(informer) => informer.reached(version).await,
+                None => Err(NotReached::Stopped),
+            }
+        };
+        let ended = match select(pin!(listener.closed()), pin!(reached)).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right((Ok(()), _)) => match listener.backlog_delivered().await {
+                Ok(()) => return Ok(()),
+                Err(ended) => ended,
+            },
+            Either::Right((Err(NotReached::Stopped), _)) => Ended::Stopped,
+            Either::Right((Err(NotReached::HistoryChanged), _)) => {
+                return Err(NotCaughtUp::HistoryChanged { informer, handler, version: awaited });
+            }
+            Either::Right((Err(NotReached::NotComparable(source)), _)) => {
+                return Err(NotCaughtUp::NotComparable { informer, version: awaited, source });
+            }
+        };
+        Err(match ended {
+            Ended::Removed => NotCaughtUp::Removed { informer, handler, version: awaited },
+            Ended::Stopped => NotCaughtUp::Stopped { informer, handler, version: awaited },
+        })
+    }
+}
+
+impl Control for Single {
     fn status(&self) -> HandlerStatus {
-        Listener::status(self)
+        self.listener.status()
     }
 
     fn informer(&self) -> Arc<str> {
-        Arc::clone(&self.informer)
+        Arc::clone(&self.listener.informer)
     }
 
     fn remove(&self) {
-        self.close(Ended::Removed);
+        self.listener.close(Ended::Removed);
     }
 
     fn is_removed(&self) -> bool {
-        self.is_closed()
+        self.listener.is_closed()
     }
 
     fn is_inside(&self) -> bool {
-        calling::is_inside(self.caller)
+        calling::is_inside(self.listener.caller)
     }
 
     fn is_synced(&self) -> bool {
-        Listener::is_synced(self)
+        self.listener.is_synced()
     }
 
     fn synced(&self) -> BoxFuture<'_, Result<(), Ended>> {
-        Box::pin(Listener::synced(self))
+        Box::pin(self.listener.synced())
+    }
+
+    fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>> {
+        Box::pin(Single::caught_up_to(self, version))
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Listener::ended(self))
+        Box::pin(self.listener.ended())
     }
 }
 

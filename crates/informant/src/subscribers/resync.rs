@@ -1,38 +1,38 @@
-//! Who is told of everything again, and when.
+//! Decides which handlers are due for a resync.
 //!
-//! - **In:** what handlers wish, and ticks of a clock.
-//! - **Out:** who is due at a tick.
+//! - **In:** the periods that handlers request, and ticks of a clock.
+//! - **Out:** whether a handler is due at a tick.
 //! - **Knows nothing of:** objects.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often a follower wants to be told of everything again.
+/// The resync period that a handler requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ResyncWish {
-    /// As often as the informer says.
+pub(crate) enum ResyncRequest {
+    /// The informer's period.
     #[default]
-    AsTheInformer,
+    InformerDefault,
     Never,
     Every(Duration),
 }
 
-/// How often an informer looks who is due; `None` is never.
+/// How often an informer looks for handlers that are due; `None` means never.
 pub(super) struct CheckPeriod {
     period: Option<Duration>,
     default: Option<Duration>,
-    /// After the start it does not change.
+    /// True after the start: the period does not change any more.
     is_fixed: bool,
 }
 
-/// When one follower is due.
+/// When one handler is due.
 pub(super) struct Schedule {
     period: Option<Duration>,
     next: Option<Instant>,
 }
 
-/// Nobody is told of everything more often.
+/// The shortest resync period.
 pub(super) const SHORTEST: Duration = Duration::from_secs(1);
 
 impl CheckPeriod {
@@ -49,12 +49,12 @@ impl CheckPeriod {
         self.is_fixed = true;
     }
 
-    /// What a follower gets. Before the start, one who wants it more often than anybody before gets that.
-    pub(super) fn grant(&mut self, wish: ResyncWish) -> Option<Duration> {
-        let wanted = match wish {
-            ResyncWish::AsTheInformer => self.default,
-            ResyncWish::Never => None,
-            ResyncWish::Every(period) => at_least_shortest(Some(period)),
+    /// The period that a handler gets. Before the start, a request for a shorter period than all others shortens the check period.
+    pub(super) fn grant(&mut self, request: ResyncRequest) -> Option<Duration> {
+        let wanted = match request {
+            ResyncRequest::InformerDefault => self.default,
+            ResyncRequest::Never => None,
+            ResyncRequest::Every(period) => at_least_shortest(Some(period)),
         }?;
         let check = self.period?;
         if wanted >= check {
@@ -81,7 +81,7 @@ impl Schedule {
         self.period.is_some()
     }
 
-    /// Whether it is due at this tick; then the next time is a period later.
+    /// Whether the handler is due at this tick. If it is, it is due again a period later.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.next.is_some_and(|next| now >= next);
         if is_due {
@@ -99,8 +99,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn every(period: u64) -> ResyncWish {
-        ResyncWish::Every(seconds(period))
+    fn every(period: u64) -> ResyncRequest {
+        ResyncRequest::Every(seconds(period))
     }
 
     /// SI-19, HC-12
@@ -108,19 +108,19 @@ mod tests {
     fn before_the_start_the_most_eager_handler_sets_the_check_period() {
         let mut check = CheckPeriod::new(Some(seconds(12 * 3600)));
         let mut granted = Vec::new();
-        for (wish, expected) in [(ResyncWish::Never, 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
+        for (wish, expected) in [(ResyncRequest::Never, 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
             granted.push(check.grant(wish));
             assert_eq!(check.period(), Some(seconds(expected)));
         }
         assert_eq!(granted, [None, Some(seconds(60)), Some(seconds(55)), Some(seconds(5))]);
-        assert_eq!(check.grant(ResyncWish::AsTheInformer), Some(seconds(12 * 3600)));
+        assert_eq!(check.grant(ResyncRequest::InformerDefault), Some(seconds(12 * 3600)));
     }
 
     /// SI-18, HC-12
     #[test]
-    fn nobody_is_resynced_more_often_than_once_a_second() {
+    fn no_handler_is_resynced_more_often_than_once_a_second() {
         let mut check = CheckPeriod::new(Some(seconds(3600)));
-        assert_eq!(check.grant(ResyncWish::Every(Duration::from_millis(200))), Some(seconds(1)));
+        assert_eq!(check.grant(ResyncRequest::Every(Duration::from_millis(200))), Some(seconds(1)));
         assert_eq!(check.period(), Some(seconds(1)));
         assert_eq!(CheckPeriod::new(Some(Duration::from_millis(1))).period(), Some(seconds(1)));
     }
@@ -141,10 +141,10 @@ mod tests {
         for default in [None, Some(Duration::ZERO)] {
             let mut check = CheckPeriod::new(default);
             assert_eq!(check.grant(every(3)), None);
-            assert_eq!(check.grant(ResyncWish::AsTheInformer), None);
+            assert_eq!(check.grant(ResyncRequest::InformerDefault), None);
             assert_eq!(check.period(), None);
         }
-        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(ResyncWish::Every(Duration::ZERO)), None);
+        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(ResyncRequest::Every(Duration::ZERO)), None);
     }
 
     /// SI-22, PL-10

@@ -1,4 +1,8 @@
-//! Events for whoever asks for the next one: the asynchronous way to follow an informer.
+//! Events as a stream: the reader takes one event after the other.
+//!
+//! - **In:** chunks of a listener.
+//! - **Out:** items of a stream.
+//! - **Knows nothing of:** workers, other listeners.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,10 +26,11 @@ use super::listener::Ended;
 use crate::Event;
 use crate::object::Erased;
 
-/// Events, in order, as a stream. It ends when the informer stops; dropping it unregisters.
+/// A stream of events, in order. It ends when the informer stops. Dropping it unregisters it.
 ///
-/// What nobody asks for waits, as for a handler; [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds that.
-#[must_use = "a stream that is dropped hears of nothing"]
+/// Events wait until the stream is polled, as they wait for a slow handler;
+/// [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds how many.
+#[must_use = "a stream that is dropped receives no events"]
 pub struct EventStream<O> {
     events: AnyEventStream,
     object_type: PhantomData<fn(O) -> O>,
@@ -43,7 +48,8 @@ impl<O> EventStream<O> {
         Self { events, object_type: PhantomData }
     }
 
-    /// How far the stream is: synced when all initial adds were taken, and the next event was asked for.
+    /// The registration of the stream: its backlog, whether it is synced, how to remove it. An event counts as delivered when the next
+    /// one is requested.
     pub fn registration(&self) -> &Registration {
         self.events.registration()
     }
@@ -58,13 +64,13 @@ impl AnyEventStream {
         &self.registration
     }
 
-    /// The next notice of the chunk at hand.
+    /// Claims the next event of the current chunk.
     fn claim(&self) -> Option<&Notice> {
         self.chunk.as_ref()?.get(self.listener.claims.claim())
     }
 
-    /// What a notice is to this stream, if it is anything.
-    fn hear(&self, notice: &Notice) -> Option<Event<Erased>> {
+    /// The event as this stream returns it; `None` if the filter hides it.
+    fn receive(&self, notice: &Notice) -> Option<Event<Erased>> {
         if let Notice::Synced = notice {
             self.listener.set_synced();
         }
@@ -87,16 +93,18 @@ impl Stream for AnyEventStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
         loop {
-            // Others must be able to run, also if there is always something to read, or all of it is filtered away.
+            // Other tasks must be able to run, also if there is always an event to read, or the filter hides all of them.
             ready!(pin!(consume_budget()).poll(context));
+            // The reader is done with the event before.
+            self.listener.complete_delivery_waits();
             if let Some(notice) = self.claim() {
-                match self.hear(notice) {
+                match self.receive(notice) {
                     Some(event) => return Poll::Ready(Some(event)),
                     None => continue,
                 }
             }
-            let spent = self.chunk.take();
-            self.listener.let_go(spent);
+            let finished = self.chunk.take();
+            self.listener.drop_catching_panics(finished);
             match ready!(self.listener.poll_chunk(context)) {
                 Some(chunk) => self.chunk = Some(chunk),
                 None => return Poll::Ready(None),

@@ -1,4 +1,8 @@
-//! Who may call a handler that several informers have: one at a time.
+//! Makes the workers of several informers call a shared handler one at a time.
+//!
+//! - **In:** workers that want to call the handler.
+//! - **Out:** a turn, for one of them at a time; it is held while a future of the handler runs.
+//! - **Knows nothing of:** the handler.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,10 +10,10 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 
-/// Whoever holds it calls the handler. Clones are of the same.
+/// The right to call a shared handler. Cheap to clone; all clones share one turn.
 ///
-/// It is taken by whoever is awake when it is free, not given to whoever has waited longest: that one may be in a runtime that
-/// nobody drives any more, and then nobody would be called.
+/// A free turn goes to the first worker that asks for it, not to the one that has waited longest: that one may belong to a runtime that
+/// does not run any more, and the handler would never be called again.
 #[derive(Clone, Default)]
 pub(crate) struct Turn {
     shared: Arc<Shared>,
@@ -21,24 +25,24 @@ struct Shared {
     freed: Notify,
 }
 
-/// It is over when this is dropped.
+/// A turn that is held. Dropping it frees the turn.
 pub(crate) struct Taken<'a>(&'a Shared);
 
 impl Turn {
-    /// Takes it, if nobody has it.
+    /// Takes the turn if it is free.
     pub(crate) fn try_take(&self) -> Option<Taken<'_>> {
         let was_taken = self.shared.is_taken.swap(true, Ordering::AcqRel);
         (!was_taken).then(|| Taken(&self.shared))
     }
 
-    /// Waits until nobody has it, and takes it.
+    /// Waits until the turn is free, and takes it.
     ///
     /// Cancel safe.
     pub(crate) async fn take(&self) -> Taken<'_> {
         loop {
             let freed = self.shared.freed.notified();
             tokio::pin!(freed);
-            // Enlisted before looking, so that it cannot become free in between unnoticed.
+            // Registered before the check, so that a turn freed in between is not missed.
             freed.as_mut().enable();
             if let Some(taken) = self.try_take() {
                 return taken;
@@ -62,11 +66,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_asks_when_it_is_free_has_it_also_if_others_have_waited_longer() {
+    async fn a_free_turn_goes_to_the_first_worker_that_asks_not_to_the_one_that_waited_longest() {
         let turn = Turn::default();
         let taken = turn.try_take().unwrap();
         assert!(turn.try_take().is_none());
-        // It waits, and then nobody drives it any more.
+        // It waits and is not polled any more.
         let mut asleep = Box::pin(turn.take());
         assert!(asleep.as_mut().now_or_never().is_none());
 
@@ -79,14 +83,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_wait_come_to_have_it_one_at_a_time() {
+    async fn all_waiting_workers_get_the_turn_one_at_a_time() {
         let (turn, mut waiting) = (Turn::default(), tokio::task::JoinSet::new());
         let inside = Arc::new(AtomicBool::new(false));
         for _ in 0..20 {
             let (turn, inside) = (turn.clone(), Arc::clone(&inside));
             waiting.spawn(async move {
                 let _taken = turn.take().await;
-                assert!(!inside.swap(true, Ordering::SeqCst), "nobody else has it");
+                assert!(!inside.swap(true, Ordering::SeqCst), "no other task has the turn");
                 tokio::task::yield_now().await;
                 inside.store(false, Ordering::SeqCst);
             });

@@ -1,4 +1,8 @@
-//! The tasks and threads that empty the listeners' buffers: all of them are owned here, and waited for.
+//! Owns the tasks and threads that call handlers, and waits for their end.
+//!
+//! - **In:** the future that calls one handler until its listener is closed.
+//! - **Out:** a task or a thread that runs it.
+//! - **Knows nothing of:** events.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +28,7 @@ use super::delivery::deliver;
 use super::turn::Turn;
 use crate::panics;
 
-/// Tasks and threads, from the start of an informer to its end.
+/// The tasks and threads of one informer's handlers.
 #[derive(Default)]
 pub(crate) struct Workers {
     state: Mutex<State>,
@@ -32,19 +36,19 @@ pub(crate) struct Workers {
 
 #[derive(Default)]
 struct State {
-    /// Where they run, once that is known.
+    /// The runtime of the informer; `None` before the start.
     runtime: Option<Handle>,
     running: JoinSet<()>,
 }
 
-/// What empties a listener's buffer. If it is dropped, its listener ends.
+/// The future that calls one handler. If it is dropped, the listener ends.
 pub(crate) struct Work {
     name: Arc<str>,
     place: Place,
     future: BoxFuture<'static, ()>,
 }
 
-/// Where a handler is called.
+/// Where a handler is called and its futures run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Task,
@@ -52,7 +56,7 @@ pub(crate) enum Place {
 }
 
 impl Work {
-    /// Calls a handler until its listener is closed; by turns, if others call it too.
+    /// Calls a handler until its listener is closed; in turns, if workers of other informers call it too.
     pub(crate) fn new(listener: Arc<Listener>, handler: AnyHandler, place: Place, turn: Option<Turn>) -> Self {
         let (name, caller) = (Arc::clone(listener.name()), listener.caller);
         let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
@@ -62,7 +66,7 @@ impl Work {
 }
 
 impl Workers {
-    /// From now on, work can be done.
+    /// Sets the runtime; from now on, handlers can be run.
     pub(crate) fn start(&self, runtime: &Handle) {
         self.state.lock().runtime = Some(runtime.clone());
     }
@@ -71,10 +75,10 @@ impl Workers {
         self.state.lock().runtime.is_some()
     }
 
-    /// Begins work, after the start.
+    /// Runs a handler, after the start.
     pub(crate) fn run(&self, work: Work) {
         let mut state = self.state.lock();
-        // Those who have left.
+        // Workers that have ended.
         let left: Vec<_> = std::iter::from_fn(|| state.running.try_join_next()).collect();
         let refused = match state.runtime.clone() {
             Some(runtime) => state.run(work, &runtime),
@@ -85,7 +89,7 @@ impl Workers {
         left.into_iter().for_each(note_end);
     }
 
-    /// Waits until all have ended. Nobody may be added meanwhile.
+    /// Waits until all workers have ended. No worker may be added meanwhile.
     pub(crate) async fn ended(&self) {
         let mut running = std::mem::take(&mut self.state.lock().running);
         while let Some(ended) = running.join_next().await {
@@ -94,17 +98,17 @@ impl Workers {
     }
 }
 
-/// Panics of handlers are caught where they are called, so this is about their last moments.
+/// Panics of handlers are caught where they are called, so only a destructor can have panicked.
 fn note_end(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
     {
-        error!(error = panics::said(panic), "a handler panicked at its end");
+        error!(error = panics::said(panic), "a handler panicked when its worker ended");
     }
 }
 
 impl State {
-    /// Gives back what could not be begun.
+    /// Returns the future if it could not be started.
     fn run(&mut self, work: Work, runtime: &Handle) -> Option<BoxFuture<'static, ()>> {
         let Work { name, place, future } = work;
         match place {
@@ -116,7 +120,7 @@ impl State {
                     self.running.spawn_on(ended, runtime);
                 }
                 Err((source, work)) => {
-                    error!(handler = &*name, error = %source, "no thread for a blocking handler; it is removed");
+                    error!(handler = &*name, error = %source, "the thread of a blocking handler could not be started; the handler is removed");
                     return work;
                 }
             },
@@ -125,7 +129,7 @@ impl State {
     }
 }
 
-/// Gives what waits for the end of the thread.
+/// Starts a thread that runs the future. Returns a future that waits for the end of the thread.
 fn run_in_thread(
     name: &str,
     work: BoxFuture<'static, ()>,
@@ -135,12 +139,12 @@ fn run_in_thread(
     let runtime = runtime.clone();
     // A name must have no zero byte, and Linux shows its first 15 bytes.
     let name: String = name.chars().filter(|character| *character != '\0').collect();
-    // Handed over in a slot, so that it can be taken back if there is no thread.
+    // Passed in a slot, so that it can be taken back if the thread cannot be started.
     let slot = Arc::new(Mutex::new(Some(work)));
     let taken = Arc::clone(&slot);
     let spawned = std::thread::Builder::new().name(name).spawn(move || {
         let _ended = ended;
-        // It has the runtime's context, for timers, but does not block inside it: so callbacks may.
+        // The runtime's context makes timers work. The thread does not run inside the runtime, so callbacks may block.
         let _context = runtime.enter();
         let work = taken.lock().take();
         if let Some(work) = work {
@@ -152,36 +156,36 @@ fn run_in_thread(
         Err(error) => return Err((error, slot.lock().take())),
     };
     Ok(async move {
-        // Dropped at the thread's end, however it ends.
+        // The sender is dropped when the thread ends, also by a panic.
         let _ = has_ended.await;
-        // The thread has nothing more to do than to end.
+        // Does not block for long: the thread is about to exit.
         if let Err(panic) = thread.join() {
             error!(error = panics::said(panic), "a handler's thread panicked");
         }
     })
 }
 
-/// Runs a future on this thread, which sleeps while there is nothing to do.
+/// Runs a future on this thread. The thread is parked while the future is pending.
 fn block_on(mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-    let alarm = Arc::new(Alarm { thread: std::thread::current(), rings: AtomicBool::new(false) });
-    let waker = Waker::from(Arc::clone(&alarm));
+    let wakeup = Arc::new(ThreadWaker { thread: std::thread::current(), is_woken: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&wakeup));
     let mut context = Context::from_waker(&waker);
     while work.as_mut().poll(&mut context).is_pending() {
-        while !alarm.rings.swap(false, Ordering::AcqRel) {
+        while !wakeup.is_woken.swap(false, Ordering::AcqRel) {
             std::thread::park();
         }
     }
 }
 
-/// Wakes a thread. Users' code may park too, and wake up by what was meant for us: so it is also written down.
-struct Alarm {
+/// Wakes a thread. Users' code may park the thread too and use up our `unpark`, so a flag records the wake-up.
+struct ThreadWaker {
     thread: Thread,
-    rings: AtomicBool,
+    is_woken: AtomicBool,
 }
 
-impl Wake for Alarm {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
-        self.rings.store(true, Ordering::Release);
+        self.is_woken.store(true, Ordering::Release);
         self.thread.unpark();
     }
 }

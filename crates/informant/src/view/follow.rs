@@ -1,43 +1,50 @@
-//! Following a view: one handler for all members.
+//! Registers one handler or stream with all members of a view.
+//!
+//! - **In:** a handler, callbacks or settings of a stream.
+//! - **Out:** a registration that covers all members.
+//! - **Knows nothing of:** how events are delivered.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
 use super::AnyView;
 use super::View;
 use super::ViewStream;
 use super::stream::AnyViewStream;
-use crate::Cached;
-use crate::Deleted;
 use crate::EventHandler;
-use crate::Origin;
 use crate::Registration;
 use crate::informer::AddHandlerError;
+use crate::informer::AnyInformer;
 use crate::informer::Callbacks;
 use crate::informer::Subscribe;
 use crate::informer::SubscribeOptions;
-use crate::object::Erased;
 use crate::subscribers::AnyEventStream;
 use crate::subscribers::AnyHandler;
+use crate::subscribers::CallHandler;
+use crate::subscribers::Clusters;
+use crate::subscribers::EventFuture;
+use crate::subscribers::Notice;
 use crate::subscribers::Place;
 use crate::subscribers::Turn;
 use crate::subscribers::erase_handler;
 
 impl<O: 'static, A> View<O, A> {
-    /// Has a handler follow all members, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    /// Registers a handler with all members, with default settings; see [`subscribe`](Self::subscribe) for others.
     ///
-    /// It is called by one member at a time, and told once that all of them are synced; never, if one stops before. The order between
-    /// objects of different members is open.
+    /// One member at a time calls it. `on_synced` is called once, when all members are synced; never, if one stops before. There is no
+    /// order between the events of different members.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
     pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.subscribe().handler(handler)
     }
 
-    /// Events of all members as one stream, with the settings that are usual; [`subscribe`](Self::subscribe) has others.
+    /// Registers one stream of the events of all members, with default settings; see [`subscribe`](Self::subscribe) for others.
     ///
     /// # Errors
     ///
@@ -46,32 +53,32 @@ impl<O: 'static, A> View<O, A> {
         self.subscribe().stream()
     }
 
-    /// A handler or stream with settings: a filter, resyncs, what happens when it is slow, a name.
+    /// Starts to register callbacks, a handler or a stream with settings: a name, a filter, a resync period, coalescing.
     pub fn subscribe(&self) -> Subscribe<'_, O, Self> {
         Subscribe::new(self)
     }
 }
 
 impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
-    /// Has a handler follow all members; see [`View::add_handler`].
+    /// Registers a handler with all members; see [`View::add_handler`].
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.view.add_handler(erase_handler(handler), &self.options, Place::Task)
     }
 
-    /// Has a handler follow all members, which may block: each member has a thread of its own for it, and they take turns.
+    /// Registers a handler that may block with all members. Each member has a thread for it, and the threads take turns.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then it follows none.
+    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.view.add_handler(erase_handler(handler), &self.options, Place::Thread)
     }
 
-    /// Events of all members for whoever asks for them.
+    /// Registers one stream of the events of all members.
     ///
     /// # Errors
     ///
@@ -82,27 +89,28 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
 }
 
 impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
-    /// Registers the callbacks with all members. Tasks call them, one at a time, so they must not block.
+    /// Registers the callbacks with all members. Tasks call them and run their futures, one event at a time, so they must not block.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
+    /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.handler(self.handler)
+        self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Task)
     }
 
-    /// Registers the callbacks with all members. Threads of their own call them, one at a time, so they may block.
+    /// Registers the callbacks with all members. Threads of their own call them and run their futures, one event at a time, so they may
+    /// block.
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then they are registered with none.
+    /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.blocking_handler(self.handler)
+        self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Thread)
     }
 }
 
 impl AnyView {
-    /// Has a handler follow all members, or none.
+    /// Registers a handler with all members; with none, if one refuses.
     fn add_handler(
         &self,
         handler: AnyHandler,
@@ -110,13 +118,13 @@ impl AnyView {
         place: Place,
     ) -> Result<Registration, AddHandlerError> {
         let members = self.informers().len();
-        let shared = Arc::new(ForAll { handler, unsynced: AtomicUsize::new(members) });
+        let shared = Arc::new(Shared { handler: Mutex::new(handler), unsynced: AtomicUsize::new(members) });
         let turn = Turn::default();
-        // Nobody is told before all have accepted: so whoever is refused has heard nothing.
+        // The handler is not called before all members have accepted it: if one refuses, it has received no event.
         let held = turn.try_take();
         let mut parts = Vec::with_capacity(members);
         for member in self.informers() {
-            let handler = Box::new(Arc::clone(&shared));
+            let handler = Box::new(SharedHandler { shared: Arc::clone(&shared) });
             match member.add_handler(handler, options.clone(), place, Some(turn.clone())) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
@@ -126,50 +134,49 @@ impl AnyView {
             }
         }
         drop(held);
-        Ok(Registration::together(Arc::clone(&self.name), parts))
+        Ok(Registration::group(Arc::clone(&self.name), self.clusters(), parts))
     }
 
-    /// Events of all members as one stream.
+    /// Whether the members are in one cluster, so that their versions can be compared.
+    fn clusters(&self) -> Clusters {
+        let mut clusters = self.informers().map(AnyInformer::cluster);
+        let first = clusters.next();
+        if clusters.all(|cluster| Some(cluster) == first) { Clusters::One } else { Clusters::Several }
+    }
+
+    /// Registers one stream of the events of all members.
     fn add_stream(&self, options: &SubscribeOptions) -> Result<AnyViewStream, AddHandlerError> {
         // If a member refuses, the streams of the other members are dropped, which unregisters them.
         let streams = self.informers().map(|member| member.add_stream(options.clone()));
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
         let parts = streams.iter().map(AnyEventStream::registration).cloned().collect();
-        Ok(AnyViewStream::new(streams, Registration::together(Arc::clone(&self.name), parts)))
+        Ok(AnyViewStream::new(streams, Registration::group(Arc::clone(&self.name), self.clusters(), parts)))
     }
 }
 
-/// A handler that several informers call, as if they were one. They take turns, so calls never meet.
-struct ForAll {
-    handler: AnyHandler,
-    /// How many members have not told all of what was there at first.
+/// One member's access to the handler that all members of a view share.
+struct SharedHandler {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Never contended: the members' workers take turns.
+    handler: Mutex<AnyHandler>,
+    /// How many members have not delivered their `Synced` event.
     unsynced: AtomicUsize,
 }
 
-impl EventHandler<Erased> for ForAll {
-    fn on_add(&self, object: &Cached<Erased>, origin: Origin) {
-        self.handler.on_add(object, origin);
-    }
-
-    fn on_update(&self, old: &Cached<Erased>, new: &Cached<Erased>) {
-        self.handler.on_update(old, new);
-    }
-
-    fn on_delete(&self, deleted: &Deleted<Erased>) {
-        self.handler.on_delete(deleted);
-    }
-
-    fn on_resync(&self, object: &Cached<Erased>) {
-        self.handler.on_resync(object);
-    }
-
-    fn on_synced(&self) {
-        if self.unsynced.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.handler.on_synced();
-        }
+impl CallHandler for SharedHandler {
+    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
+        let is_hidden = match notice {
+            // The handler is called once, when the last member is synced.
+            Notice::Synced => self.shared.unsynced.fetch_sub(1, Ordering::AcqRel) > 1,
+            Notice::Added { .. } | Notice::Updated { .. } | Notice::Unchanged(_) | Notice::Deleted { .. } => false,
+        };
+        if is_hidden { None } else { self.shared.handler.lock().call(notice) }
     }
 
     fn name(&self) -> String {
-        self.handler.name()
+        self.shared.handler.lock().name()
     }
 }

@@ -15,7 +15,7 @@ use informant::listwatch::{ListWatchError, ScopeError, SourceError};
 use informant::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use informant::queue::Closed;
 use informant::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex};
-use informant::subscribers::{InsideCallback, NotSynced};
+use informant::subscribers::{InsideCallback, NotCaughtUp, NotSynced};
 use informant::view::ViewError;
 
 use crate::tidy::library;
@@ -46,6 +46,7 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         IndexPanic,
         InsideCallback,
         ListWatchError,
+        NotCaughtUp,
         NotComparable,
         NotFound,
         NotOneValue,

@@ -1,9 +1,11 @@
 //! Callbacks that are registered as closures.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use informant::Handler;
 use informant::View;
 use informant::listwatch::ScriptedWatch;
 
@@ -17,14 +19,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What callbacks have received, in order.
 #[derive(Clone, Default)]
-struct Received(Arc<Mutex<Vec<String>>>);
+pub(super) struct Received(Arc<Mutex<Vec<String>>>);
 
 impl Received {
-    fn push(&self, line: String) {
+    pub(super) fn push(&self, line: String) {
         self.0.lock().unwrap().push(line);
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }
@@ -99,5 +101,72 @@ async fn callbacks_of_a_view_receive_the_events_of_its_members() {
     registration.synced().await.unwrap();
 
     assert_eq!(received.lines(), ["a", "synced"]);
+    informer.stop().await.unwrap();
+}
+
+/// A `Cell` is not `Sync`: callbacks need no lock for what they capture.
+#[tokio::test(start_paused = true)]
+async fn fn_mut_callbacks_change_what_they_capture_without_a_lock() {
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(SECOND).added(ready("c", 11)).stays_open();
+    let informer = informer_with(&source("10", &[("a", 5), ("b", 6)], watch), |builder| builder);
+    let received = Received::default();
+    let (adds, synced) = (received.clone(), received.clone());
+    let (mut count, total, mut once) = (0, Cell::new(0), Some("synced".to_owned()));
+    let add = move |_: &_, _| {
+        count += 1;
+        total.set(total.get() + count);
+        adds.push(format!("{count} {}", total.get()));
+    };
+    let callbacks = informer.subscribe().on_add(add).on_synced(move || synced.push(once.take().unwrap()));
+    callbacks.register().unwrap();
+    informer.start();
+    tokio::time::sleep(2 * SECOND).await;
+    settle().await;
+
+    assert_eq!(received.lines(), ["1 1", "2 3", "synced", "3 6"]);
+    leaks.stop(&informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_fn_mut_closures_can_be_shared_by_two_informers() {
+    let [one, other] = std::array::from_fn(|_| {
+        let source = source("10", &[("a", 5), ("b", 6)], ScriptedWatch::new().stays_open());
+        informer_with(&source, |builder| builder)
+    });
+    let received = Received::default();
+    let adds = received.clone();
+    let mut count = 0;
+    let handler = Arc::new(Handler::<()>::new().on_add(move |_, _| {
+        count += 1;
+        adds.push(count.to_string());
+    }));
+    for informer in [&one, &other] {
+        let registration = informer.add_handler(Arc::clone(&handler)).unwrap();
+        informer.start();
+        registration.synced().await.unwrap();
+    }
+
+    assert_eq!(received.lines(), ["1", "2", "3", "4"]);
+    one.stop().await.unwrap();
+    other.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_is_set_twice_is_the_last_one() {
+    let informer = informer_with(&source("10", &[("a", 5)], ScriptedWatch::new().stays_open()), |builder| builder);
+    let received = Received::default();
+    let (first, second) = (received.clone(), received.clone());
+    let callbacks = informer.subscribe().on_add(move |_, _| first.push("first".to_owned()));
+    let callbacks = callbacks.on_add_async(move |_, _| {
+        second.push("second".to_owned());
+        std::future::ready(())
+    });
+    let registration = callbacks.register().unwrap();
+    informer.start();
+
+    registration.synced().await.unwrap();
+
+    assert_eq!(received.lines(), ["second"]);
     informer.stop().await.unwrap();
 }

@@ -1,6 +1,8 @@
 //! Shared informers: one cache, many handlers.
 
+mod async_callbacks;
 mod callbacks;
+mod caught_up;
 mod controller;
 mod drop_paths;
 mod dropping;

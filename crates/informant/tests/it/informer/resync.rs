@@ -97,7 +97,7 @@ async fn periods_are_negotiated_until_the_start() {
     let informer = informer_with(&source, |builder| builder);
     assert_eq!(add(&informer, 3 * SECOND), None);
     assert_eq!(informer.resync_check_period(), None);
-    assert!(logs.take().contains("the informer does not resync, so nobody is"));
+    assert!(logs.take().contains("the informer does not resync, so the handler's resync period has no effect"));
 }
 
 fn unchanged_relist(delay: Duration) -> Source {

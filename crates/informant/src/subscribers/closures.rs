@@ -1,0 +1,267 @@
+//! Handlers made of closures, one for each type of event.
+//!
+//! - **In:** closures, synchronous ones and ones that return a future.
+//! - **Out:** a [`Handler`], or `Closures` that a worker calls without a lock.
+//! - **Knows nothing of:** buffers, tasks, panics.
+
+use std::fmt;
+use std::panic::Location;
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+
+use super::CallHandler;
+use super::EventHandler;
+use super::Notice;
+use super::handler::EventFuture;
+use crate::Cached;
+use crate::Deleted;
+use crate::Origin;
+
+/// A handler made of closures. Events without a closure are ignored.
+///
+/// The closures may change what they capture (`FnMut`). They are called one at a time, also if an `Arc` of the handler was added to
+/// several informers: then a call waits, on its thread, until the other one has returned. A closure that is set a second time
+/// replaces the first one.
+///
+/// [`subscribe().on_add(…)`](crate::informer::Subscribe::on_add) does the same for one informer, infers the object type, and also takes
+/// async callbacks.
+///
+/// ```
+/// use informant::Handler;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let mut adds = 0;
+/// let handler = Handler::<Pod>::new()
+///     .on_add(move |pod, origin| {
+///         adds += 1;
+///         println!("+ {} ({origin:?}), number {adds}", pod.key());
+///     })
+///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+///     .on_delete(|pod| println!("- {}", pod.key()));
+/// ```
+#[must_use = "a handler is not called before it is added to an informer"]
+pub struct Handler<O> {
+    /// Locked while a closure runs. No other code takes this lock.
+    closures: Mutex<Closures<O>>,
+    made_at: &'static Location<'static>,
+}
+
+/// One closure for each type of event, called by the worker that owns them.
+pub(crate) struct Closures<O> {
+    on_add: Option<OnAdd<O>>,
+    on_update: Option<OnUpdate<O>>,
+    on_delete: Option<OnDelete<O>>,
+    on_resync: Option<OnResync<O>>,
+    on_synced: Option<OnSynced>,
+    made_at: &'static Location<'static>,
+}
+
+// A synchronous closure is stored as one that returns no future.
+type OnAdd<O> = Box<dyn FnMut(&Cached<O>, Origin) -> Option<EventFuture> + Send>;
+type OnUpdate<O> = Box<dyn FnMut(&Cached<O>, &Cached<O>) -> Option<EventFuture> + Send>;
+type OnDelete<O> = Box<dyn FnMut(&Deleted<O>) -> Option<EventFuture> + Send>;
+type OnResync<O> = Box<dyn FnMut(&Cached<O>) -> Option<EventFuture> + Send>;
+type OnSynced = Box<dyn FnMut() -> Option<EventFuture> + Send>;
+
+impl<O: 'static> Handler<O> {
+    /// A handler without closures. Its default name is the place in the code where it was made.
+    #[track_caller]
+    pub fn new() -> Self {
+        Self { closures: Mutex::new(Closures::new()), made_at: Location::caller() }
+    }
+
+    /// Calls `callback` with each object that is added, and whether the object is part of the initial list.
+    pub fn on_add(mut self, callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Self {
+        self.closures.get_mut().on_add(callback);
+        self
+    }
+
+    /// Calls `callback` with the old and the new state of each object that changes.
+    pub fn on_update(mut self, callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Self {
+        self.closures.get_mut().on_update(callback);
+        self
+    }
+
+    /// Calls `callback` with each object that is deleted.
+    pub fn on_delete(mut self, callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
+        self.closures.get_mut().on_delete(callback);
+        self
+    }
+
+    /// Calls `callback` with each object that a resync replays. Default: calls the closure of `on_update` with the object as old and
+    /// new state.
+    pub fn on_resync(mut self, callback: impl FnMut(&Cached<O>) + Send + 'static) -> Self {
+        self.closures.get_mut().on_resync(callback);
+        self
+    }
+
+    /// Calls `callback` once, after the last object of the initial list.
+    pub fn on_synced(mut self, callback: impl FnMut() + Send + 'static) -> Self {
+        self.closures.get_mut().on_synced(callback);
+        self
+    }
+}
+
+impl<O: 'static> EventHandler<O> for Handler<O> {
+    // None of these closures returns a future: `Handler` has no method that takes an async callback.
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
+        self.closures.lock().call_add(object, origin);
+    }
+
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
+        self.closures.lock().call_update(old, new);
+    }
+
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        self.closures.lock().call_delete(deleted);
+    }
+
+    fn on_resync(&self, object: &Cached<O>) {
+        self.closures.lock().call_resync(object);
+    }
+
+    fn on_synced(&self) {
+        self.closures.lock().call_synced();
+    }
+
+    fn name(&self) -> String {
+        name_of(self.made_at)
+    }
+}
+
+impl<O: 'static> Closures<O> {
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        let made_at = Location::caller();
+        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None, made_at }
+    }
+
+    pub(crate) fn on_add(&mut self, mut callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) {
+        self.on_add = Some(Box::new(move |object: &Cached<O>, origin| {
+            callback(object, origin);
+            None
+        }));
+    }
+
+    pub(crate) fn on_update(&mut self, mut callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) {
+        self.on_update = Some(Box::new(move |old: &Cached<O>, new: &Cached<O>| {
+            callback(old, new);
+            None
+        }));
+    }
+
+    pub(crate) fn on_delete(&mut self, mut callback: impl FnMut(&Deleted<O>) + Send + 'static) {
+        self.on_delete = Some(Box::new(move |deleted: &Deleted<O>| {
+            callback(deleted);
+            None
+        }));
+    }
+
+    pub(crate) fn on_resync(&mut self, mut callback: impl FnMut(&Cached<O>) + Send + 'static) {
+        self.on_resync = Some(Box::new(move |object: &Cached<O>| {
+            callback(object);
+            None
+        }));
+    }
+
+    pub(crate) fn on_synced(&mut self, mut callback: impl FnMut() + Send + 'static) {
+        self.on_synced = Some(Box::new(move || {
+            callback();
+            None
+        }));
+    }
+
+    pub(crate) fn on_add_async<F>(&mut self, mut callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let callback = move |object: &Cached<O>, origin| Some(callback(object.clone(), origin).boxed());
+        self.on_add = Some(Box::new(callback));
+    }
+
+    pub(crate) fn on_update_async<F>(&mut self, mut callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let callback = move |old: &Cached<O>, new: &Cached<O>| Some(callback(old.clone(), new.clone()).boxed());
+        self.on_update = Some(Box::new(callback));
+    }
+
+    pub(crate) fn on_delete_async<F>(&mut self, mut callback: impl FnMut(Deleted<O>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.on_delete = Some(Box::new(move |deleted: &Deleted<O>| Some(callback(deleted.clone()).boxed())));
+    }
+
+    pub(crate) fn on_resync_async<F>(&mut self, mut callback: impl FnMut(Cached<O>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.on_resync = Some(Box::new(move |object: &Cached<O>| Some(callback(object.clone()).boxed())));
+    }
+
+    pub(crate) fn on_synced_async<F>(&mut self, mut callback: impl FnMut() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.on_synced = Some(Box::new(move || Some(callback().boxed())));
+    }
+
+    fn call_add(&mut self, object: &Cached<O>, origin: Origin) -> Option<EventFuture> {
+        self.on_add.as_mut().and_then(|callback| callback(object, origin))
+    }
+
+    fn call_update(&mut self, old: &Cached<O>, new: &Cached<O>) -> Option<EventFuture> {
+        self.on_update.as_mut().and_then(|callback| callback(old, new))
+    }
+
+    fn call_delete(&mut self, deleted: &Deleted<O>) -> Option<EventFuture> {
+        self.on_delete.as_mut().and_then(|callback| callback(deleted))
+    }
+
+    fn call_resync(&mut self, object: &Cached<O>) -> Option<EventFuture> {
+        match &mut self.on_resync {
+            Some(callback) => callback(object),
+            None => self.call_update(object, object),
+        }
+    }
+
+    fn call_synced(&mut self) -> Option<EventFuture> {
+        self.on_synced.as_mut().and_then(|callback| callback())
+    }
+}
+
+impl<O: 'static> CallHandler for Closures<O> {
+    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
+        match notice {
+            Notice::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
+            Notice::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
+            Notice::Unchanged(object) => self.call_resync(object.typed_ref()),
+            Notice::Deleted { deleted, last: _ } => self.call_delete(&deleted.clone().typed()),
+            Notice::Synced => self.call_synced(),
+        }
+    }
+
+    fn name(&self) -> String {
+        name_of(self.made_at)
+    }
+}
+
+fn name_of(made_at: &Location<'_>) -> String {
+    format!("handler at {made_at}")
+}
+
+impl<O: 'static> Default for Handler<O> {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for Handler<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").field("made_at", &format_args!("{}", self.made_at)).finish_non_exhaustive()
+    }
+}
