@@ -310,6 +310,8 @@ pub mod guide;
 pub mod informer;
 mod key;
 mod known;
+#[cfg(feature = "kube-runtime")]
+pub mod kube_runtime;
 pub mod listwatch;
 pub mod metrics;
 pub mod object;

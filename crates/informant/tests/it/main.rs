@@ -11,6 +11,7 @@ mod frames;
 mod in_order_fifo;
 mod indexer;
 mod informer;
+mod kube_runtime;
 mod lazy;
 mod lister;
 mod memory;

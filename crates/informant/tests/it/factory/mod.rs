@@ -10,6 +10,6 @@ mod resuming;
 mod scopes;
 mod settings;
 mod sharing;
-mod support;
+pub(crate) mod support;
 mod view_handlers;
 mod views;
