@@ -31,6 +31,7 @@ use tokio::task::JoinHandle;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::new();
+    server.put("namespaces", json!({"metadata": {"name": "shop"}}))?;
     for name in ["web", "db"] {
         let spec = json!({"containers": [{"name": "main", "image": "web:1"}]});
         server.put("pods", json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec}))?;
@@ -56,7 +57,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("the config map of {key} was created again");
 
     println!("requests for pods of both controllers:");
-    server.requests_for("pods").iter().filter(|request| !request.starts_with("PATCH")).for_each(|one| println!("  {one}"));
+    server
+        .requests_for("pods")
+        .iter()
+        .filter(|request| !request.starts_with("PATCH"))
+        .for_each(|one| println!("  {one}"));
 
     // Ends the streams of both controllers: they finish what they are doing, and end.
     factory.stop().await?;
@@ -90,7 +95,7 @@ fn give_each_pod_a_config(
 async fn configure(pod: Arc<Shared<Pod>>, context: Arc<Configuring>) -> Result<Action, kube::Error> {
     let namespace = pod.namespace().unwrap_or_default();
     let name = pod.name_any();
-    if context.configs.namespace(&namespace).get(&name).is_none() {
+    if context.configs.get(&Key::namespaced(&namespace, &name)).is_none() {
         let mut config = ConfigMap::default();
         config.metadata.name = Some(name.clone());
         config.metadata.owner_references = pod.controller_owner_ref(&()).map(|owner| vec![owner]);

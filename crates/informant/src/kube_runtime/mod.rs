@@ -58,7 +58,7 @@
 //!
 //! A controller reconciles what it finds in its store, so it cannot do without one, and a store's objects are `Arc`s of its own. [`Shared`]
 //! keeps them small: each entry has a pointer to the object in the informer's cache, and the reference that kube-runtime looks it up by
-//! (name, namespace, uid and version as four strings). That is BYTES bytes for each object and controller, however large the objects
+//! (name, namespace, uid and version as four strings). That is about 320 bytes for each object and controller, however large the objects
 //! are. A store of plain `Pod`s, which [`Watcher::map_objects`] can fill, has a copy of each: 28 kB for a pod of 5.8 kB JSON, and two
 //! deep clones for each event.
 //!

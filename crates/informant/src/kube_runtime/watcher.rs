@@ -126,9 +126,7 @@ where
     ///
     /// It is short for `reflector::store()`, [`reflect`](WatchStreamExt::reflect) and
     /// [`applied_objects`](WatchStreamExt::applied_objects).
-    pub fn for_controller(
-        self,
-    ) -> (Store<Shared<O>>, impl Stream<Item = watcher::Result<Shared<O>>> + Send + use<O>)
+    pub fn for_controller(self) -> (Store<Shared<O>>, impl Stream<Item = watcher::Result<Shared<O>>> + Send + use<O>)
     where
         O::DynamicType: Default,
     {
@@ -148,7 +146,10 @@ where
 impl<O> Rules<O> {
     fn apply(&mut self, event: Event<O>) {
         match (event, &mut self.initial) {
-            (Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object), Some(initial)) => {
+            (
+                Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object),
+                Some(initial),
+            ) => {
                 initial.insert(object.key().clone(), object);
             }
             (Event::Deleted(deleted), Some(initial)) => {

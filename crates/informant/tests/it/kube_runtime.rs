@@ -218,8 +218,7 @@ async fn a_deleted_child_triggers_its_owner_also_if_the_delete_was_missed() {
     let (store, pods) = factory.informer::<Pod>().subscribe().watcher().unwrap().for_controller();
     let children = configs.subscribe().watcher().unwrap();
     let children = children.map_objects(|config| config.metadata.clone().into_response_partial::<ConfigMap>());
-    let mut running =
-        run_pods(Controller::for_stream(pods, store).owns_stream(children.touched_objects()));
+    let mut running = run_pods(Controller::for_stream(pods, store).owns_stream(children.touched_objects()));
     factory.start();
     running.settled().await;
 
@@ -227,7 +226,10 @@ async fn a_deleted_child_triggers_its_owner_also_if_the_delete_was_missed() {
     server.delete("configmaps", "shop/owned").unwrap();
     assert_eq!(running.next().await, "owner");
 
-    owned["metadata"].as_object_mut().unwrap().retain(|name, _| ["namespace", "name", "ownerReferences"].contains(&&**name));
+    owned["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .retain(|name, _| ["namespace", "name", "ownerReferences"].contains(&&**name));
     server.put("configmaps", owned).unwrap();
     assert_eq!(running.next().await, "owner");
     delete_during_an_outage(&server, "shop/owned");

@@ -2,9 +2,9 @@
 
 mod dynamic;
 mod failures;
-mod forms;
 mod history;
 mod lifecycle;
+mod object_types;
 mod outages;
 mod resuming;
 mod scopes;
