@@ -56,11 +56,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     until(|| configs.lister().get(&key).is_some_and(|config| config.uid() != deleted.uid())).await;
     println!("the config map of {key} was created again");
 
-    println!("requests for pods of both controllers:");
+    println!("list and watch requests for pods of both controllers:");
     server
         .requests_for("pods")
         .iter()
-        .filter(|request| !request.starts_with("PATCH"))
+        .filter(|request| !request.starts_with("patch"))
         .for_each(|one| println!("  {one}"));
 
     // Ends the streams of both controllers: they finish what they are doing, and end.

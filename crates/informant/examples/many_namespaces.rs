@@ -21,9 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let configs = View::of_clusters([of_cluster(&east)?, of_cluster(&west)?])?;
     let registration = configs
         .subscribe()
-        .on_add(|config, _| {
-            println!("+ {} of {}", config.key(), config.cluster().map_or("an unnamed cluster", |name| name))
-        })
+        .on_add(|config, _| println!("+ {} of {}", config.key(), config.cluster().map_or("no cluster", |name| name)))
         .on_synced(|| println!("all initial config maps were delivered"))
         .register()?;
 
