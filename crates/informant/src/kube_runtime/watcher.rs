@@ -120,8 +120,8 @@ where
     /// The arguments of kube-runtime's `Controller::for_stream`: the store, and the trigger for each object of the initial list, and each
     /// one that is added or changed.
     ///
-    /// The store is written where the stream is polled, and before the stream returns the object, so a reconciler finds the state that
-    /// triggered it, or a newer one. `Store::wait_until_ready` returns when the initial list is complete; if the informer stops before
+    /// The store is written where the stream is polled: all objects of the initial list at once when the list is complete, later ones before
+    /// the stream returns them. So a reconciler finds the state that triggered it, or a newer one. `Store::wait_until_ready` returns when the initial list is complete; if the informer stops before
     /// that, it fails. Deletes remove the object from the store and trigger nothing, as with `Controller::new`.
     ///
     /// It is short for `reflector::store()`, [`reflect`](WatchStreamExt::reflect) and
