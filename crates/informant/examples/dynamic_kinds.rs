@@ -1,4 +1,4 @@
-//! Kinds that the program does not know: found by discovery, followed as dynamic objects, and back when they come back.
+//! Kinds that are known at run time: found by discovery, cached as dynamic objects, and cached again after the kind was reinstalled.
 //!
 //! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w1"}, "spec": {"size": 3}}))?;
     let factory = SharedInformerFactory::new(server.client());
 
-    // What is not there is said at once.
+    // Discovery of an unknown kind fails at once.
     let unknown = factory.discover::<DynamicObject>("example.com", "Gadget").await;
     println!("{}", unknown.err().ok_or("there are no gadgets")?);
 
@@ -33,12 +33,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.start();
     factory.synced().await?;
 
-    // The kind is deleted: its objects are gone, and somebody can see why.
+    // The kind is removed: its objects leave the cache, and `problems` shows why.
     server.remove_kind("widgets.example.com");
     until(|| informer.lister().is_empty()).await;
     factory.problems().iter().for_each(|problem| println!("{problem}"));
 
-    // And when it is there again, so are they.
+    // The kind is installed again, and the cache has its objects.
     server.register(widgets());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w2"}, "spec": {"size": 5}}))?;
     until(|| informer.lister().len() == 1 && factory.problems().is_empty()).await;

@@ -1,4 +1,4 @@
-//! The first informer: ask a factory for a kind, add a handler, start, wait, read, stop.
+//! A first informer: request it from a factory, register a handler, start, wait, read, stop.
 //!
 //! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .on_delete(|config| println!("- {}", config.key()))
         .register()?;
 
-    // Nothing was asked of the server so far.
+    // No request was sent before this call.
     factory.start();
     factory.synced().await?;
     printer.synced().await?;
@@ -40,13 +40,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     hours.data.get_or_insert_default().insert("open".into(), "7-15".into());
     let written = api.replace("hours", &Default::default(), &hours).await?;
     let cached = configs.wait_for_write(&written, Duration::from_secs(10)).await?;
-    println!("the cache says {:?}", cached.as_ref().and_then(|config| config.data.as_ref()));
+    println!("the cache has {:?}", cached.as_ref().and_then(|config| config.data.as_ref()));
 
     api.delete("hours", &Default::default()).await?;
     configs.wait_until_gone(&Identity::of(&written)?, Duration::from_secs(10)).await?;
     println!("{} config maps are cached", configs.lister().len());
 
-    // Waits for callbacks that run, not for those that were to come: nothing is left.
+    // Waits for running callbacks. Events that still wait are dropped, and no task is left.
     factory.stop().await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A handler that comes late: it hears of everything that is there then, and of everything after that, exactly once.
+//! A handler that is registered late: it receives all objects of the cache, and then every change, exactly once.
 //!
 //! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
@@ -20,7 +20,7 @@ use informant_apiserver::Load;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 
-/// Knows which pods there are, by what it was told.
+/// Counts pods by the events that it receives.
 #[derive(Default)]
 struct Census {
     pods: Mutex<BTreeSet<Key>>,
@@ -28,11 +28,11 @@ struct Census {
 
 impl EventHandler<Lazy<Pod>> for Census {
     fn on_add(&self, pod: &Cached<Lazy<Pod>>, _: Origin) {
-        assert!(self.pods.lock().insert(pod.key().clone()), "nothing is added twice");
+        assert!(self.pods.lock().insert(pod.key().clone()), "no pod is added twice");
     }
 
     fn on_delete(&self, pod: &Deleted<Lazy<Pod>>) {
-        assert!(self.pods.lock().remove(pod.key()), "what is deleted was there");
+        assert!(self.pods.lock().remove(pod.key()), "a deleted pod was added before");
     }
 }
 
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.start();
     factory.synced().await?;
 
-    // While pods come and go, one handler after the other joins.
+    // Handlers are registered one after the other while pods are created and deleted.
     let churn = tokio::spawn(async move { load.churn(2000.0, 2000).await.map(drop) });
     let mut handlers = Vec::new();
     for _ in 0..5 {
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let census = Arc::new(Census::default());
         let registration = pods.add_handler(Arc::clone(&census))?;
         registration.synced().await?;
-        println!("joined with {} pods", census.pods.lock().len());
+        println!("registered with {} pods", census.pods.lock().len());
         handlers.push(census);
     }
     churn.await??;
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while !agree() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("all of them know the {} pods of the server", expected.len());
+    println!("all handlers have the {} pods of the server", expected.len());
     factory.stop().await?;
     Ok(())
 }

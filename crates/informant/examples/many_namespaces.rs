@@ -1,6 +1,6 @@
-//! Some namespaces of some clusters: each has an informer of its own, and a view shows them as one.
+//! Some namespaces of two clusters: each has an informer of its own, and a view reads them as one.
 //!
-//! The servers are embedded ones; with clusters, each client would have a configuration of its own.
+//! The servers are embedded; with real clusters, each client would have a configuration of its own.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::error::Error;
@@ -15,14 +15,14 @@ use serde_json::json;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (east, west) = (cluster("east")?, cluster("west")?);
-    // Of each cluster two namespaces of three: two lists, two watches; nothing else is asked for.
+    // Two of three namespaces of each cluster: two lists and two watches. Other namespaces are never requested.
     let of_cluster =
         |factory: &SharedInformerFactory| factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view();
     let configs = View::of_clusters([of_cluster(&east)?, of_cluster(&west)?])?;
     let registration = configs
         .subscribe()
-        .on_add(|config, _| println!("+ {} of {}", config.key(), config.cluster().map_or("nowhere", |name| name)))
-        .on_synced(|| println!("that was all"))
+        .on_add(|config, _| println!("+ {} of {}", config.key(), config.cluster().map_or("no cluster", |name| name)))
+        .on_synced(|| println!("all initial config maps were delivered"))
         .register()?;
 
     east.start();

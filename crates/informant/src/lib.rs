@@ -319,6 +319,8 @@ pub mod index;
 pub mod informer;
 mod key;
 mod known;
+#[cfg(feature = "kube-runtime")]
+pub mod kube_runtime;
 pub mod listwatch;
 pub mod metrics;
 pub mod object;

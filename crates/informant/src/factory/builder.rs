@@ -1,4 +1,4 @@
-//! What holds for all informers of a factory, and for those of one kind.
+//! Settings of all informers of a factory, and of the informers of one kind.
 
 use std::any::TypeId;
 use std::fmt;
@@ -48,34 +48,34 @@ use crate::object::OfKind;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a factory is there when it is built"]
+#[must_use = "`build` creates the factory"]
 pub struct FactoryBuilder {
     client: Client,
     settings: Settings,
 }
 
-/// What holds for all informers.
+/// Settings of all informers.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) cluster: Option<Arc<str>>,
-    /// What of each kind is asked for, unless a request says otherwise.
+    /// The default scope of requests.
     pub(super) scope: Scope,
     resync: Option<Duration>,
     cut: Vec<FieldPath>,
     never_streams: bool,
     fails_fast: bool,
-    /// What all informers know together of the server.
+    /// Shared by all informers: whether the server is reachable, and whether its history has changed.
     health: ServerHealth,
     on_error: Option<OnError>,
     on_quarantine: Option<OnQuarantine>,
-    /// Settings for one kind in one form.
+    /// Settings for one kind and object type.
     by_kind: HashMap<(KindId, TypeId), Configure>,
 }
 
 type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 type OnQuarantine = Arc<dyn Fn(&str, &Quarantined) + Send + Sync>;
 
-/// Changes the settings of one kind in one form.
+/// Changes the settings of one kind and object type.
 type Configure = Box<dyn Fn(AnyInformerBuilder) -> AnyInformerBuilder + Send + Sync>;
 
 impl FactoryBuilder {
@@ -83,31 +83,32 @@ impl FactoryBuilder {
         Self { client, settings: Settings::default() }
     }
 
-    /// What the client's cluster is called: each object [says so](crate::Cached::cluster), and so do errors, logs and figures. A
-    /// [view of several clusters](crate::View::of_clusters) needs it. Default: nothing.
+    /// Names the client's cluster. The name appears in [each object](crate::Cached::cluster), in errors, logs and metrics. A
+    /// [view of several clusters](crate::View::of_clusters) needs it. Default: no name.
     pub fn of_cluster(mut self, name: impl Into<Arc<str>>) -> Self {
         self.settings.cluster = Some(name.into());
         self
     }
 
-    /// Only objects of this namespace, of all kinds that live in namespaces, unless a request says otherwise. Default: all
-    /// namespaces.
+    /// Limits informers of namespaced kinds to this namespace, unless a request names others. Default: all namespaces.
     ///
     /// # Errors
     ///
-    /// If no namespace can be called so.
+    /// If it is not a valid name of a namespace.
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, ScopeError> {
         self.settings.scope.namespace = Some(KubeSource::check_namespace(namespace.into())?);
         Ok(self)
     }
 
-    /// Only objects with such labels, of all kinds, unless a request says otherwise: `app=web,tier!=cache`. Default: any.
+    /// Limits all informers to objects whose labels match, unless a request has another selector: `app=web,tier!=cache`. Default: all
+    /// objects.
     pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
         self.settings.scope.labels = selector.to_string();
         self
     }
 
-    /// Only objects with such fields, of all kinds, unless a request says otherwise: `metadata.name=web`. Default: any.
+    /// Limits all informers to objects whose fields match, unless a request has another selector: `metadata.name=web`. Default: all
+    /// objects.
     pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
         self.settings.scope.fields = selector.to_string();
         self
@@ -121,55 +122,55 @@ impl FactoryBuilder {
     }
 
     /// Leaves these fields out of every object of every kind, before anything is decoded; see
-    /// [`Scanner::cut`](crate::object::Scanner::cut). Default: none but `metadata.managedFields`.
+    /// [`Scanner::cut`](crate::object::Scanner::cut). Default: only `metadata.managedFields`.
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.settings.cut.extend(fields);
         self
     }
 
-    /// Never asks for lists as streams. Default: until the server says no, which is then remembered for all informers of a kind.
+    /// Never requests streamed lists. Default: informers try them, and after a refusal by the server all informers of that kind use
+    /// ordinary lists.
     pub fn without_streaming(mut self) -> Self {
         self.settings.never_streams = true;
         self
     }
 
-    /// Has [`synced`](SharedInformerFactory::synced) err as soon as a list fails so that waiting will not help: no permission, no
-    /// such kind, nobody there; see [`ListWatchError::may_pass`]. The informers go on trying all the same. Default: it waits until all
-    /// succeed.
+    /// Makes [`synced`](SharedInformerFactory::synced) fail at once on permanent errors of a list: forbidden, unknown kind, no server at
+    /// the address; see [`ListWatchError::may_pass`]. The informers continue to retry. Default: `synced` waits until all lists succeed.
     ///
-    /// It is not for handlers: [`Registration::synced`](crate::Registration::synced) waits until the handler is told, or the informer
-    /// stopped. So wait for the factory first.
+    /// It does not apply to handlers: [`Registration::synced`](crate::Registration::synced) waits until the handler has received the initial
+    /// list, or the informer stops. So wait for the factory first.
     pub fn fail_fast(mut self) -> Self {
         self.settings.fails_fast = true;
         self
     }
 
-    /// Shares what the informers know of the server with those of other factories of the same client: they wait for it together
-    /// while it cannot be reached, and list again if its history changes. Default: shared by the informers of this factory.
+    /// Shares the server's health with factories of the same server: their informers wait together while the server cannot be reached,
+    /// and relist together after a history change. Default: shared by the informers of this factory only.
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;
         self
     }
 
     /// Calls `callback` once for each outage of an informer that lasts three seconds, and each time the server answers a list with
-    /// an error, for every kind that is not configured otherwise; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
+    /// an error. It applies to every kind without a callback of its own; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
     /// has the exact rules. Default: failures are logged as warnings.
     pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(callback));
         self
     }
 
-    /// Hears of objects that cannot be read, of every kind that is not configured otherwise, and what the kind is called; see
-    /// [`InformerBuilder::on_quarantine`]. Default: they are logged.
-    pub fn on_quarantine(mut self, hear: impl Fn(&str, &Quarantined) + Send + Sync + 'static) -> Self {
-        self.settings.on_quarantine = Some(Arc::new(hear));
+    /// Calls `callback` with the plural name of the kind and each object that is quarantined because it cannot be decoded or transformed.
+    /// It applies to every kind without a callback of its own; see [`InformerBuilder::on_quarantine`]. Default: such objects are logged.
+    pub fn on_quarantine(mut self, callback: impl Fn(&str, &Quarantined) + Send + Sync + 'static) -> Self {
+        self.settings.on_quarantine = Some(Arc::new(callback));
         self
     }
 
-    /// Settings of the informers of one kind in one form, of every scope: a transform, a resync period, a queue. They come after
-    /// those of the factory, and after those that were given before.
+    /// Settings of the informers of one kind and object type, in every scope: a transform, a resync period, a queue. They are applied
+    /// after those of the factory and after those of earlier calls.
     ///
-    /// `settings` is called once for each informer that is made, and perhaps once more if several ask for it at the same time.
+    /// `settings` is called once for each new informer, and more often if several tasks request it at the same time.
     pub fn configure<O: OfKind>(
         self,
         settings: impl Fn(InformerBuilder<O>) -> InformerBuilder<O> + Send + Sync + 'static,
@@ -177,7 +178,7 @@ impl FactoryBuilder {
         self.configure_dynamic(&ApiResource::erase::<O::Kind>(&()), settings)
     }
 
-    /// As [`configure`](Self::configure), of a kind that is known at run time.
+    /// As [`configure`](Self::configure), for a kind that is known at run time.
     pub fn configure_dynamic<O: Object>(
         mut self,
         resource: &ApiResource,
@@ -193,7 +194,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Makes the factory. It asks for nothing until its informers are started.
+    /// Builds the factory. It sends no request until its informers are started.
     pub fn build(self) -> SharedInformerFactory {
         SharedInformerFactory::with(self.client, self.settings)
     }
@@ -220,7 +221,7 @@ impl Settings {
             let kind = reflector.resource();
             reflector.on_quarantine = Some(Box::new(move |object| callback(&kind, object)));
         }
-        match self.by_kind.get(&(key.kind.clone(), key.form.type_id())) {
+        match self.by_kind.get(&(key.kind.clone(), key.object_type.type_id())) {
             Some(configure) => configure(builder),
             None => builder,
         }

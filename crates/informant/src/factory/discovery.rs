@@ -1,4 +1,4 @@
-//! Finding out what a server calls a kind.
+//! Finds the resource of a kind by discovery: its version, plural name and scope.
 
 use kube::Client;
 use kube::core::ApiResource;
@@ -6,32 +6,34 @@ use kube::discovery;
 use kube::discovery::ApiCapabilities;
 use kube::error::DiscoveryError as KubeDiscoveryError;
 
-/// Why a kind was not found.
+/// Why discovery did not find a kind.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
     /// The server has no such kind.
-    #[error("the server has no kind {kind:?} in group {group:?}; is it installed, and written in this way?")]
+    #[error(
+        "the server has no kind {kind:?} in group {group:?}; check that it is installed, and its spelling (such as \"Pod\", not \"pods\")"
+    )]
     UnknownKind {
-        /// The group, empty for that of pods and nodes.
+        /// The API group; empty for the core group, as of pods and nodes.
         group: String,
         /// The kind.
         kind: String,
     },
-    /// The server could not be asked.
-    #[error("the server could not be asked for kind {kind:?} in group {group:?}")]
+    /// A discovery request failed.
+    #[error("discovery of kind {kind:?} in group {group:?} failed")]
     Failed {
-        /// The group.
+        /// The API group.
         group: String,
         /// The kind.
         kind: String,
-        /// What the client says.
+        /// The client's error.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// Asks the server for a kind, in the version that it prefers among those that have it.
+/// Looks up a kind in the version that the server prefers among those that have it.
 pub(super) async fn find(
     client: &Client,
     group: &str,

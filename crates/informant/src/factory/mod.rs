@@ -1,14 +1,15 @@
-//! One informer for each kind, scope and form, for everyone who asks; started, waited for and stopped together.
+//! One informer for each kind, scope and object type, shared by all callers; started, waited for and stopped together.
 //!
 //! - **In:** a client, and requests for informers.
 //! - **Out:** shared informers and views of them.
 //! - **Knows nothing of:** what informers do.
 //!
-//! `registry` has the informers and the rules of sharing them; `request` says what somebody wants, `builder` what holds for all.
+//! `registry` holds the informers and the rules of sharing them, `request` the options of one request, `builder` the options of all
+//! informers.
 
 mod builder;
 mod discovery;
-mod form;
+mod object_type;
 mod registry;
 mod request;
 
@@ -46,15 +47,15 @@ pub use self::discovery::DiscoveryError;
 pub use self::request::InformerRequest;
 pub use self::request::RequestError;
 
-/// Keeps one [`SharedInformer`] for each kind, scope and form, for everyone who asks.
+/// Keeps one [`SharedInformer`] for each kind, scope and object type, and returns it to every caller that asks for it.
 ///
-/// - **Ask** with [`informer`](Self::informer), or say more with [`request`](Self::request): other scopes, kinds of run time.
-///   Whoever asks for the same gets the same informer: one list, one watch, one cache.
-/// - **Start** what was asked for with [`start`](Self::start), as often as there is more. Nothing is asked of a server before.
+/// - **Get** an informer with [`informer`](Self::informer), or with [`request`](Self::request) for other scopes and for kinds that are
+///   known at run time. Calls for the same kind, scope and object type return the same informer: one list, one watch, one cache.
+/// - **Start** all new informers with [`start`](Self::start); call it again after asking for more. No request is sent before.
 /// - **Wait** with [`synced`](Self::synced). [`problems`](Self::problems), [`synced_within`](Self::synced_within) and a factory that
-///   [fails fast](FactoryBuilder::fail_fast) say which informer is not synced, and why.
-/// - **Stop** all of them with [`stop`](Self::stop), or one with [its own `stop`](SharedInformer::stop): who asks for that
-///   one again gets a new one, which is to be started.
+///   [fails fast](FactoryBuilder::fail_fast) report which informer is not synced, and why.
+/// - **Stop** all of them with [`stop`](Self::stop), or one with [its own `stop`](SharedInformer::stop). The next call for a stopped
+///   informer returns a new one, which has to be started.
 ///
 /// Cheap to clone; all clones are handles of the same factory. The factory keeps its informers running, and so does every
 /// [`SharedInformer`] and [`View`](crate::View) that it returned: an informer stops by itself when the last clone of the factory and the
@@ -96,21 +97,22 @@ pub struct SharedInformerFactory {
     shared: Arc<Shared>,
 }
 
-/// What all clones of a factory share. Its registry has a handle of each informer, which keeps the informer running.
+/// State of all clones of a factory. Its registry has a handle of each informer, which keeps the informer running.
 struct Shared {
     client: Client,
     settings: Settings,
-    /// Never held while anything of the user's runs, or is dropped; but for a recorder of figures, who is asked for new ones.
+    /// Never held while user code runs or user objects are dropped. The one exception is the installed metrics recorder, which registers
+    /// the metrics of a new informer.
     registry: Mutex<Registry>,
 }
 
 impl SharedInformerFactory {
-    /// A factory with the settings that are usual.
+    /// A factory with default settings.
     pub fn new(client: Client) -> Self {
         Self::builder(client).build()
     }
 
-    /// A factory with settings.
+    /// A builder for a factory with other settings.
     pub fn builder(client: Client) -> FactoryBuilder {
         FactoryBuilder::new(client)
     }
@@ -119,61 +121,62 @@ impl SharedInformerFactory {
         Self { shared: Arc::new(Shared { client, settings, registry: Mutex::default() }) }
     }
 
-    /// The informer of a kind, in the scope that the factory is set to, which is everything by default. It is made when it is asked
-    /// for first; it is [started](Self::start) by whoever wants that.
+    /// Returns the informer of a kind in the factory's default scope, which is all objects unless the builder narrows it. The first call
+    /// creates the informer; [`start`](Self::start) starts it.
     ///
-    /// The form of the objects is part of what is asked for: `informer::<Pod>()` has decoded pods, `informer::<Lazy<Pod>>()` their
-    /// JSON, `informer::<PartialObjectMeta<Pod>>()` only asks for their metadata, and a [projection](crate::projection!) has just
-    /// the fields that it names. Each of them is an informer of its own, so it is worth agreeing on one.
+    /// The object type decides how objects are held: `informer::<Pod>()` holds decoded pods, `informer::<Lazy<Pod>>()` their JSON,
+    /// `informer::<PartialObjectMeta<Pod>>()` requests only their metadata, and a [projection](crate::projection!) holds just the fields
+    /// that it names. Each object type of a kind is a separate informer with a cache of its own, so a program should agree on one.
     ///
-    /// After [`stop`](Self::stop), what it gives has stopped.
+    /// After [`stop`](Self::stop), it returns an informer that has stopped.
     pub fn informer<O: OfKind>(&self) -> SharedInformer<O> {
         self.request::<O>().of_default_scope()
     }
 
-    /// The informer of a kind that is known at run time, whether the server has it or not, as [`informer`](Self::informer).
+    /// As [`informer`](Self::informer), for a kind that is known at run time. The server need not have the kind yet.
     ///
-    /// Nothing says whether such objects live in namespaces: if the factory is [set to one](FactoryBuilder::in_namespace), they are
-    /// taken to. [`discover`](Self::discover) knows.
+    /// An `ApiResource` does not contain whether its objects are namespaced. If the factory is
+    /// [limited to a namespace](FactoryBuilder::in_namespace), this method assumes that they are; [`discover`](Self::discover) asks the server.
     pub fn dynamic(&self, resource: &ApiResource) -> SharedInformer<DynamicObject> {
         self.request_dynamic(resource).of_default_scope()
     }
 
-    /// An informer of a kind in a scope of its own: namespaces, labels, fields.
+    /// A request for an informer of a kind in another scope: namespaces, labels, fields.
     pub fn request<O: OfKind>(&self) -> InformerRequest<'_, O> {
         InformerRequest::of_kind(self)
     }
 
-    /// An informer of a kind that is known at run time, in any form: `DynamicObject`, [`Lazy`](crate::Lazy) of it, a projection. Of
-    /// `PartialObjectMeta<DynamicObject>`, and `Lazy` of that, only the metadata is asked for.
+    /// A request for an informer of a kind that is known at run time, with any object type: `DynamicObject`, [`Lazy`](crate::Lazy) of it,
+    /// a projection. With `PartialObjectMeta<DynamicObject>`, and `Lazy` of that, the informer requests only the metadata.
     pub fn request_dynamic<O: Object>(&self, resource: &ApiResource) -> InformerRequest<'_, O> {
         InformerRequest::dynamic(self, resource)
     }
 
-    /// As [`request_dynamic`](Self::request_dynamic), of the version that the server prefers: asks it what it has.
+    /// As [`request_dynamic`](Self::request_dynamic), with the version that the server prefers and the kind's scope, both found by
+    /// discovery.
     ///
     /// # Errors
     ///
-    /// If the server has no such kind, or cannot be asked.
+    /// If the server has no such kind, or a discovery request fails.
     pub async fn discover<O: Object>(&self, group: &str, kind: &str) -> Result<InformerRequest<'_, O>, DiscoveryError> {
         let (resource, capabilities) = discovery::find(&self.shared.client, group, kind).await?;
         Ok(self.request_dynamic(&resource).scoped(&capabilities.scope))
     }
 
-    /// Starts the informers that were asked for and do not run, in tasks of the runtime that this is called in; says how many.
-    /// Those that are asked for later need another call. After [`stop`](Self::stop) it starts none.
+    /// Starts all informers that are new, in tasks of the current runtime, and returns how many it started. Informers that are requested
+    /// later need another call. After [`stop`](Self::stop) it starts none.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime with a clock.
     pub fn start(&self) -> usize {
         if self.is_stopped() {
-            warn!("the factory was stopped; nothing is started");
+            warn!("the factory was stopped; no informer is started");
         }
         self.informers().iter().filter(|informer| informer.start_if_new()).count()
     }
 
-    /// Those that were started, and that nobody has stopped, for those who wait; which is in vain after the end.
+    /// The informers to wait for: started and not stopped by the user. Fails if the factory was stopped.
     fn to_be_awaited(&self) -> Result<Vec<AnyInformer>, SyncErrors> {
         if self.is_stopped() {
             return Err(SyncErrors::stopped());
@@ -181,19 +184,22 @@ impl SharedInformerFactory {
         let is_new = |informer: &AnyInformer| informer.state() == InformerState::New;
         let (unstarted, started): (Vec<_>, Vec<_>) = self.informers().into_iter().partition(is_new);
         for informer in unstarted {
-            warn!(kind = &**informer.name(), "has not been started, so it is not waited for");
+            warn!(
+                informer = &**informer.name(),
+                "the informer was not started; `synced` of the factory does not wait for it"
+            );
         }
         Ok(started)
     }
 
-    /// Those that nobody has stopped; the others are forgotten on the way.
+    /// The informers that the user has not stopped. Removes stopped ones from the registry.
     fn informers(&self) -> Vec<AnyInformer> {
         let (informers, ended) = {
             let mut registry = self.shared.registry.lock();
             let ended = registry.sweep();
             (registry.informers(), ended)
         };
-        // Their caches, perhaps; not under the lock.
+        // This may drop whole caches, so not under the lock.
         drop(ended);
         informers
     }
@@ -203,13 +209,13 @@ impl SharedInformerFactory {
         &self.shared.client
     }
 
-    /// Whether all informers are synced that were started.
+    /// Whether all started informers are synced.
     pub fn is_synced(&self) -> bool {
         self.informers().iter().all(|informer| informer.is_synced() || informer.state() == InformerState::New)
     }
 
-    /// Waits until all informers are synced that run when this is called. While it waits, [`problems`](Self::problems) says what is
-    /// wrong, if something is, and so does the log.
+    /// Waits until all informers are synced that run when this is called. Meanwhile, [`problems`](Self::problems) and the log show what
+    /// keeps an informer from syncing.
     ///
     /// It does not wait for informers that were not [started](Self::start), but logs a warning for each of them at once; if none was
     /// started, it returns at once. (The [`synced` of an informer](SharedInformer::synced) that was not started waits until it is, and
@@ -220,8 +226,8 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// If one is stopped before that, or the factory was stopped. If the factory is to [fail fast](FactoryBuilder::fail_fast), also
-    /// as soon as lists fail so that waiting will not help: the error says of which informers, and why.
+    /// If one of them stops before that, or the factory was stopped. If the factory [fails fast](FactoryBuilder::fail_fast), also on the
+    /// first permanent error of a list; the error names each such informer and the cause.
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
         async move { informer::synced(&informers?, None).await }
@@ -231,31 +237,31 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// As for `synced`; or with what failed last of each informer that is not synced by then.
+    /// As for `synced`; and if an informer is not synced by then, with the last failure of each such informer.
     pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
         async move { informer::synced(&informers?, Some(within)).await }
     }
 
-    /// How each informer is doing that nobody has stopped, in the order of their names.
+    /// The status of each informer that was not stopped, sorted by name.
     pub fn status(&self) -> Vec<InformerStatus> {
         let mut status: Vec<_> = self.informers().iter().map(AnyInformer::status).collect();
         status.sort_by(|one, other| one.name.cmp(&other.name));
         status
     }
 
-    /// The informers whose caches may lag behind the server, and why; none if all is well. For health checks.
+    /// The informers whose caches may lag behind the server, and why; empty if there are none. For health checks.
     pub fn problems(&self) -> Vec<Problem> {
         self.status().iter().filter_map(InformerStatus::problem).collect()
     }
 
     /// Stops all informers, and waits until no callback runs and no task is left. No informer is started after this.
     ///
-    /// It can be called again, and by several at once. Cancel safe: they stop all the same.
+    /// It can be called again, and by several tasks at once. Cancel safe: the informers stop even if the call is dropped.
     ///
     /// # Errors
     ///
-    /// From inside a callback of one of the informers, which would wait for itself: then nobody is waited for. They stop all the same.
+    /// From inside a callback of one of the informers, which would wait for itself. Then the call does not wait; the informers stop.
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.stop_all(None).await
     }
@@ -264,8 +270,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. They can be waited for
-    /// again.
+    /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. Another call waits for them again.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopErrors> {
         self.stop_all(Some(within)).await
     }
@@ -283,7 +288,7 @@ impl SharedInformerFactory {
         self.shared.registry.lock().is_stopped()
     }
 
-    /// Finds the informer that somebody asks for, or makes it.
+    /// Returns the informer of a key, creating it if there is none.
     fn ask(
         &self,
         key: &InformerKey,
@@ -296,7 +301,7 @@ impl SharedInformerFactory {
         if let Some(found) = found {
             return found;
         }
-        // Users' code may be in this, so nothing is locked; somebody else may be faster.
+        // Runs the user's `configure` functions, so not under the lock; another task may insert the informer meanwhile.
         let builder = settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
         let asked = registry.lock().find_or_insert(key, builder);
         match asked {
@@ -306,12 +311,11 @@ impl SharedInformerFactory {
             }
             Asked::Made { informer, overlap } => {
                 if let Some(overlap) = overlap {
-                    let (kind, form) = (&**informer.name(), key.form());
                     warn!(
-                        kind,
-                        form,
-                        other_form = overlap,
-                        "some objects are cached in two forms; one form for all saves memory"
+                        informer = &**informer.name(),
+                        object_type = key.object_type_name(),
+                        other_object_type = overlap,
+                        "some objects are cached twice, in two object types; one object type for all saves memory"
                     );
                 }
                 informer

@@ -1,4 +1,4 @@
-//! The informers of a factory, and the rules of sharing them. Plain data: whoever uses it holds the lock.
+//! The informers of a factory, and the rules of sharing them. Plain data: the factory holds the lock.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use hashbrown::HashMap;
 use hashbrown::HashSet;
 use kube::core::ApiResource;
 
-use super::form::Form;
+use super::object_type::ObjectType;
 use crate::informer::AnyInformer;
 use crate::informer::AnyInformerBuilder;
 use crate::informer::InformerState;
 use crate::listwatch::StreamingSupport;
 use crate::listwatch::scope_text;
 
-/// What makes two requests the same.
+/// Two requests with the same key get the same informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct InformerKey {
     pub(super) kind: KindId,
     pub(super) scope: Scope,
-    pub(super) form: Form,
-    /// Whether nothing else is asked for.
+    pub(super) object_type: ObjectType,
+    /// Whether only metadata is requested from the server.
     pub(super) is_metadata_only: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct KindId {
 /// Which objects of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
-    /// `None` is all of them.
+    /// `None` means all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) labels: String,
     pub(super) fields: String,
@@ -44,34 +44,34 @@ pub(super) struct Scope {
 pub(super) struct Registry {
     /// INV-F1: the objects of an informer are of the type that its key names.
     informers: HashMap<InformerKey, AnyInformer>,
-    /// Those whose place was given to another one, until they have stopped.
+    /// Informers that are stopping and whose key has a new informer, until they have stopped.
     leaving: Vec<AnyInformer>,
-    /// What is known of the server's ability to stream lists.
+    /// Which kinds the server can list as a stream, as far as it is known.
     streaming: HashMap<KindId, StreamingSupport>,
-    /// The kinds of which it was said that they are cached twice.
+    /// Kinds for which the warning about two object types was logged.
     warned: HashSet<KindId>,
     is_stopped: bool,
 }
 
-/// What came of a request. What is not used is given back, to be dropped without the lock.
+/// Outcome of a request. An unused builder is returned so that the caller drops it without the lock.
 pub(super) enum Asked {
-    /// Somebody else was faster.
+    /// Another task has inserted the informer meanwhile.
     Found { informer: AnyInformer, unused: Box<AnyInformerBuilder> },
     Made {
         informer: AnyInformer,
-        /// Another form in which the same objects are cached, if that is to be told.
+        /// Another object type in which the same objects are cached, if a warning is due.
         overlap: Option<String>,
     },
     /// The factory was stopped.
     TooLate { informer: AnyInformer },
 }
 
-/// What is there for a request.
+/// What the registry has for a key.
 pub(super) struct Looked {
     pub(super) found: Option<AnyInformer>,
-    /// What all informers of the kind know of the server's ability to stream its list.
+    /// Whether the server can list the kind as a stream; shared by all informers of the kind.
     pub(super) streaming: StreamingSupport,
-    /// What was forgotten on the way, to be dropped without the lock.
+    /// Stopped informers that were removed, to be dropped without the lock.
     pub(super) ended: Vec<AnyInformer>,
 }
 
@@ -82,27 +82,27 @@ impl KindId {
 }
 
 impl InformerKey {
-    pub(super) fn form(&self) -> String {
-        self.form.name()
+    pub(super) fn object_type_name(&self) -> String {
+        self.object_type.name()
     }
 
-    /// Whether some object may be of both, in different forms.
+    /// Whether an object may be in the caches of both, in different object types.
     fn overlaps(&self, other: &Self) -> bool {
         let is_everywhere = |key: &Self| key.scope.namespace.is_none();
         let shares_namespaces =
             self.scope.namespace == other.scope.namespace || is_everywhere(self) || is_everywhere(other);
-        self.kind == other.kind && self.form != other.form && shares_namespaces
+        self.kind == other.kind && self.object_type != other.object_type && shares_namespaces
     }
 }
 
-/// As it is written behind a name.
+/// Writes the suffix of an informer's name.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&scope_text(self.namespace.as_deref(), &self.labels, &self.fields))
     }
 }
 
-/// Whether it was stopped because somebody wanted that: then nobody misses it.
+/// Whether the user stopped it, as opposed to a crash.
 fn is_dismissed(informer: &AnyInformer) -> bool {
     match informer.state() {
         InformerState::New | InformerState::Running => false,
@@ -115,19 +115,19 @@ impl Registry {
         self.is_stopped
     }
 
-    /// All that are to be started, waited for and looked at: those that nobody has stopped.
+    /// The informers to start, wait for and report: all that the user has not stopped.
     pub(super) fn informers(&self) -> Vec<AnyInformer> {
         self.informers.values().filter(|informer| !is_dismissed(informer)).cloned().collect()
     }
 
-    /// No more are made; gives all that are to be stopped.
+    /// Closes the registry and returns all informers that have to be stopped.
     pub(super) fn stop(&mut self) -> Vec<AnyInformer> {
         self.is_stopped = true;
         self.informers.values().chain(&self.leaving).cloned().collect()
     }
 
-    /// Forgets those that have stopped; gives them, because dropping their caches is not to be done under a lock. One that crashed is
-    /// remembered until somebody asks for another one: it is to be seen.
+    /// Removes informers that have stopped and returns them, because their caches must not be dropped under a lock. A crashed informer
+    /// stays until its key is requested again, so that `status` and `problems` show it.
     #[must_use]
     pub(super) fn sweep(&mut self) -> Vec<AnyInformer> {
         let has_stopped = |informer: &AnyInformer| informer.state() == InformerState::Stopped;
@@ -138,7 +138,7 @@ impl Registry {
         ended
     }
 
-    /// What is there for a request.
+    /// Looks up a key, and removes stopped informers.
     pub(super) fn look(&mut self, key: &InformerKey) -> Looked {
         let ended = self.sweep();
         Looked { found: self.find(key), streaming: self.streaming.entry(key.kind.clone()).or_default().clone(), ended }
@@ -162,15 +162,14 @@ impl Registry {
             return Asked::TooLate { informer };
         }
         let mut others = self.informers.iter().filter(|(_, informer)| !is_dismissed(informer));
-        let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.form());
+        let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.object_type_name());
         let overlap = overlap.filter(|_| self.warned.insert(key.kind.clone()));
         let before = self.informers.insert(key.clone(), informer.clone());
         self.leaving.extend(before);
         Asked::Made { informer, overlap }
     }
 
-    /// A name that no other informer has: the given one, or else what the source is called; and behind it what tells it from the one
-    /// that has this name.
+    /// A name that no other informer has: the given one or the source's, with a suffix if another informer has that name already.
     fn name(&self, given: Option<&str>, source: String, key: &InformerKey) -> String {
         let holder = |name: &str| {
             let mut others = self.informers.iter().filter(|(other, _)| *other != key);
@@ -181,7 +180,7 @@ impl Registry {
             name = match (given, other) {
                 (Some(given), other) if other.scope != key.scope => format!("{given}{}", key.scope),
                 (_, other) if other.kind != key.kind => format!("{name} of {}", key.kind.api_version),
-                (_, _) => format!("{name} as {}", key.form()),
+                (_, _) => format!("{name} as {}", key.object_type_name()),
             };
         }
         if holder(&name).is_none() {
@@ -219,7 +218,7 @@ mod tests {
 
     fn key(plural: &str) -> InformerKey {
         let kind = KindId { api_version: "v1".into(), plural: plural.into() };
-        InformerKey { kind, scope: Scope::default(), form: Form::of::<Key>(), is_metadata_only: false }
+        InformerKey { kind, scope: Scope::default(), object_type: ObjectType::of::<Key>(), is_metadata_only: false }
     }
 
     fn add(registry: &mut Registry, plural: &str) -> SharedInformer<()> {
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_crashed_is_to_be_seen_and_one_that_was_stopped_is_not() {
+    async fn a_crashed_informer_is_listed_and_a_stopped_one_is_not() {
         let mut registry = Registry::default();
         let (crashed, stopped) = (add(&mut registry, "crashed"), add(&mut registry, "stopped"));
         let _unstarted = add(&mut registry, "unstarted");
@@ -244,7 +243,7 @@ mod tests {
             names
         };
         assert_eq!(shown(&registry), ["crashed", "unstarted"]);
-        assert_eq!(registry.sweep().len(), 1, "what was stopped is forgotten");
+        assert_eq!(registry.sweep().len(), 1, "the stopped informer is removed");
         assert_eq!(shown(&registry), ["crashed", "unstarted"]);
         let problem = registry
             .informers()
@@ -253,6 +252,6 @@ mod tests {
         assert_eq!(problem.unwrap().to_string(), "informer crashed has stopped: panicked: boom");
 
         assert_eq!(registry.stop().len(), 2);
-        assert_eq!(registry.sweep().len(), 1, "at the end all that has stopped is forgotten");
+        assert_eq!(registry.sweep().len(), 1, "after the end, all stopped informers are removed");
     }
 }

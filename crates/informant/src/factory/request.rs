@@ -1,4 +1,4 @@
-//! What somebody wants of a factory: a kind, a form, and a scope.
+//! A request to a factory for an informer: a kind, an object type, and a scope.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use kube::discovery;
 
 use super::SharedInformerFactory;
-use super::form::Form;
+use super::object_type::ObjectType;
 use super::registry::InformerKey;
 use super::registry::KindId;
 use super::registry::Scope;
@@ -24,9 +24,9 @@ use crate::object::OfKind;
 use crate::view::AnyView;
 use crate::view::ViewError;
 
-/// A request for an informer in a scope of its own; from [`SharedInformerFactory::request`].
+/// A request for an informer with a kind, an object type and a scope; from [`SharedInformerFactory::request`].
 ///
-/// Whoever asks for the same kind, scope and form gets the same informer. What is not said is as the factory says.
+/// Requests for the same kind, scope and object type return the same informer. Options that you do not set use the factory's defaults.
 ///
 /// ```
 /// use informant::{Lazy, SharedInformerFactory};
@@ -58,7 +58,7 @@ struct AnyRequest<'a> {
     namespaces: Namespaces,
     /// Without namespace.
     scope: Scope,
-    form: Form,
+    object_type: ObjectType,
     /// Creates the reflector settings for the requested object type.
     make_settings: fn(KubeSource) -> ReflectorSettings,
 }
@@ -66,28 +66,30 @@ struct AnyRequest<'a> {
 /// Which namespaces are wanted.
 #[derive(Clone, Debug)]
 enum Namespaces {
-    /// As the factory says, if objects of the kind live in namespaces.
+    /// The factory's namespace, if objects of the kind are namespaced.
     Default,
     All,
     These(BTreeSet<String>),
 }
 
-/// Why an informer cannot be asked for.
+/// Why a request for an informer is invalid.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The scope cannot be.
+    /// The scope is invalid.
     #[error(transparent)]
     Scope(#[from] ScopeError),
-    /// Not one namespace, but none or several.
-    #[error("{resource} of {namespaces} namespaces cannot be one informer; ask for a view of them")]
+    /// The request names no namespace, or several.
+    #[error(
+        "an informer of {resource} covers one namespace, but the request names {namespaces}; call `view` for several"
+    )]
     NotOneNamespace {
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
         /// How many namespaces.
         namespaces: usize,
     },
-    /// The informers do not make a view.
+    /// The informers cannot form a view.
     #[error(transparent)]
     View(#[from] ViewError),
 }
@@ -102,71 +104,74 @@ impl<'a, O: OfKind> InformerRequest<'a, O> {
 impl<'a, O: Object> InformerRequest<'a, O> {
     pub(super) fn dynamic(factory: &'a SharedInformerFactory, resource: &ApiResource) -> Self {
         let source = KubeSource::dynamic(factory.shared.client.clone(), resource.clone());
-        let source = if Form::of::<O>().is_of_metadata() { source.metadata_only() } else { source };
+        let source = if ObjectType::of::<O>().is_of_metadata() { source.metadata_only() } else { source };
         Self::new(factory, source)
     }
 
     fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
         let make_settings = |source| Reflector::builder::<O>(source).into_any();
-        Self { request: AnyRequest::new(factory, source, Form::of::<O>(), make_settings), object_type: PhantomData }
+        Self {
+            request: AnyRequest::new(factory, source, ObjectType::of::<O>(), make_settings),
+            object_type: PhantomData,
+        }
     }
 
-    /// Whether objects of the kind live in namespaces: [discovery](SharedInformerFactory::discover) knows. Default: known for kinds
-    /// of compile time; others are taken for kinds that do.
+    /// Sets whether objects of the kind are namespaced; [discovery](SharedInformerFactory::discover) does this for you. Default: known
+    /// for kinds that are known at compile time; other kinds count as namespaced.
     pub fn scoped(mut self, scope: &discovery::Scope) -> Self {
         self.request.source = self.request.source.scoped(scope);
         self
     }
 
-    /// Objects of all namespaces. Default: as the factory says.
+    /// Objects of all namespaces. Default: the factory's setting.
     pub fn in_all_namespaces(mut self) -> Self {
         self.request.namespaces = Namespaces::All;
         self
     }
 
-    /// Only objects of this namespace. Default: as the factory says.
+    /// Only objects of this namespace. Default: the factory's setting.
     pub fn in_namespace(self, namespace: impl Into<String>) -> Self {
         self.in_namespaces([namespace])
     }
 
-    /// Only objects of these namespaces, in an informer for each: ask for a [`view`](Self::view). Default: as the factory says.
+    /// Only objects of these namespaces, with one informer for each; finish with [`view`](Self::view). Default: the factory's setting.
     pub fn in_namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.request.namespaces = Namespaces::These(namespaces.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Only objects with such labels: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: as the factory says.
+    /// Only objects whose labels match: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: the factory's setting.
     pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
         self.request.scope.labels = selector.to_string();
         self
     }
 
-    /// Only objects with such fields: `spec.nodeName=node-1`. Default: as the factory says.
+    /// Only objects whose fields match: `spec.nodeName=node-1`. Default: the factory's setting.
     pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
         self.request.scope.fields = selector.to_string();
         self
     }
 
-    /// The informer of this kind, scope and form: the one that others have, or a new one that is to be
+    /// Returns the informer of this kind, scope and object type: an existing one, or a new one that has to be
     /// [started](SharedInformerFactory::start).
     ///
     /// # Errors
     ///
-    /// If it is of several namespaces, or of one that cannot be.
+    /// If the request names several namespaces, an invalid one, or one for a kind that is not namespaced.
     pub fn informer(self) -> Result<SharedInformer<O>, RequestError> {
         self.request.informer().map(SharedInformer::from_any)
     }
 
-    /// The informers of these namespaces as one; if none were named, the one informer.
+    /// Returns a view of one informer for each requested namespace. Without requested namespaces, the view has one informer.
     ///
     /// # Errors
     ///
-    /// If the set of namespaces is empty, or has one that cannot be.
+    /// If the set of namespaces is empty or has an invalid one, or if the kind is not namespaced.
     pub fn view(self) -> Result<View<O>, RequestError> {
         self.request.view().map(View::from_any)
     }
 
-    /// The informer in the factory's namespace, if objects of the kind live in namespaces.
+    /// The informer in the factory's namespace, if objects of the kind are namespaced.
     pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
         SharedInformer::from_any(self.request.of_default_scope())
     }
@@ -176,7 +181,7 @@ impl<'a> AnyRequest<'a> {
     fn new(
         factory: &'a SharedInformerFactory,
         mut source: KubeSource,
-        form: Form,
+        object_type: ObjectType,
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> Self {
         let settings = &factory.shared.settings;
@@ -184,7 +189,7 @@ impl<'a> AnyRequest<'a> {
             source = source.of_cluster(cluster.clone());
         }
         let scope = Scope { namespace: None, ..settings.scope.clone() };
-        Self { factory, source, namespaces: Namespaces::Default, scope, form, make_settings }
+        Self { factory, source, namespaces: Namespaces::Default, scope, object_type, make_settings }
     }
 
     fn informer(&self) -> Result<AnyInformer, RequestError> {
@@ -203,13 +208,13 @@ impl<'a> AnyRequest<'a> {
 
     fn view(&self) -> Result<AnyView, RequestError> {
         let Namespaces::These(namespaces) = &self.namespaces else { return Ok(self.informer()?.into()) };
-        // All are looked at before any informer is made.
+        // All namespaces are checked before any informer is created.
         namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
         let members = namespaces.iter().map(|namespace| self.ask_in(namespace));
         Ok(AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
     }
 
-    /// The informer in the factory's namespace, if objects of the kind live in namespaces.
+    /// The informer in the factory's namespace, if objects of the kind are namespaced.
     fn of_default_scope(&self) -> AnyInformer {
         let namespace = self.factory.shared.settings.scope.namespace.clone();
         let scoped = namespace.and_then(|name| Some((self.source.clone().in_namespace(name.clone()).ok()?, name)));
@@ -229,7 +234,7 @@ impl<'a> AnyRequest<'a> {
         let key = InformerKey {
             kind: KindId::of(source.resource()),
             scope: Scope { namespace, ..self.scope.clone() },
-            form: self.form,
+            object_type: self.object_type,
             is_metadata_only: source.is_metadata_only(),
         };
         self.factory.ask(&key, source, self.make_settings)

@@ -1,4 +1,4 @@
-//! How an object is found in a view: by its key, or by its cluster and key.
+//! The address of an object in a view: its key, or its cluster and key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::Cached;
 use crate::Key;
 
-/// An object of one of several clusters.
+/// Names an object of one of several clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterKey {
     /// The cluster.
@@ -16,12 +16,12 @@ pub struct ClusterKey {
 }
 
 impl ClusterKey {
-    /// An object of a cluster.
+    /// Names an object of a cluster.
     pub fn new(cluster: impl Into<Arc<str>>, key: Key) -> Self {
         Self { cluster: cluster.into(), key }
     }
 
-    /// Where a cached object is; `None` if it does not say of which cluster it is.
+    /// The cluster and key of a cached object; `None` if its cluster has no name.
     pub fn of<O>(object: &Cached<O>) -> Option<Self> {
         Some(Self::new(Arc::clone(object.cluster()?), object.key().clone()))
     }
@@ -33,7 +33,7 @@ impl fmt::Display for ClusterKey {
     }
 }
 
-/// How an object is found in a view: a [`Key`] or a [`ClusterKey`].
+/// The address of an object in a view: a [`Key`] or a [`ClusterKey`].
 pub trait Address: fmt::Display + sealed::Sealed + Sized {
     /// Namespace and name.
     fn key(&self) -> &Key;
@@ -41,7 +41,7 @@ pub trait Address: fmt::Display + sealed::Sealed + Sized {
     /// The cluster, if there are several.
     fn cluster(&self) -> Option<&Arc<str>>;
 
-    /// What has this key in a cluster.
+    /// The address of a key in a cluster.
     #[doc(hidden)]
     fn new(cluster: Option<&Arc<str>>, key: Key) -> Self;
 }

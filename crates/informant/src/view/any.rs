@@ -31,7 +31,7 @@ pub(crate) struct AnyView {
 pub(super) struct Member {
     /// `None` if the view is one of a single cluster.
     pub(super) cluster: Option<Arc<str>>,
-    /// `None` if it has all namespaces.
+    /// `None` if it covers all namespaces.
     pub(super) namespace: Option<Arc<str>>,
     pub(super) informer: AnyInformer,
 }

@@ -8,7 +8,8 @@ use super::View;
 use super::ViewError;
 
 impl<O> View<O, ClusterKey> {
-    /// Informers, or views, of different clusters. Each says [which](crate::SharedInformer::cluster), and so does each of their objects.
+    /// A view of informers, or of views, of different [clusters](crate::SharedInformer::cluster). Each object
+    /// [names](crate::Cached::cluster) its cluster.
     ///
     /// ```
     /// use informant::{ClusterKey, SharedInformerFactory, View};
@@ -42,19 +43,19 @@ impl<O> View<O, ClusterKey> {
     ///
     /// # Errors
     ///
-    /// If there is none, one that does not say of which cluster it is, or two of the same cluster.
+    /// If there is no informer, one whose cluster has no name, or two of the same cluster.
     pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, ViewError> {
         AnyView::of_clusters(views.into_iter().map(|view| view.into().view)).map(Self::from_any)
     }
 
-    /// The clusters, in the order of their names.
+    /// The clusters, sorted by name.
     pub fn clusters(&self) -> Vec<Arc<str>> {
         let mut clusters: Vec<_> = self.view.members.iter().filter_map(|member| member.cluster.clone()).collect();
         clusters.dedup();
         clusters
     }
 
-    /// What of it is of one cluster.
+    /// The part of the view that covers one cluster.
     pub fn cluster(&self, name: &str) -> Option<View<O>> {
         self.view.cluster(name).map(View::from_any)
     }

@@ -1,56 +1,54 @@
-//! Why informers do not make a view.
+//! The error of creating a view.
 
 use std::sync::Arc;
 
-/// Why informers do not make a view.
+/// Why informers cannot form a view.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// There is none.
+    /// There is no informer.
     #[error("a view needs at least one informer")]
     Empty,
-    /// One that is not of one namespace.
-    #[error("informer {informer} is not of one namespace; ask for it with `in_namespace`")]
+    /// An informer covers all namespaces.
+    #[error("informer {informer} covers all namespaces; request it with `in_namespace`")]
     NoNamespace {
-        /// Which one.
+        /// The name of the informer.
         informer: Arc<str>,
     },
-    /// Two of the same namespace.
-    #[error("informers {first} and {second} are both of namespace {namespace:?}; name each namespace once")]
+    /// Two informers cover the same namespace.
+    #[error("informers {first} and {second} both cover namespace {namespace:?}; name each namespace once")]
     SameNamespace {
         /// The namespace.
         namespace: Arc<str>,
-        /// One of them.
+        /// The name of one informer.
         first: Arc<str>,
-        /// The other one.
+        /// The name of the other one.
         second: Arc<str>,
     },
-    /// One that does not say of which cluster it is.
-    #[error(
-        "informer {informer} does not say of which cluster its objects are; name it with `of_cluster` of its factory or source"
-    )]
+    /// The cluster of an informer has no name.
+    #[error("the cluster of informer {informer} has no name; set it with `of_cluster` of its factory or source")]
     NoCluster {
-        /// Which one.
+        /// The name of the informer.
         informer: Arc<str>,
     },
-    /// Two of the same cluster that are not one view already.
-    #[error("informers {first} and {second} are both of cluster {cluster:?}; name each cluster differently")]
+    /// Two informers that are not in one view cover the same cluster.
+    #[error("informers {first} and {second} both cover cluster {cluster:?}; give each cluster a name of its own")]
     SameCluster {
         /// The cluster.
         cluster: Arc<str>,
-        /// One of them.
+        /// The name of one informer.
         first: Arc<str>,
-        /// The other one.
+        /// The name of the other one.
         second: Arc<str>,
     },
-    /// Two of different clusters in a view of one.
+    /// Two informers of a view of namespaces cover different clusters.
     #[error(
-        "informers {first} and {second} are of different clusters; make a view of each cluster, and then one of clusters"
+        "informers {first} and {second} cover different clusters; make a view of each cluster, and combine them with `View::of_clusters`"
     )]
     MixedClusters {
-        /// One of them.
+        /// The name of one informer.
         first: Arc<str>,
-        /// The other one.
+        /// The name of the other one.
         second: Arc<str>,
     },
 }

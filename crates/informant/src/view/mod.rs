@@ -1,11 +1,11 @@
-//! Several informers of one kind, read and followed as one: many namespaces, many clusters.
+//! Several informers of one kind, read and subscribed to as one: several namespaces, several clusters.
 //!
 //! - **In:** informers, each with a cache of its own.
-//! - **Out:** a [`View`]: what they have together.
-//! - **Knows nothing of:** how informers are made, and who starts them.
+//! - **Out:** a [`View`] of the objects of all of them.
+//! - **Knows nothing of:** how informers are created and started.
 //!
-//! Nothing is copied: a view asks its members. So no cache has two writers, and one member that fails, or lists everything
-//! anew, changes nothing of what the others have.
+//! Nothing is copied: a view reads the caches of its members. So each cache has one writer, and a member that fails or relists does not
+//! affect the objects of the others.
 
 mod address;
 mod any;
@@ -32,9 +32,10 @@ pub use self::stream::ViewStream;
 
 /// Several informers of one kind as one. Cheap to clone.
 ///
-/// `A` is how an object is found: in one cluster by its [`Key`], in several by its [`ClusterKey`].
+/// `A` is the address of an object: its [`Key`] in a view of one cluster, its [`ClusterKey`] in a view of several.
 ///
-/// Every answer has what all members have, each in one consistent state; members are not consistent with each other.
+/// Each read returns objects of all members. The objects of one member are from one consistent state of its cache; the states of two
+/// members may be from different moments.
 ///
 /// ```
 /// use informant::{SharedInformerFactory, View};
@@ -50,7 +51,7 @@ pub use self::stream::ViewStream;
 /// server.put("configmaps", json!({"metadata": {"namespace": "home", "name": "alarm-clock"}}))?;
 /// # let factory = SharedInformerFactory::new(server.client());
 ///
-/// // Two lists, two watches, two caches: the rest of the cluster is not asked for.
+/// // Two lists, two watches, two caches: objects of other namespaces are never requested.
 /// let configs: View<ConfigMap> = factory.request().in_namespaces(["shop", "bank"]).view()?;
 /// factory.start();
 /// configs.synced().await?;
@@ -68,12 +69,12 @@ pub struct View<O, A = Key> {
 }
 
 impl<O> View<O> {
-    /// Informers of different namespaces of one cluster; each says [which](SharedInformer::namespace).
-    /// [`InformerRequest::view`](crate::factory::InformerRequest::view) makes them, too.
+    /// A view of informers of different [namespaces](SharedInformer::namespace) of one cluster.
+    /// [`InformerRequest::view`](crate::factory::InformerRequest::view) creates the informers, too.
     ///
     /// # Errors
     ///
-    /// If there is none, one that is of all namespaces, or two of the same namespace or of different clusters.
+    /// If there is no informer, one of all namespaces, or two of the same namespace or of different clusters.
     pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
         let informers = informers.into_iter().map(|informer| informer.informer).collect();
         AnyView::of_namespaces(informers).map(Self::from_any)
@@ -86,7 +87,7 @@ impl<O, A> View<O, A> {
         Self { view, types: PhantomData }
     }
 
-    /// What it is called in errors.
+    /// The name of the view in errors.
     pub fn name(&self) -> &Arc<str> {
         &self.view.name
     }
@@ -96,7 +97,7 @@ impl<O, A> View<O, A> {
         self.view.informers().map(SharedInformer::from_any_ref)
     }
 
-    /// Starts those that were not started; says how many it did. A member that was stopped stays so: then ask for another view.
+    /// Starts all members that are new, and returns how many it started. A stopped member cannot be started again: request a new view.
     ///
     /// # Panics
     ///

@@ -16,9 +16,11 @@ use crate::Registration;
 use crate::object::Erased;
 use crate::subscribers::AnyEventStream;
 
-/// Events of all members of a view, those of each member in order. [`Event::Synced`] comes once, when all members have told what
-/// was there at first; never, if one stops before. It ends when all members have stopped; dropping it unregisters.
-#[must_use = "a stream that is dropped hears of nothing"]
+/// A stream of the events of all members of a view. The events of one member are in order.
+///
+/// It returns [`Event::Synced`] once, after the initial adds of all members; never, if a member stops before. The stream ends when all
+/// members have stopped. Dropping it ends the subscription.
+#[must_use = "dropping the stream ends the subscription"]
 pub struct ViewStream<O> {
     events: AnyViewStream,
     object_type: PhantomData<fn(O) -> O>,
@@ -27,7 +29,7 @@ pub struct ViewStream<O> {
 /// A [`ViewStream`] whose object type is erased.
 pub(super) struct AnyViewStream {
     streams: SelectAll<AnyEventStream>,
-    /// How many members have not told all of what was there at first.
+    /// How many members have not delivered all initial adds.
     unsynced: usize,
     registration: Registration,
 }
@@ -37,7 +39,8 @@ impl<O> ViewStream<O> {
         Self { events, object_type: PhantomData }
     }
 
-    /// How far the stream is: synced when all initial adds of all members were taken, and the next event was asked for.
+    /// The state of the subscription. It is synced when the caller has taken all initial adds of all members and polls for the next
+    /// event.
     pub fn registration(&self) -> &Registration {
         &self.events.registration
     }

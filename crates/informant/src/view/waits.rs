@@ -1,4 +1,4 @@
-//! Waiting for a view: until all members are synced or stopped, until one of them has seen a write; and how they are doing.
+//! Waits on a view, until all members are synced or stopped, or one has applied a write; and the status of the members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::listwatch::Quarantined;
 use crate::object::Identity;
 
 impl<O, A> View<O, A> {
-    /// Whether all members are synced. Once true, it stays.
+    /// Whether all members are synced. Once true, it stays true.
     pub fn is_synced(&self) -> bool {
         self.view.informers().all(AnyInformer::is_synced)
     }
@@ -32,7 +32,7 @@ impl<O, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// If a member will not be; see [`SharedInformer::synced`](crate::SharedInformer::synced).
+    /// If a member cannot sync; see [`SharedInformer::synced`](crate::SharedInformer::synced).
     pub async fn synced(&self) -> Result<(), SyncErrors> {
         self.view.synced(None).await
     }
@@ -41,17 +41,17 @@ impl<O, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// As for `synced`; or with what failed last of each member that is not synced by then.
+    /// As for `synced`; and if a member is not synced by then, with the last failure of each such member.
     pub async fn synced_within(&self, within: Duration) -> Result<(), SyncErrors> {
         self.view.synced(Some(within)).await
     }
 
-    /// How each member is doing.
+    /// The status of each member.
     pub fn status(&self) -> Vec<InformerStatus> {
         self.view.informers().map(AnyInformer::status).collect()
     }
 
-    /// The members whose caches may lag behind their servers, and why; none if all is well.
+    /// The members whose caches may lag behind their servers, and why; empty if there are none.
     pub fn problems(&self) -> Vec<Problem> {
         self.status().iter().filter_map(InformerStatus::problem).collect()
     }
@@ -61,11 +61,12 @@ impl<O, A> View<O, A> {
         self.view.informers().flat_map(AnyInformer::quarantined).collect()
     }
 
-    /// Stops all members, and waits until no callback runs and no task is left; also for others who have them.
+    /// Stops all members, and waits until no callback runs and no task is left. Other views and handles of the same informers see them
+    /// stopped.
     ///
     /// # Errors
     ///
-    /// From inside a callback of one of them, which would wait for itself. They stop all the same.
+    /// From inside a callback of one of them, which would wait for itself. Then the call does not wait; the members stop.
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.view.stop(None).await
     }
@@ -81,12 +82,12 @@ impl<O, A> View<O, A> {
 }
 
 impl<O, A: Address> View<O, A> {
-    /// Waits until the member that has an object shows this version of it, or a newer one; see
+    /// Waits until the cache of the member that covers an object has this version of it, or a newer one; see
     /// [`SharedInformer::wait_for`](crate::SharedInformer::wait_for).
     ///
     /// # Errors
     ///
-    /// As there; and if the object is in a namespace or cluster that is not part of the view.
+    /// As for `SharedInformer::wait_for`; and if the view does not cover the object's namespace or cluster.
     pub async fn wait_for(
         &self,
         address: &A,
@@ -99,13 +100,13 @@ impl<O, A: Address> View<O, A> {
 }
 
 impl<O> View<O> {
-    /// Waits until the member that has an object shows it as a write returned it, or in a newer state; see
+    /// Waits until the cache of the member that covers an object has it as a write returned it, or in a newer state; see
     /// [`SharedInformer::wait_for_write`](crate::SharedInformer::wait_for_write). In a view of several clusters, call this on the view of the
     /// [cluster](View::cluster) that was written to.
     ///
     /// # Errors
     ///
-    /// As there; and if the object is in a namespace that is not part of the view.
+    /// As for `SharedInformer::wait_for_write`; and if the view does not cover the object's namespace.
     pub async fn wait_for_write(
         &self,
         written: &impl kube::Resource,
@@ -116,10 +117,10 @@ impl<O> View<O> {
         self.wait_for(&key, &version, within).await
     }
 
-    /// Waits until the caches of all members have everything up to this version.
+    /// Waits until the caches of all members have applied everything up to this version.
     ///
-    /// Versions of different clusters do not compare, so this is only there for views of one: ask each
-    /// [cluster](View::cluster) by itself.
+    /// Versions of different clusters cannot be compared, so only views of one cluster have this method. In a view of several clusters, call
+    /// it on the view of one [cluster](View::cluster).
     ///
     /// # Errors
     ///
@@ -128,12 +129,13 @@ impl<O> View<O> {
         self.view.caught_up_to(version, within).await
     }
 
-    /// Waits until the member that had an object has seen that this incarnation of it is over; see
-    /// [`SharedInformer::wait_until_gone`](crate::SharedInformer::wait_until_gone). Of several clusters, ask the one that it was in: [`cluster`](View::cluster).
+    /// Waits until the member that covers an object has applied the deletion of this incarnation; see
+    /// [`SharedInformer::wait_until_gone`](crate::SharedInformer::wait_until_gone). In a view of several clusters, call this on the view of the
+    /// object's [cluster](View::cluster).
     ///
     /// # Errors
     ///
-    /// As there; and if the object is in a namespace that is not part of the view.
+    /// As for `SharedInformer::wait_until_gone`; and if the view does not cover the object's namespace.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
         self.view.informer_of(&deleted.key)?.wait_until_gone(deleted, within).await
     }

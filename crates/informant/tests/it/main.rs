@@ -13,6 +13,7 @@ mod in_order_fifo;
 mod index_functions;
 mod indexer;
 mod informer;
+mod kube_runtime;
 mod lazy;
 mod lister;
 mod memory;

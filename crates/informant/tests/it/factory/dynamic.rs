@@ -45,7 +45,7 @@ impl informant::Object for Size {
 
 /// FA-01, FA-14
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_run_time_is_had_in_every_form() {
+async fn a_kind_of_run_time_is_available_in_every_object_type() {
     let _logs = Logs::capture();
     let server = server(&[]);
     server.register(widgets());
@@ -154,8 +154,8 @@ async fn a_kind_that_the_server_does_not_have_is_not_discovered() {
     for (group, kind) in [("example.com", "Gadget"), ("example.org", "Widget"), ("", "Widget")] {
         let error = factory.discover::<DynamicObject>(group, kind).await.unwrap_err();
         assert!(matches!(error, DiscoveryError::UnknownKind { .. }), "{error:?}");
-        let expected =
-            format!("the server has no kind {kind:?} in group {group:?}; is it installed, and written in this way?");
+        let hint = r#"check that it is installed, and its spelling (such as "Pod", not "pods")"#;
+        let expected = format!("the server has no kind {kind:?} in group {group:?}; {hint}");
         assert_eq!(error.to_string(), expected);
     }
 

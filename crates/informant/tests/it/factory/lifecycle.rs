@@ -80,7 +80,7 @@ async fn waiting_for_sync_means_those_that_run_when_it_is_called() {
     factory.synced().now_or_never().unwrap().unwrap();
     let configs = factory.informer::<ConfigMap>();
     factory.synced().now_or_never().expect("none runs").unwrap();
-    assert!(logs.take().contains("has not been started, so it is not waited for"));
+    assert!(logs.take().contains("the informer was not started; `synced` of the factory does not wait for it"));
 
     server.inject(On::any().of("nodes"), Fault::Hang);
     factory.start();
@@ -121,7 +121,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     assert_eq!(server.open_watches("configmaps"), 0);
 
     assert_eq!(factory.start(), 0);
-    assert!(logs.take().contains("the factory was stopped; nothing is started"));
+    assert!(logs.take().contains("the factory was stopped; no informer is started"));
     let late = factory.informer::<ConfigMap>();
     assert!(!late.start());
     assert!(matches!(late.add_handler(probe), Err(AddHandlerError::Stopped { .. })));

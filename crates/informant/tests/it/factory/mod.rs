@@ -2,15 +2,15 @@
 
 mod dynamic;
 mod failures;
-mod forms;
 mod history;
 mod lifecycle;
+mod object_types;
 mod outages;
 mod resuming;
 mod scopes;
 mod settings;
 mod sharing;
-mod support;
+pub(crate) mod support;
 mod view_callbacks;
 mod view_handlers;
 mod views;

@@ -83,7 +83,8 @@ async fn a_scope_that_cannot_be_is_an_error_that_says_what_to_do() {
     let error = factory.request::<ConfigMap>().in_namespace("Not A Name").informer().unwrap_err();
     assert!(matches!(error, RequestError::Scope(ScopeError::BadNamespace { .. })));
     let error = factory.request::<ConfigMap>().in_namespaces(["a", "b"]).informer().unwrap_err();
-    assert_eq!(error.to_string(), "configmaps of 2 namespaces cannot be one informer; ask for a view of them");
+    let expected = "an informer of configmaps covers one namespace, but the request names 2; call `view` for several";
+    assert_eq!(error.to_string(), expected);
     let error = factory.request::<ConfigMap>().in_namespaces(["a", "b", "z_"]).view().unwrap_err();
     assert!(matches!(error, RequestError::Scope(_)));
     let error = factory.request::<ConfigMap>().in_namespaces([""; 0]).view().unwrap_err();

@@ -110,7 +110,7 @@ fn paths(paths: &[&str]) -> Vec<FieldPath> {
 
 /// FA-03 as we want it: what is not wanted is not decoded.
 #[tokio::test(start_paused = true)]
-async fn fields_are_cut_of_all_kinds_in_all_forms() {
+async fn fields_are_cut_of_all_kinds_in_all_object_types() {
     let _logs = Logs::capture();
     let server = server(&[]);
     server.register(widgets());

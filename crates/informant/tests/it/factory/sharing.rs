@@ -1,4 +1,4 @@
-//! Whoever asks for the same gets the same informer.
+//! Requests for the same kind, scope and object type return the same informer.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::support::widget_resource;
 
 /// FA-01
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_the_same_kind_scope_and_form_gets_the_same_informer() {
+async fn requests_for_the_same_kind_scope_and_object_type_return_the_same_informer() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let configs = factory.informer::<ConfigMap>();
@@ -41,9 +41,9 @@ async fn whoever_asks_for_the_same_kind_scope_and_form_gets_the_same_informer() 
     assert!(is_same(&widgets, &factory.dynamic(&widget_resource())));
 }
 
-/// FA-01: what one follows, all see.
+/// FA-01
 #[tokio::test]
-async fn a_hundred_who_ask_at_once_share_one_list_and_one_watch() {
+async fn a_hundred_requests_at_once_share_one_list_and_one_watch() {
     let runtime = crate::informer::support::many_threads();
     let server = server(&["shop/a", "shop/b"]);
     let log = server.clone();
@@ -74,7 +74,7 @@ async fn a_hundred_who_ask_at_once_share_one_list_and_one_watch() {
 
 /// FA-01
 #[tokio::test(start_paused = true)]
-async fn informers_are_told_apart_by_their_names() {
+async fn informers_have_different_names() {
     let server = server(&[]);
     let factory = SharedInformerFactory::builder(client(&server)).of_cluster("east").build();
     let _logs = Logs::capture();
@@ -128,7 +128,7 @@ async fn names_that_are_given_are_made_unique_as_well() {
 
 /// Lessons A21
 #[tokio::test(start_paused = true)]
-async fn the_same_objects_in_two_forms_are_warned_of_once() {
+async fn the_same_objects_in_two_object_types_are_warned_of_once() {
     let server = server(&[]);
     let factory = factory(&server);
     let logs = Logs::capture();
@@ -136,12 +136,12 @@ async fn the_same_objects_in_two_forms_are_warned_of_once() {
     factory.informer::<ConfigMap>();
     factory.informer::<Node>();
     factory.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
-    assert_eq!(logs.take(), "", "one form is no trouble");
+    assert_eq!(logs.take(), "", "one object type needs no warning");
 
     factory.informer::<Lazy<ConfigMap>>();
     let warning = logs.take();
     assert!(
-        warning.contains("WARN") && warning.contains(r#"form="Lazy<ConfigMap>" other_form="ConfigMap""#),
+        warning.contains("WARN") && warning.contains(r#"object_type="Lazy<ConfigMap>" other_object_type="ConfigMap""#),
         "{warning}"
     );
 
@@ -157,12 +157,12 @@ async fn everywhere_is_also_in_each_namespace_whichever_comes_first() {
     let one = factory(&server);
     one.informer::<Lazy<ConfigMap>>();
     one.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
-    assert!(logs.take().contains("cached in two forms"));
+    assert!(logs.take().contains("cached twice, in two object types"));
 
     let other = factory(&server);
     other.request::<ConfigMap>().in_namespace("shop").informer().unwrap();
     other.informer::<Lazy<ConfigMap>>();
-    assert!(logs.take().contains("cached in two forms"));
+    assert!(logs.take().contains("cached twice, in two object types"));
 
     let third = factory(&server);
     third.informer::<ConfigMap>().stop().await.unwrap();
@@ -182,7 +182,7 @@ async fn two_forms_of_different_namespaces_are_not_warned_of() {
     assert_eq!(logs.take(), "");
 
     factory.request::<Lazy<ConfigMap>>().in_namespace("shop").informer().unwrap();
-    assert!(logs.take().contains("cached in two forms"));
+    assert!(logs.take().contains("cached twice, in two object types"));
 }
 
 /// FA-13

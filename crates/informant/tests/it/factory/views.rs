@@ -257,14 +257,14 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_harms_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_that_do_not_make_a_view_are_refused() {
+async fn informers_that_cannot_form_a_view_are_refused() {
     let ((server, east), (_, also_east)) = (cluster("east", &[]), cluster("east", &[]));
     let nameless = factory(&server);
 
     let error = View::of_clusters([east.informer::<ConfigMap>(), also_east.informer::<ConfigMap>()]).unwrap_err();
     assert!(matches!(&error, ViewError::SameCluster { cluster, .. } if &**cluster == "east"), "{error}");
     let error = View::of_clusters([nameless.informer::<ConfigMap>()]).unwrap_err();
-    assert!(error.to_string().contains("name it with `of_cluster`"), "{error}");
+    assert!(error.to_string().contains("set it with `of_cluster`"), "{error}");
     let of = |factory: &SharedInformerFactory, namespace: &str| {
         factory.request::<ConfigMap>().in_namespace(namespace).informer().unwrap()
     };
@@ -273,7 +273,7 @@ async fn informers_that_do_not_make_a_view_are_refused() {
     let error = View::of_namespaces([of(&nameless, "shop"), of(&east, "bank")]).unwrap_err();
     assert!(matches!(&error, ViewError::MixedClusters { .. }), "{error}");
     let error = View::of_namespaces([nameless.informer::<ConfigMap>()]).unwrap_err();
-    assert_eq!(error.to_string(), "informer configmaps is not of one namespace; ask for it with `in_namespace`");
+    assert_eq!(error.to_string(), "informer configmaps covers all namespaces; request it with `in_namespace`");
     assert_eq!(View::<ConfigMap>::of_namespaces([]).unwrap_err(), ViewError::Empty);
     assert_eq!(View::<ConfigMap, ClusterKey>::of_clusters(Vec::<Configs>::new()).unwrap_err(), ViewError::Empty);
 }

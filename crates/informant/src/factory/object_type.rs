@@ -1,4 +1,4 @@
-//! The type in which objects are held: a part of what makes two requests the same; and what it is called.
+//! The Rust type that objects are held in, as a part of an informer's key, and its name.
 
 use std::any::TypeId;
 use std::any::type_name;
@@ -8,14 +8,14 @@ use kube::core::PartialObjectMeta;
 
 use crate::Lazy;
 
-/// In which type objects are held.
+/// Identifies the Rust type that objects are held in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Form {
+pub(super) struct ObjectType {
     type_id: TypeId,
     type_name: &'static str,
 }
 
-impl Form {
+impl ObjectType {
     pub(super) fn of<O: 'static>() -> Self {
         Self { type_id: TypeId::of::<O>(), type_name: type_name::<O>() }
     }
@@ -24,13 +24,13 @@ impl Form {
         self.type_id
     }
 
-    /// Whether it has nothing but metadata, of kinds that are known at run time: then nothing else is asked for.
+    /// Whether it is metadata of a kind that is known at run time; then only metadata is requested from the server.
     pub(super) fn is_of_metadata(&self) -> bool {
         let metadata = TypeId::of::<PartialObjectMeta<DynamicObject>>();
         [metadata, TypeId::of::<Lazy<PartialObjectMeta<DynamicObject>>>()].contains(&self.type_id)
     }
 
-    /// The name of its type, without paths: `Lazy<Pod>`.
+    /// The name of the type without module paths: `Lazy<Pod>`.
     pub(super) fn name(&self) -> String {
         let is_part = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
         let mut name = String::new();
@@ -53,8 +53,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_form_has_no_paths() {
-        assert_eq!(Form::of::<Lazy<String>>().name(), "Lazy<String>");
-        assert_eq!(Form::of::<BTreeMap<u8, (Form, &'static str)>>().name(), "BTreeMap<u8, (Form, &str)>");
+    fn the_name_of_an_object_type_has_no_module_paths() {
+        assert_eq!(ObjectType::of::<Lazy<String>>().name(), "Lazy<String>");
+        assert_eq!(
+            ObjectType::of::<BTreeMap<u8, (ObjectType, &'static str)>>().name(),
+            "BTreeMap<u8, (ObjectType, &str)>"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Forms that know their kind: whole, lazy, metadata, projected in either way.
+//! Object types that know their kind: eager, lazy, metadata, and projections of both sorts.
 
 use informant::Lazy;
 use informant::SharedInformerFactory;
@@ -18,7 +18,7 @@ use super::support::factory;
 use super::support::server;
 use super::support::stop_factory;
 
-/// With kube's own way of saying that a struct is part of a kind.
+/// A projection by kube's derive, with metadata.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug)]
 #[resource(inherit = ConfigMap)]
 struct Inherited {
@@ -26,7 +26,7 @@ struct Inherited {
     data: Option<BTreeMap<String, String>>,
 }
 
-/// With nothing but what is wanted.
+/// A projection without metadata.
 #[derive(Deserialize)]
 struct Slim {
     data: Option<BTreeMap<String, String>>,
@@ -34,7 +34,7 @@ struct Slim {
 
 projection!(Slim of ConfigMap);
 
-/// What a form says of a config map's data.
+/// Reads a config map's data from an object type.
 trait Text: OfKind {
     fn text(&self) -> Option<String>;
 }
@@ -73,7 +73,7 @@ impl<O: Text + serde::de::DeserializeOwned> Text for Lazy<O> {
     }
 }
 
-async fn says<O: Text>(factory: &SharedInformerFactory) -> Option<String> {
+async fn text_in<O: Text>(factory: &SharedInformerFactory) -> Option<String> {
     let informer = factory.informer::<O>();
     factory.start();
     informer.synced().await.unwrap();
@@ -82,21 +82,21 @@ async fn says<O: Text>(factory: &SharedInformerFactory) -> Option<String> {
 
 /// Decision 1
 #[tokio::test(start_paused = true)]
-async fn every_form_of_a_kind_is_asked_for_in_the_same_way() {
+async fn every_object_type_of_a_kind_is_requested_in_the_same_way() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let expected = Some("shop/a".to_owned());
 
-    assert_eq!(says::<ConfigMap>(&factory).await, expected);
-    assert_eq!(says::<Lazy<ConfigMap>>(&factory).await, expected);
-    assert_eq!(says::<Inherited>(&factory).await, expected);
-    assert_eq!(says::<Lazy<Inherited>>(&factory).await, expected);
-    assert_eq!(says::<Slim>(&factory).await, expected);
-    assert_eq!(says::<Lazy<Slim>>(&factory).await, expected);
-    assert_eq!(says::<PartialObjectMeta<ConfigMap>>(&factory).await, None);
+    assert_eq!(text_in::<ConfigMap>(&factory).await, expected);
+    assert_eq!(text_in::<Lazy<ConfigMap>>(&factory).await, expected);
+    assert_eq!(text_in::<Inherited>(&factory).await, expected);
+    assert_eq!(text_in::<Lazy<Inherited>>(&factory).await, expected);
+    assert_eq!(text_in::<Slim>(&factory).await, expected);
+    assert_eq!(text_in::<Lazy<Slim>>(&factory).await, expected);
+    assert_eq!(text_in::<PartialObjectMeta<ConfigMap>>(&factory).await, None);
     let lists = server.requests_for("configmaps").into_iter().filter(|request| request.starts_with("WL")).count();
-    assert_eq!(lists, 7, "each form is an informer of its own");
+    assert_eq!(lists, 7, "each object type has an informer of its own");
     stop_factory(&factory, &leaks).await;
 }
