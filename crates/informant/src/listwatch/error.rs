@@ -243,6 +243,39 @@ impl SourceError {
         }
     }
 
+    /// An error that the reflector treats as it treats this one. Errors of other crates cannot be copied: the copy has their text.
+    pub(super) fn copy(&self) -> Self {
+        let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
+        match self {
+            Self::Status { status, retry_after } => Self::Status { status: status.clone(), retry_after: *retry_after },
+            Self::Refused { source } => Self::Refused { source: text(&**source) },
+            Self::Unreachable { source } => Self::Unreachable { source: text(&**source) },
+            Self::Connection { source } => Self::Connection { source: text(&**source) },
+            Self::Silent { after } => Self::Silent { after: *after },
+            Self::Redirected { code, location } => Self::Redirected { code: *code, location: location.clone() },
+            Self::ContentType { found, beginning } => {
+                Self::ContentType { found: found.clone(), beginning: beginning.clone() }
+            }
+            Self::Compressed { encoding } => Self::Compressed { encoding: encoding.clone() },
+            Self::Body(error) => Self::Body(error.copy()),
+            Self::WrongList { expected, found } => Self::WrongList { expected: expected.clone(), found: found.clone() },
+            Self::NoVersion => Self::NoVersion,
+            Self::Damaged { source } => Self::Damaged { source: Arc::clone(source) },
+            Self::UnreadableError => Self::UnreadableError,
+            Self::ShortWatch { lived } => Self::ShortWatch { lived: *lived },
+            Self::Ended => Self::Ended,
+            Self::Endless { after } => Self::Endless { after: *after },
+            Self::EndedEarly => Self::EndedEarly,
+            Self::OlderVersion { from, to } => Self::OlderVersion { from: from.clone(), to: to.clone() },
+            Self::HistoryUnproven { reached } => Self::HistoryUnproven { reached: reached.clone() },
+            Self::HistoryChanged { reached } => Self::HistoryChanged { reached: reached.clone() },
+            Self::Inconsistent { version, missing, surplus } => {
+                Self::Inconsistent { version: version.clone(), missing: *missing, surplus: *surplus }
+            }
+            Self::Other { source } => Self::Other { source: text(&**source) },
+        }
+    }
+
     /// How long the server wants us to wait.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let Self::Status { status, retry_after } = self else { return None };

@@ -172,6 +172,7 @@ pub struct Lookup<O> {
 }
 
 /// A piece of a page.
+#[non_exhaustive]
 pub enum ListPiece<O> {
     /// Some bytes of the page, which is JSON as an API server writes it. They may begin and end anywhere.
     Body(Bytes),
@@ -182,6 +183,7 @@ pub enum ListPiece<O> {
 }
 
 /// A piece of a watch.
+#[non_exhaustive]
 pub enum WatchPiece<O> {
     /// Some bytes of the watch, which is lines of JSON as an API server writes them. They may begin and end anywhere.
     Body(Bytes),
@@ -191,6 +193,7 @@ pub enum WatchPiece<O> {
 
 /// Something that happened at the source.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum SourceEvent<O> {
     /// An object is there.
     Added(Item<O>),
@@ -349,6 +352,13 @@ impl<O> Item<O> {
             ItemContent::Json(json) => Item::json(json),
             ItemContent::Ready(object) => Item::ready(object.erase()),
         }
+    }
+}
+
+/// The JSON of a Kubernetes object, as [`serde_json::json!`] makes it.
+impl<O> From<serde_json::Value> for Item<O> {
+    fn from(value: serde_json::Value) -> Self {
+        Self::json(value.to_string())
     }
 }
 

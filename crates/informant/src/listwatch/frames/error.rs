@@ -76,6 +76,26 @@ pub enum CutError {
     },
 }
 
+impl CutError {
+    /// An equal error. The cause of [`Field`](Self::Field) cannot be copied: the copy has its text.
+    pub(in crate::listwatch) fn copy(&self) -> Self {
+        match self {
+            Self::Unexpected { offset, found, expected } => {
+                Self::Unexpected { offset: *offset, found: *found, expected }
+            }
+            Self::Truncated { length, part } => Self::Truncated { length: *length, part: *part },
+            Self::TooLarge { part, limit, offset } => Self::TooLarge { part: *part, limit: *limit, offset: *offset },
+            Self::Duplicate { field, offset } => Self::Duplicate { field, offset: *offset },
+            Self::Field { field, offset, source } => {
+                let source = serde::de::Error::custom(source);
+                Self::Field { field: field.clone(), offset: *offset, source }
+            }
+            Self::NotAList { kind } => Self::NotAList { kind: kind.clone() },
+            Self::NotAnEvent { length, problem } => Self::NotAnEvent { length: *length, problem },
+        }
+    }
+}
+
 /// A part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
