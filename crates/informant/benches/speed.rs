@@ -81,7 +81,7 @@ fn queues(states: &[Vec<Object>]) {
             for object in &states[round] {
                 fifo.update(object.clone());
             }
-            black_box(fifo.try_drain().unwrap().unwrap()).done();
+            black_box(fifo.try_drain().unwrap().unwrap()).acknowledge();
         },
         &mut bare,
     );
@@ -94,7 +94,7 @@ fn queues(states: &[Vec<Object>]) {
                 fifo.update(object.clone());
             }
             while let Some(receipt) = fifo.try_pop().unwrap() {
-                black_box(receipt).done();
+                black_box(receipt).acknowledge();
             }
         },
         &mut bare,
@@ -108,7 +108,7 @@ fn queues(states: &[Vec<Object>]) {
                 in_order.update(object.clone());
             }
             while let Some(receipt) = in_order.try_drain().unwrap() {
-                black_box(receipt).done();
+                black_box(receipt).acknowledge();
             }
         },
         &mut bare,

@@ -14,8 +14,8 @@ use crate::delta::Delta;
 use crate::delta::Relist;
 use crate::metrics::Tally;
 use crate::object::Erased;
-use crate::queue::Taken;
-use crate::queue::TakenChange;
+use crate::queue::InOrderChange;
+use crate::queue::ObjectChanges;
 use crate::store::Applied;
 use crate::store::Indexer;
 use crate::store::Lister;
@@ -69,7 +69,7 @@ enum Said {
 
 /// What was taken from the grouping queue: all changes of each object.
 pub(super) fn apply_taken(
-    items: &[Taken<Erased>],
+    items: &[ObjectChanges<Erased>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<Erased>,
     lister: &Lister<Erased>,
@@ -100,7 +100,7 @@ pub(super) fn apply_taken(
 
 /// What was taken from the in-order queue: changes one after the other.
 pub(super) fn apply_changes(
-    items: &[TakenChange<Erased>],
+    items: &[InOrderChange<Erased>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<Erased>,
     rules: Rules,

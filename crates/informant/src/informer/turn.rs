@@ -68,7 +68,7 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
             let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
             let initial = processor.distribute(initial);
             // Holds the last reference to objects that were superseded in the queue; dropped after the turn.
-            let processed = receipt.acknowledge();
+            let processed = receipt.acknowledge_returning_items();
             if !core.is_synced() && self.queue.has_synced() {
                 // Before anybody hears of it, since whoever does may ask.
                 let _ = core.sync.set(Ok(()));

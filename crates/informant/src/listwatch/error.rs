@@ -12,11 +12,11 @@ use crate::ResourceVersion;
 
 /// A request that failed: which, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("{attempt} {resource} failed")]
+#[error("{operation} {resource} failed")]
 #[non_exhaustive]
 pub struct ListWatchError {
     /// What was tried.
-    pub attempt: Attempt,
+    pub operation: Operation,
     /// What the objects are called, such as `pods`.
     pub resource: Arc<str>,
     /// Why it failed.
@@ -28,7 +28,7 @@ pub struct ListWatchError {
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Attempt {
+pub enum Operation {
     /// To list.
     List,
     /// To get a list as a stream.
@@ -290,7 +290,7 @@ impl From<Status> for SourceError {
     }
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::List => "listing",
@@ -353,8 +353,12 @@ mod tests {
     #[test]
     fn an_error_says_in_one_line_what_failed_and_why() {
         let source = SourceError::from(Status::failure("pods is forbidden", "Forbidden").with_code(403));
-        let error =
-            ListWatchError { attempt: Attempt::List, resource: "pods".into(), source, server_may_be_starting: false };
+        let error = ListWatchError {
+            operation: Operation::List,
+            resource: "pods".into(),
+            source,
+            server_may_be_starting: false,
+        };
 
         assert_eq!(
             Chain(&error).to_string(),

@@ -33,7 +33,7 @@
 //!
 //! let receipt = queue.drain().await?;
 //! assert_eq!(receipt.items()[0].key().as_str(), "shop/opening-hours");
-//! receipt.done();
+//! receipt.acknowledge();
 //!
 //! drop(stop);
 //! running.await?;
@@ -55,9 +55,9 @@ mod scripted;
 mod source;
 
 pub use destination::Destination;
-pub use error::Attempt;
 pub(crate) use error::Chain;
 pub use error::ListWatchError;
+pub use error::Operation;
 pub use error::SourceError;
 pub use health::ServerHealth;
 pub(crate) use intake::Transform;

@@ -17,10 +17,10 @@ use tracing::debug;
 use tracing::trace;
 use tracing::warn;
 
-use super::super::Attempt;
 use super::super::ListWatchError;
 use super::super::Lookup;
 use super::super::LookupRequest;
+use super::super::Operation;
 use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
@@ -79,13 +79,13 @@ impl Rounds {
             let mut opened_at = begun;
             let is_unordered = stream.is_none() && !self.resume.is_versioned();
             let mut progress = Progress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
-            let mut attempt = Attempt::OpenWatch;
+            let mut operation = Operation::OpenWatch;
             let opened = match stream.take() {
                 Some(reader) => Ok(reader),
                 None => match self.check_history_after_outage().await {
                     Ok(()) => self.open_checked_watch().await,
                     Err(error) => {
-                        attempt = Attempt::CheckHistory;
+                        operation = Operation::CheckHistory;
                         Err(error)
                     }
                 },
@@ -93,7 +93,7 @@ impl Rounds {
             let (ending, error) = match opened {
                 Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
                 Ok(mut reader) => {
-                    attempt = Attempt::Watch;
+                    operation = Operation::Watch;
                     opened_at = Instant::now();
                     self.watching();
                     let read = self.read_changes(&mut reader, &mut progress, &mut resync_at).await;
@@ -114,7 +114,7 @@ impl Rounds {
             let now = Instant::now();
             let window = &mut self.window;
             let next = match self.resume.is_versioned() {
-                true if attempt == Attempt::CheckHistory => after_check(ending, failures),
+                true if operation == Operation::CheckHistory => after_check(ending, failures),
                 true => after_watch(ending, was_of_use, failures, || window.allows(now)),
                 // There is no place to go on from: what happens between two watches would be lost.
                 false => AfterWatch::Relist,
@@ -124,7 +124,7 @@ impl Rounds {
             match next {
                 AfterWatch::Reopen => {
                     if let Some(error) = error {
-                        self.failed(attempt, error);
+                        self.failed(operation, error);
                     }
                 }
                 AfterWatch::ReopenLater => {
@@ -132,7 +132,7 @@ impl Rounds {
                     if let Ending::Failed(meaning) = ending {
                         self.outage.attempt_failed(meaning);
                     }
-                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
+                    let error = self.failed(operation, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
                     self.wait(error).await;
                 }
                 AfterWatch::Relist => {
@@ -140,9 +140,9 @@ impl Rounds {
                         true => SourceError::ShortWatch { lived: since_asked },
                         false => SourceError::Ended,
                     };
-                    let error = self.failed(attempt, error.unwrap_or(ended));
+                    let error = self.failed(operation, error.unwrap_or(ended));
                     // Failures within a watch are reported only if they last.
-                    let is_heard = attempt != Attempt::Watch || is_history_change(&error);
+                    let is_heard = operation != Operation::Watch || is_history_change(&error);
                     return Over { error, is_heard };
                 }
             }

@@ -6,9 +6,9 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio::time::timeout;
 
-use super::super::Attempt;
 use super::super::ListPiece;
 use super::super::ListRequest;
+use super::super::Operation;
 use super::super::SourceError;
 use super::super::frames::ListCutter;
 use super::super::frames::ListHead;
@@ -62,7 +62,7 @@ impl Rounds {
                 }
             };
             let asks_for_newest = self.resume.list().version.is_empty() && !request.version.is_empty();
-            let error = self.failed(Attempt::List, failure);
+            let error = self.failed(Operation::List, failure);
             if !(asks_for_newest && std::mem::take(&mut self.may_repeat)) {
                 return Err(Over { error, is_heard: true });
             }
@@ -87,7 +87,7 @@ impl Rounds {
                         && std::mem::take(&mut self.may_repeat) =>
                 {
                     // The rest of the pages is gone, but all in one may still be had.
-                    self.failed(Attempt::List, error);
+                    self.failed(Operation::List, error);
                     (page, collected, version) = (request.unpaged(), Collected::new(), None);
                     tokens.clear();
                     continue;

@@ -12,9 +12,9 @@ use tracing::debug;
 use tracing::error;
 use tracing::warn;
 
-use super::super::Attempt;
 use super::super::Destination;
 use super::super::ListWatchError;
+use super::super::Operation;
 use super::super::Quarantined;
 use super::super::Served;
 use super::super::SourceError;
@@ -322,12 +322,12 @@ impl Rounds {
     }
 
     /// Something failed: everybody can see it.
-    pub(super) fn failed(&mut self, attempt: Attempt, source: SourceError) -> Arc<ListWatchError> {
+    pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
         let meaning = source.meaning();
         if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
             streaming.connection_lost();
         }
-        if attempt == Attempt::List {
+        if operation == Operation::List {
             match (self.presence, meaning == Meaning::NotFound) {
                 (Presence::Present, true) => self.presence = Presence::InDoubt,
                 (Presence::Denied, true) => self.lose_kind(),
@@ -337,20 +337,24 @@ impl Rounds {
             }
         }
         let server_may_be_starting = self.is_server_starting();
-        let error =
-            Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source, server_may_be_starting });
+        let error = Arc::new(ListWatchError {
+            operation,
+            resource: Arc::clone(&self.resource),
+            source,
+            server_may_be_starting,
+        });
         debug!(kind = %self.resource, error = %Chain(&*error), "failed");
-        if attempt != Attempt::Watch {
+        if operation != Operation::Watch {
             self.outage.attempt_failed(meaning);
             match error.is_unreachable() {
                 true => self.startup.unreachable(Instant::now()),
                 false => self.server_answered(),
             }
         }
-        let is_watch = match attempt {
-            Attempt::OpenWatch => true,
-            Attempt::StreamList => error.source.is_forbidden(),
-            Attempt::List | Attempt::Watch | Attempt::CheckHistory => false,
+        let is_watch = match operation {
+            Operation::OpenWatch => true,
+            Operation::StreamList => error.source.is_forbidden(),
+            Operation::List | Operation::Watch | Operation::CheckHistory => false,
         };
         self.status.update(|status| {
             status.is_watch_failing |= is_watch;
@@ -433,13 +437,13 @@ impl Rounds {
     pub(super) fn report(&self, failure: &ListWatchError) {
         let since = self.status.failing_since();
         // The server did not say so; the list that follows is reported if it fails.
-        if failure.attempt == Attempt::CheckHistory && failure.source.meaning() == Meaning::Expired {
+        if failure.operation == Operation::CheckHistory && failure.source.meaning() == Meaning::Expired {
             return;
         }
         let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
-        let is_list = match failure.attempt {
-            Attempt::List | Attempt::StreamList => true,
-            Attempt::OpenWatch | Attempt::Watch | Attempt::CheckHistory => false,
+        let is_list = match failure.operation {
+            Operation::List | Operation::StreamList => true,
+            Operation::OpenWatch | Operation::Watch | Operation::CheckHistory => false,
         };
         let is_reported = self.reporter.has_reported(since) && failure.source.meaning() != Meaning::HistoryChanged;
         if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {

@@ -11,8 +11,8 @@ use tracing::debug;
 use tracing::info;
 use tracing::warn;
 
-use super::super::Attempt;
 use super::super::ListRequest;
+use super::super::Operation;
 use super::super::SourceError;
 use super::super::WatchRequest;
 use super::super::error::Chain;
@@ -80,7 +80,7 @@ impl Rounds {
             failures += 1;
             let next = after_streaming(ending, was_of_use, failures, self.may_repeat);
             self.note_unavailable(error.meaning());
-            let error = self.failed(Attempt::StreamList, error);
+            let error = self.failed(Operation::StreamList, error);
             match next {
                 AfterStreaming::AskNewest => self.may_repeat = false,
                 AfterStreaming::Later => {
@@ -197,7 +197,7 @@ impl Rounds {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
                     let is_passing = error.meaning().is_passing();
-                    let error = self.failed(Attempt::List, error);
+                    let error = self.failed(Operation::List, error);
                     if !is_passing || attempts == VERIFYING_ATTEMPTS {
                         debug!(kind = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
@@ -216,7 +216,7 @@ impl Rounds {
         let surplus = streamed.difference(&listed).count();
         if missing + surplus > 0 {
             let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
-            let error = self.failed(Attempt::StreamList, error);
+            let error = self.failed(Operation::StreamList, error);
             self.report(&error);
         }
         missing + surplus == 0

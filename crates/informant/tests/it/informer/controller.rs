@@ -12,9 +12,9 @@ use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ScriptedWatch;
 use informant::queue::DeltaFifo;
+use informant::queue::InOrderChange;
 use informant::queue::InOrderFifo;
-use informant::queue::Taken;
-use informant::queue::TakenChange;
+use informant::queue::ObjectChanges;
 use informant::store::Indexer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ async fn a_function_of_ones_own_processes_what_the_reflector_queues() {
     let source = source("10", &[("a", 1), ("b", 2)], watch);
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         Ok(())
     });
@@ -97,7 +97,7 @@ async fn what_cannot_be_processed_is_reported_and_comes_again_while_others_go_on
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
         if taken.key().name() == "a" && attempts < 3 {
             attempts += 1;
             return Err("not today".into());
@@ -131,7 +131,7 @@ async fn a_partly_processed_item_comes_again_without_what_was_processed() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let _logs = Logs::capture();
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         match taken.deltas().len() {
             2 => Err(Failed::after(1, "half of it")),
@@ -153,7 +153,7 @@ async fn a_function_that_panics_has_failed_and_the_log_says_so_if_nobody_listens
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let mut is_first = true;
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         if std::mem::take(&mut is_first) {
             std::panic::resume_unwind(Box::new("what a day"));
         }
@@ -178,7 +178,7 @@ async fn in_the_in_order_queue_everything_waits_for_what_failed() {
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &TakenChange<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &InOrderChange<()>| {
         attempts += 1;
         if [1, 3, 4].contains(&attempts) {
             return Err("no".into());
@@ -203,7 +203,7 @@ async fn stopping_waits_for_no_retry() {
     let _logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
     let (reflector, queue) = grouped(&source);
-    let controller = Controller::new(reflector, queue, |_: &Taken<()>| Err("never".into()));
+    let controller = Controller::new(reflector, queue, |_: &ObjectChanges<()>| Err("never".into()));
     let start = Instant::now();
 
     controller.backoff(Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600))).run(seconds(1.0)).await;
@@ -230,7 +230,7 @@ async fn deletes_come_if_the_queue_knows_what_the_consumer_has() {
     let reflector = Reflector::of_ready_objects(source);
     let (lines, write) = writer();
     let written = Arc::clone(&store);
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         match taken.deltas().newest() {
             Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
@@ -257,7 +257,7 @@ async fn failures_of_one_object_are_not_those_of_another_and_are_forgotten_after
     let (reflector, queue) = grouped(&source);
     let (errors, report) = writer();
     let mut failures = std::collections::BTreeMap::from([("a@1", 2), ("b@11", 1), ("a@12", 1)]);
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         let state = format!("{:?}", taken.deltas().newest().object());
         match failures.get_mut(&*state) {
             Some(left) if *left > 0 => {
@@ -289,7 +289,7 @@ async fn an_item_of_which_nothing_is_left_does_not_come_again() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let (errors, report) = writer();
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         Err(Failed::after(1, "afterwards"))
     });
@@ -326,7 +326,7 @@ async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_controller() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
         attempts += 1;
         if attempts < 3 {
             return Err(PanickingError.into());

@@ -189,12 +189,12 @@ async fn a_consumer_that_is_slow_for_long_does_not_cost_the_watch() {
     let task = tokio::spawn(reflector.run(std::future::pending()));
     let receipt = queue.drain().await.unwrap();
     seconds(3000.0).await;
-    receipt.done();
+    receipt.acknowledge();
     let mut seen = 0;
     while seen < 20 {
         let receipt = queue.drain().await.unwrap();
         seen += receipt.items().len();
-        receipt.done();
+        receipt.acknowledge();
     }
     seconds(60.0).await;
 
