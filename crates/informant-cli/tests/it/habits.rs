@@ -43,7 +43,7 @@ fn what_is_asked_wrongly_is_said_and_exits_with_2() {
         (&["apiserver", "--faults", "podz/list=503"][..], "--faults: there is no kind \"podz\""),
         (&["get", "pods", ""][..], "a value is required"),
         (&["get", "pods", "-n", ""][..], "a value is required"),
-        (&["get", "pods", "-n", "a/b", "--server", "127.0.0.1:1"][..], "is no name of a namespace"),
+        (&["get", "pods", "-n", "a/b", "--server", "127.0.0.1:1"][..], "is not a valid name of a namespace"),
         (&["get", "pods", "--server", "http://me:secret@x"][..], "credentials in a URL are not sent"),
         (&["get", "pods", "--server", "127.0.0.1:99999"][..], "write it as http://127.0.0.1:8080"),
     ] {

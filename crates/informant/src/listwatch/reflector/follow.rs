@@ -164,7 +164,7 @@ impl Rounds {
     async fn open_watch(&mut self) -> Result<EventReader, SourceError> {
         let version = self.resume.watch();
         self.status.set(Activity::Opening);
-        debug!(kind = self.resource(), rv = %version, "opening a watch");
+        debug!(informer = self.resource(), rv = %version, "opening a watch");
         let timeout = self.random_watch_timeout();
         self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
     }
@@ -193,8 +193,8 @@ impl Rounds {
             // While nothing is read, the watch is not silent.
             reader.last_byte_at += full_since.elapsed();
 
-            let patience = self.watchdog.patience(reader.timeout);
-            let deadline = reader.last_byte_at + patience;
+            let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
+            let deadline = reader.last_byte_at + idle_timeout;
             let wakes_at = [Some(deadline), *resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
             let input = {
                 let read = pin!(reader.wait());
@@ -244,8 +244,8 @@ impl Rounds {
                 self.resync();
                 *resync_at = self.next_resync();
             }
-            if reader.last_byte_at + patience <= now {
-                return Err(SourceError::Silent { after: patience });
+            if reader.last_byte_at + idle_timeout <= now {
+                return Err(SourceError::Silent { after: idle_timeout });
             }
         }
     }
@@ -318,7 +318,7 @@ impl Rounds {
             }
             Happening::Unknown { kind, version } => {
                 progress.is_unordered = false;
-                warn!(kind = self.resource(), event = kind, rv = %version, "unknown event");
+                warn!(informer = self.resource(), event = kind, rv = %version, "the watch delivered an event of an unknown type; skipped");
                 self.pass_on_version(version, progress)?;
             }
         }
@@ -424,7 +424,7 @@ impl Rounds {
 
     /// An event of this version has come.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
-        trace!(kind = self.resource(), rv = %version, "event");
+        trace!(informer = self.resource(), rv = %version, "received an event");
         progress.events += 1;
         match self.resume.observe(version) {
             Moved::Forward => progress.has_moved = true,

@@ -114,13 +114,13 @@ impl Rounds {
         request: ListRequest,
         collected: &mut Collected,
     ) -> Result<ListMetadata, SourceError> {
-        let patience = self.settings.patience;
-        let silent = |_| SourceError::Silent { after: patience };
-        let mut pieces = timeout(patience, self.settings.source.list(request)).await.map_err(silent)??;
+        let idle_timeout = self.settings.idle_timeout;
+        let silent = |_| SourceError::Silent { after: idle_timeout };
+        let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
         let known = known(&self.settings, self.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
-        while let Some(piece) = timeout(patience, pieces.next()).await.map_err(silent)? {
+        while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {
             match piece? {
                 ListPiece::Body(chunk) => {
                     has_body = true;

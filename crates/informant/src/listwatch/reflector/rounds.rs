@@ -175,7 +175,7 @@ impl Rounds {
     /// objects are gone.
     async fn look_for_kind(&mut self) {
         self.status.set(Activity::Listing { objects: 0 });
-        match timeout(self.settings.patience, self.settings.source.is_served()).await {
+        match timeout(self.settings.idle_timeout, self.settings.source.is_served()).await {
             Ok(Served::No) => self.presence = Presence::Denied,
             Ok(Served::Yes | Served::Unknown) | Err(_) => {}
         }
@@ -187,7 +187,7 @@ impl Rounds {
         if !self.resume.has_observed() {
             return;
         }
-        warn!(kind = %self.resource, "the source has no such kind any more; its objects are gone");
+        warn!(informer = %self.resource, "the source no longer serves this kind; its objects count as deleted");
         let version = self.resume.watch();
         self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
@@ -241,12 +241,12 @@ impl Rounds {
         let history_changed = std::mem::take(&mut self.has_history_changed);
         if history_changed {
             let reached = self.resume.newest();
-            warn!(kind = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
+            warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
             self.status.note(|status| status.history_changes += 1);
         }
         self.anchors = listed.anchors(&version);
         self.resume.listed(asked, &version, is_paged);
-        debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
+        debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
             self.tell_of_quarantined(&object);
@@ -343,7 +343,7 @@ impl Rounds {
             source,
             server_may_be_starting,
         });
-        debug!(kind = %self.resource, error = %Chain(&*error), "failed");
+        debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
         if operation != Operation::Watch {
             self.outage.attempt_failed(meaning);
             match error.is_unreachable() {
@@ -371,7 +371,7 @@ impl Rounds {
             return self.wait_until_reachable(now, because).await;
         }
         let delay = self.delay_after(now, &because);
-        debug!(kind = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
+        debug!(informer = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
         let until = now + delay;
         self.status.set(Activity::BackingOff { until, because });
         sleep_until(until).await;
@@ -421,7 +421,7 @@ impl Rounds {
         };
         let spread = self.delays.between(Duration::ZERO, RECONNECT_SPREAD);
         let until = now + if self.prober.is_some() { probe } else { other };
-        debug!(kind = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
+        debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
         self.status.set(Activity::BackingOff { until, because });
         self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
     }
@@ -458,7 +458,7 @@ impl Rounds {
             return;
         }
         let key = object.key.as_ref().map(Key::as_str);
-        warn!(kind = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "cannot be read; set aside");
+        warn!(informer = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
     }
 
     /// Runs a callback of the user's; a panic is logged and goes no further.
@@ -474,7 +474,9 @@ impl Rounds {
 /// Runs a callback of the user's; a panic is logged and goes no further.
 pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
     let called = panics::catch(callback);
-    called.inspect_err(|panic| error!(kind, callback = name, error = panic, "a callback panicked")).ok()
+    called
+        .inspect_err(|panic| error!(informer = kind, callback = name, error = panic, "a user's callback panicked"))
+        .ok()
 }
 
 /// The cached object of a key, if it may be used again.

@@ -46,7 +46,7 @@ fn shown(lines: &Lines) -> Vec<String> {
 }
 
 fn exactly() -> Backoff {
-    Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).exactly()
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).without_jitter()
 }
 
 fn grouped(source: &Source) -> (ReflectorBuilder<()>, DeltaFifo<()>) {

@@ -40,7 +40,7 @@ async fn while_it_is_not_synced_the_status_says_why() {
 
     assert!(!status.is_synced && status.is_stale() && !status.is_watching());
     let error = status.source.last_error.unwrap();
-    assert_eq!(show_error(&*error), "listing objects failed: the server says: so it is (Forbidden, 403)");
+    assert_eq!(show_error(&*error), "listing objects failed: the server answered: so it is (Forbidden, 403)");
     leaks.stop(&informer).await;
 }
 
@@ -55,7 +55,7 @@ async fn waiting_with_a_time_limit_says_what_failed() {
 
     assert_eq!(
         show_error(&error),
-        "informer things is not synced after 10s: listing objects failed: the server says: so it is (Forbidden, 403)"
+        "informer things is not synced after 10s: listing objects failed: the server answered: so it is (Forbidden, 403)"
     );
     leaks.stop(&informer).await;
     let error = informer.synced().await.unwrap_err();

@@ -226,7 +226,7 @@ async fn whoever_means_never_can_say_so() {
             .resync_every(Duration::MAX)
             .streaming_deadline(Duration::MAX)
             .watch_timeout(Duration::MAX)
-            .patience(Duration::MAX)
+            .idle_timeout(Duration::MAX)
             .backoff(informant::listwatch::Backoff::new(Duration::MAX, Duration::MAX))
     });
     seconds(1.0).await;
