@@ -83,7 +83,7 @@ fn queues(table: Table, states: &[Vec<Object>]) {
             for object in &states[round] {
                 fifo.update(object.clone());
             }
-            black_box(fifo.try_drain().unwrap().unwrap()).done();
+            black_box(fifo.try_drain().unwrap().unwrap()).acknowledge();
         },
         &mut bare,
     );
@@ -96,7 +96,7 @@ fn queues(table: Table, states: &[Vec<Object>]) {
                 fifo.update(object.clone());
             }
             while let Some(receipt) = fifo.try_pop().unwrap() {
-                black_box(receipt).done();
+                black_box(receipt).acknowledge();
             }
         },
         &mut bare,
@@ -110,7 +110,7 @@ fn queues(table: Table, states: &[Vec<Object>]) {
                 in_order.update(object.clone());
             }
             while let Some(receipt) = in_order.try_drain().unwrap() {
-                black_box(receipt).done();
+                black_box(receipt).acknowledge();
             }
         },
         &mut bare,

@@ -99,7 +99,7 @@ async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), B
         batch.at(version.clone());
     }
     cache.apply(batch);
-    receipt.done();
+    receipt.acknowledge();
     Ok(())
 }
 

@@ -88,7 +88,7 @@ async fn consume(queue: DeltaFifo<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
             }
         }
         cache.apply(batch);
-        receipt.done();
+        receipt.acknowledge();
     }
 }
 

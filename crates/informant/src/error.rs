@@ -308,11 +308,11 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::listwatch::Attempt;
+    use crate::listwatch::Operation;
 
     fn forbidden() -> ListWatchError {
         let source = SourceError::from(Status::failure("so it is", "Forbidden").with_code(403));
-        ListWatchError { attempt: Attempt::List, resource: "pods".into(), source, server_may_be_starting: false }
+        ListWatchError { operation: Operation::List, resource: "pods".into(), source, server_may_be_starting: false }
     }
 
     fn unsynced() -> Vec<SyncError> {

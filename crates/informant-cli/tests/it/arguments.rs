@@ -43,7 +43,7 @@ fn invalid_arguments_are_reported_with_exit_code_2() {
         (&["apiserver", "--faults", "podz/list=503"][..], "--faults: the server has no kind \"podz\""),
         (&["get", "pods", ""][..], "a value is required"),
         (&["get", "pods", "-n", ""][..], "a value is required"),
-        (&["get", "pods", "-n", "a/b", "--server", "127.0.0.1:1"][..], "is no name of a namespace"),
+        (&["get", "pods", "-n", "a/b", "--server", "127.0.0.1:1"][..], "is not a valid name of a namespace"),
         (&["get", "pods", "--server", "http://me:secret@x"][..], "credentials in the URL would not be sent"),
         (&["get", "pods", "--server", "127.0.0.1:99999"][..], "expected a URL such as http://127.0.0.1:8080"),
     ] {

@@ -41,7 +41,7 @@ impl<O: Object> Pipeline<O> {
                 }
             }
             self.cache.apply(batch);
-            receipt.done();
+            receipt.acknowledge();
         }
     }
 }

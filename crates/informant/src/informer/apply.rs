@@ -14,8 +14,8 @@ use crate::delta::Delta;
 use crate::delta::Relist;
 use crate::metrics::Tally;
 use crate::object::Erased;
-use crate::queue::Taken;
-use crate::queue::TakenChange;
+use crate::queue::InOrderChange;
+use crate::queue::ObjectChanges;
 use crate::store::Applied;
 use crate::store::Indexer;
 use crate::store::Lister;
@@ -70,7 +70,7 @@ enum Said {
 
 /// Applies a batch of the grouping queue: all pending changes of each object.
 pub(super) fn apply_taken(
-    items: &[Taken<Erased>],
+    items: &[ObjectChanges<Erased>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<Erased>,
     lister: &Lister<Erased>,
@@ -101,7 +101,7 @@ pub(super) fn apply_taken(
 
 /// Applies a batch of the in-order queue: changes in the server's order.
 pub(super) fn apply_changes(
-    items: &[TakenChange<Erased>],
+    items: &[InOrderChange<Erased>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<Erased>,
     rules: Rules,

@@ -47,7 +47,7 @@ use crate::queue::ReceiptQueue;
 /// use informant::{Lazy, delta::Delta};
 /// use informant::informer::Controller;
 /// use informant::listwatch::{KubeSource, Reflector};
-/// use informant::queue::{DeltaFifo, Taken};
+/// use informant::queue::{DeltaFifo, ObjectChanges};
 /// use informant::store::Indexer;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -64,7 +64,7 @@ use crate::queue::ReceiptQueue;
 /// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client));
 ///
 /// let written = Arc::clone(&store);
-/// let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<Lazy<ConfigMap>>| {
+/// let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<Lazy<ConfigMap>>| {
 ///     match taken.deltas().newest() {
 ///         Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
 ///         // Any error makes the controller retry; here, an error of decoding.

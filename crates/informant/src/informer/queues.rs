@@ -11,10 +11,10 @@ use crate::listwatch::Destination;
 use crate::object::Erased;
 use crate::queue::Closed;
 use crate::queue::DeltaFifo;
+use crate::queue::InOrderChange;
 use crate::queue::InOrderFifo;
+use crate::queue::ObjectChanges;
 use crate::queue::Receipt;
-use crate::queue::Taken;
-use crate::queue::TakenChange;
 
 /// A queue that a shared informer can use.
 pub(super) trait SharedQueue: ControllerQueue + Destination<Erased> {
@@ -41,11 +41,11 @@ impl<O: Send + Sync + 'static> ControllerQueue for DeltaFifo<O> {
         self.close();
     }
 
-    fn key_of(item: &Taken<O>) -> Option<&Key> {
+    fn key_of(item: &ObjectChanges<O>) -> Option<&Key> {
         Some(item.key())
     }
 
-    fn changes_of(item: &Taken<O>) -> usize {
+    fn changes_of(item: &ObjectChanges<O>) -> usize {
         item.deltas().len()
     }
 }
@@ -77,11 +77,11 @@ impl<O: Send + Sync + 'static> ControllerQueue for InOrderFifo<O> {
         self.close();
     }
 
-    fn key_of(item: &TakenChange<O>) -> Option<&Key> {
+    fn key_of(item: &InOrderChange<O>) -> Option<&Key> {
         item.change().key()
     }
 
-    fn changes_of(_: &TakenChange<O>) -> usize {
+    fn changes_of(_: &InOrderChange<O>) -> usize {
         1
     }
 }

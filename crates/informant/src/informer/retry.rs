@@ -18,7 +18,7 @@ use crate::Key;
 use crate::listwatch::Backoff;
 use crate::listwatch::Delays;
 use crate::panics;
-use crate::queue::Answer;
+use crate::queue::ItemOutcome;
 use crate::queue::Receipt;
 use crate::queue::ReceiptQueue;
 
@@ -148,7 +148,7 @@ impl<Q: ReceiptQueue, F> Retrying<Q, F> {
         }
         match retry_in {
             Some(delay) => self.held.push(Held { until: now + delay, processed: failed.processed, receipt }),
-            None => receipt.done(),
+            None => receipt.acknowledge(),
         }
         panics::drop_catching(error, |panic| {
             warn!(error = panic, "the error of a process function panicked when it was dropped");
@@ -172,7 +172,7 @@ where
         match outcome.unwrap_or_else(|panic| Err(ProcessFailure::from(format!("panicked: {panic}")))) {
             Ok(()) => {
                 self.failures.remove(&key);
-                receipt.done();
+                receipt.acknowledge();
             }
             Err(failed) => self.fail(receipt, key, failed),
         }
@@ -185,7 +185,7 @@ where
     fn wake(&mut self, now: Instant) {
         for held in self.held.extract_if(.., |held| held.until <= now) {
             let processed = held.processed;
-            held.receipt.settle(|_| Answer::Requeue { processed });
+            held.receipt.settle(|_| ItemOutcome::Requeue { processed });
         }
     }
 }

@@ -68,7 +68,7 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
             let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
             let initial = processor.distribute(initial);
             // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.
-            let processed = receipt.acknowledge();
+            let processed = receipt.acknowledge_returning_items();
             if !core.is_synced() && self.queue.has_synced() {
                 // Set before handlers receive the event, because they may call `is_synced`.
                 let _ = core.sync.set(Ok(()));

@@ -1,4 +1,8 @@
-//! Where the reflector puts what it learns.
+//! The receiver of the reflector's changes.
+//!
+//! - **In:** changes from the reflector, in the server's order.
+//! - **Out:** the same changes, with the user's object type.
+//! - **Knows nothing of:** queues; both of them implement the trait.
 
 use std::marker::PhantomData;
 
@@ -10,39 +14,39 @@ use crate::ResourceVersion;
 use crate::delta::Relist;
 use crate::object::Erased;
 
-/// Takes what a reflector learns, in the server's order. Both queues are one.
+/// Receives the changes that a reflector reads, in the server's order. Both [queues](crate::queue) implement it.
 ///
-/// The calls must not block: the reflector reads nothing meanwhile.
+/// The calls must not block: the reflector reads nothing while they run.
 pub trait Destination<O>: Send + Sync + 'static {
-    /// An object was created.
+    /// Receives an added object.
     fn add(&self, object: Cached<O>);
 
-    /// An object exists, delivered in no particular order by a watch that began without a version. Its version must not count as
+    /// Receives an object from a watch that began without a version. Such objects arrive in no order, so their versions must not count as
     /// reached. Default: calls [`add`](Self::add).
     fn add_unordered(&self, object: Cached<O>) {
         self.add(object);
     }
 
-    /// An object was changed.
+    /// Receives a changed object.
     fn update(&self, object: Cached<O>);
 
-    /// An object is gone.
+    /// Receives the final state of a deleted object.
     fn delete(&self, final_state: Cached<O>);
 
-    /// An object is gone, and its final state could not be read.
+    /// Receives the key of a deleted object whose final state could not be decoded.
     fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>);
 
-    /// This is all that exists.
+    /// Receives a list: all objects that exist at its version.
     fn replace(&self, relist: Relist<O>);
 
-    /// Everything up to a version was told.
+    /// Receives a bookmark: all changes up to this version have been delivered.
     fn bookmark(&self, version: ResourceVersion);
 
-    /// The consumer shall hear of everything again.
+    /// Receives a resync request: the consumer should replay its cache to the handlers.
     fn resync(&self);
 
-    /// Completes when there is room for more. The reflector awaits it before it reads further events. Must be cancel safe. Default: there
-    /// is always room.
+    /// Completes when the destination accepts more changes. The reflector awaits it before it reads further events, which slows the server down
+    /// instead of using more memory. Must be cancel safe. Default: completes at once.
     ///
     /// An implementation writes `Box::pin(async move { … })`; each call allocates the future.
     fn room(&self) -> BoxFuture<'_, ()> {

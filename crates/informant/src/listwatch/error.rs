@@ -1,4 +1,8 @@
-//! What can go wrong between a source and the reflector, and what it means.
+//! The errors of lists and watches.
+//!
+//! - **In:** failed requests, and responses that contradict themselves or each other.
+//! - **Out:** one error type for sources, one for the reflector's users, and an error with its causes as one line.
+//! - **Knows nothing of:** what the reflector does next; that is decided in `rules`.
 
 use std::error::Error;
 use std::fmt;
@@ -11,212 +15,216 @@ use super::frames::CutError;
 use crate::ResourceVersion;
 use crate::error::inner_of;
 
-/// A request that failed: which, and why.
+/// A failed list or watch request: which one, and why.
 #[derive(thiserror::Error)]
-#[error("{attempt} {resource} failed")]
+#[error("{operation} {resource} failed")]
 #[non_exhaustive]
 pub struct ListWatchError {
-    /// What was tried.
-    pub attempt: Attempt,
-    /// What the objects are called, such as `pods`.
+    /// The operation that failed.
+    pub operation: Operation,
+    /// The name of the source's objects, such as `pods`.
     pub resource: Arc<str>,
-    /// Why it failed.
+    /// The cause.
     pub source: SourceError,
-    /// Whether the server has answered again for less than 30 s after it could not be reached, so that it may still be starting.
+    /// True for 30 s after a server that could not be reached responds again: it may still be starting, and its errors may pass by themselves.
     pub server_may_be_starting: bool,
 }
 
-/// What was tried.
+/// An operation of the reflector on its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Attempt {
-    /// To list.
+pub enum Operation {
+    /// Request a list.
     List,
-    /// To get a list as a stream.
+    /// Request a streamed list.
     StreamList,
-    /// To begin a watch.
+    /// Open a watch.
     OpenWatch,
-    /// To follow a watch that had begun.
+    /// Read from an open watch.
     Watch,
-    /// To find out, after an outage, whether the server still has the history that was followed.
+    /// Check, after an outage, that the server still has the history that the reflector followed.
     CheckHistory,
 }
 
-/// Why a source could not do what was asked.
+/// Why a request to a source failed.
 ///
-/// It decides what the reflector does next. After [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable), [`Connection`](Self::Connection) and errors of
-/// the server (5xx, 429) a watch is opened again from where it was; after [`expired`](Self::expired), most other answers of a
-/// server and [`Other`](Self::Other) everything is listed anew. All of that happens after a delay.
+/// The kind of error decides what the reflector does next, after a delay: after [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable),
+/// [`Connection`](Self::Connection) and server errors (5xx, 429) it resumes the watch at the version that it reached; after
+/// [`expired`](Self::expired), most other statuses and [`Other`](Self::Other) it lists again.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The server says no, or that it cannot go on.
-    #[error("the server says: {}", Said(.status))]
+    /// The server refused the request, or ended the watch, with a status.
+    #[error("the server answered: {}", StatusLine(.status))]
     Status {
-        /// What it says.
+        /// The status.
         status: Box<Status>,
-        /// How long it wants us to wait.
+        /// How long the client should wait (the `Retry-After` header).
         retry_after: Option<Duration>,
     },
 
-    /// Nobody listens there.
+    /// The server's host refused the connection: no server listens on the port.
     #[error("the connection was refused")]
     Refused {
-        /// What the client says.
+        /// The client's error.
         source: Box<dyn Error + Send + Sync>,
     },
 
-    /// No connection came about: no such host, no way there, or it is not to be trusted.
+    /// No connection could be made: the host name is unknown, there is no route, or the certificate is not trusted.
     #[error("the server cannot be reached")]
     Unreachable {
-        /// What the client says.
+        /// The client's error.
         source: Box<dyn Error + Send + Sync>,
     },
 
-    /// The request did not get through, or its answer broke off.
+    /// The connection broke during the request or the response.
     #[error("the connection failed")]
     Connection {
-        /// What the client says.
+        /// The client's error.
         source: Box<dyn Error + Send + Sync>,
     },
 
-    /// Nothing came for too long, although the connection seemed to stand.
-    #[error("nothing came for {} seconds", .after.as_secs())]
+    /// No byte arrived for too long on a connection that seemed open.
+    #[error("the connection was silent for {} seconds", .after.as_secs())]
     Silent {
-        /// How long.
+        /// How long the connection was silent.
         after: Duration,
     },
 
-    /// The server sends us elsewhere; a client of the Kubernetes API does not follow.
-    #[error("the server redirects to {location:?} (HTTP {code}); is the server's address right?")]
+    /// The server redirected the request. Clients of the Kubernetes API do not follow redirects.
+    #[error("the server redirects to {location:?} (HTTP {code}); check the server's address")]
     Redirected {
         /// The HTTP code.
         code: u16,
-        /// Where to.
+        /// The `Location` header.
         location: String,
     },
 
-    /// The answer is something else than JSON, such as a proxy's error page.
-    #[error("the answer is {found:?}, not JSON; it begins with {beginning:?}; is there a proxy on the way?")]
+    /// The response is not JSON, but for example the error page of a proxy.
+    #[error(
+        "the response is {found:?}, not JSON; it begins with {beginning:?}; check for a proxy between client and server"
+    )]
     ContentType {
-        /// What it says it is.
+        /// The `Content-Type` header.
         found: String,
-        /// Its first bytes.
+        /// The first bytes of the body.
         beginning: String,
     },
 
-    /// The answer is compressed, and nobody asked for that.
-    #[error("the answer is compressed ({encoding}), which was not asked for")]
+    /// The response is compressed, although the request did not allow it.
+    #[error(
+        "the response is compressed ({encoding}), which the request did not allow; check for a proxy between client and server"
+    )]
     Compressed {
-        /// How.
+        /// The `Content-Encoding` header.
         encoding: String,
     },
 
-    /// The bytes of the answer are not what they should be.
-    #[error("the answer cannot be read")]
+    /// The response is not the JSON of a list or of watch events.
+    #[error("the response cannot be parsed")]
     Body(#[from] CutError),
 
-    /// The list is one of other things.
-    #[error("the answer is a list of {found}, not of {expected}")]
+    /// The response is a list of objects of another kind.
+    #[error("the response is a list of {found}, not of {expected}")]
     WrongList {
-        /// apiVersion that was asked for.
+        /// The requested apiVersion and kind.
         expected: String,
-        /// What came.
+        /// apiVersion and kind of the response.
         found: String,
     },
 
-    /// A list, or the end of a streamed one, that does not say which version it is of, although those before did.
-    #[error("the list does not say which version it is of")]
+    /// A list, or the end of a streamed list, has no version, although earlier lists had one.
+    #[error("the list has no resourceVersion")]
     NoVersion,
 
-    /// An event, or an item of a list, is damaged so that nobody can tell which object it is of.
-    #[error("something about an object that cannot be told")]
+    /// An event or a list item is too damaged to tell which object it belongs to. The reflector lists again.
+    #[error("an item is too damaged to tell which object it belongs to")]
     Damaged {
-        /// What is wrong with it.
+        /// Why the item could not be read.
         source: Arc<crate::object::DecodeError>,
     },
 
-    /// An error event that does not say what the error is.
+    /// The watch delivered an error event without a readable status.
     #[error("the server sent an error event without a status")]
     UnreadableError,
 
-    /// The watch ended at once, without a word.
+    /// The watch ended within a second, without an event.
     #[error("the watch ended after {} ms without an event", .lived.as_millis())]
     ShortWatch {
-        /// How long it lasted.
+        /// How long the watch lasted.
         lived: Duration,
     },
 
-    /// The watch ended, and the source has no versions from which another could go on.
-    #[error("the watch ended, and without a version there is no place to go on from")]
+    /// The watch ended, and the source has no versions, so the watch cannot be resumed.
+    #[error("the watch ended, and the source has no versions to resume it from")]
     Ended,
 
-    /// A streamed list brings nothing new, but does not end either: the server does not know how.
+    /// A streamed list delivered no further object, but did not end either: the server may not support streamed lists.
     #[error("the streamed list did not end within {} seconds", .after.as_secs())]
     Endless {
-        /// How long nothing new came, or how long it has lasted altogether.
+        /// The time since the last new object, or since the beginning of the list.
         after: Duration,
     },
 
-    /// The stream ended before all that exists was told.
-    #[error("the stream ended before the end of its list")]
+    /// The streamed list ended before its last object.
+    #[error("the streamed list ended before it was complete")]
     EndedEarly,
 
-    /// A version that is older than one before it.
+    /// The server sent a version that is older than one before it.
     #[error("the server sent version {to} after version {from}")]
     OlderVersion {
-        /// The version before.
+        /// The newer version, which was received first.
         from: ResourceVersion,
-        /// The older one that came.
+        /// The older version.
         to: ResourceVersion,
     },
 
-    /// After an outage, the server could not prove that it still has the history that was followed up to this version: it has compacted
-    /// the newest event, or there was none. So everything is listed.
-    #[error("the server cannot prove that it has the same history as before, up to version {reached}")]
+    /// After an outage, the reflector could not verify that the server still has the history that was followed up to this version, because the
+    /// server has compacted the newest event, or there was none. The reflector lists again.
+    #[error("the server's history up to version {reached} cannot be verified")]
     HistoryUnproven {
-        /// The version up to which everything had been delivered.
+        /// The version that the reflector had reached.
         reached: ResourceVersion,
     },
 
-    /// The server does not have the history that was followed up to this version.
+    /// The server does not have the history that the reflector followed up to this version. The reflector lists again.
     #[error("the server's history has changed since version {reached}; was it restored from a backup?")]
     HistoryChanged {
-        /// The newest version that was seen in the history before.
+        /// The newest version of the former history that the reflector received.
         reached: ResourceVersion,
     },
 
     /// A streamed list and a list of the same version differ.
     #[error("the streamed list at version {version} differs from the list: {missing} missing, {surplus} too many")]
     Inconsistent {
-        /// The version.
+        /// The version of both.
         version: ResourceVersion,
-        /// How many objects of the list the stream did not have in the same state.
+        /// The number of listed objects that the streamed list did not have in the same state.
         missing: usize,
-        /// How many objects of the stream the list did not have in the same state.
+        /// The number of streamed objects that the list did not have in the same state.
         surplus: usize,
     },
 
-    /// Anything else; for sources of your own.
+    /// Any other error of a custom source.
     #[error("the source failed")]
     Other {
-        /// What it says.
+        /// The source's error.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
 impl SourceError {
-    /// The version that was asked for is too old.
+    /// Creates the error of a server that no longer has the requested version (HTTP 410). The reflector lists again.
     pub fn expired() -> Self {
         Status::failure("the version is too old", "Expired").with_code(410).into()
     }
 
-    /// Something of a source of your own.
+    /// Creates an error of a custom source. The reflector lists again.
     pub fn other(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other { source: source.into() }
     }
 
-    /// The code of the server's answer, if it is one that says no.
+    /// Returns the HTTP code of a [`Status`](Self::Status).
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(status.code),
@@ -244,7 +252,40 @@ impl SourceError {
         }
     }
 
-    /// How long the server wants us to wait.
+    /// An error that the reflector treats as it treats this one. Errors of other crates cannot be copied: the copy has their text.
+    pub(super) fn copy(&self) -> Self {
+        let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
+        match self {
+            Self::Status { status, retry_after } => Self::Status { status: status.clone(), retry_after: *retry_after },
+            Self::Refused { source } => Self::Refused { source: text(&**source) },
+            Self::Unreachable { source } => Self::Unreachable { source: text(&**source) },
+            Self::Connection { source } => Self::Connection { source: text(&**source) },
+            Self::Silent { after } => Self::Silent { after: *after },
+            Self::Redirected { code, location } => Self::Redirected { code: *code, location: location.clone() },
+            Self::ContentType { found, beginning } => {
+                Self::ContentType { found: found.clone(), beginning: beginning.clone() }
+            }
+            Self::Compressed { encoding } => Self::Compressed { encoding: encoding.clone() },
+            Self::Body(error) => Self::Body(error.copy()),
+            Self::WrongList { expected, found } => Self::WrongList { expected: expected.clone(), found: found.clone() },
+            Self::NoVersion => Self::NoVersion,
+            Self::Damaged { source } => Self::Damaged { source: Arc::clone(source) },
+            Self::UnreadableError => Self::UnreadableError,
+            Self::ShortWatch { lived } => Self::ShortWatch { lived: *lived },
+            Self::Ended => Self::Ended,
+            Self::Endless { after } => Self::Endless { after: *after },
+            Self::EndedEarly => Self::EndedEarly,
+            Self::OlderVersion { from, to } => Self::OlderVersion { from: from.clone(), to: to.clone() },
+            Self::HistoryUnproven { reached } => Self::HistoryUnproven { reached: reached.clone() },
+            Self::HistoryChanged { reached } => Self::HistoryChanged { reached: reached.clone() },
+            Self::Inconsistent { version, missing, surplus } => {
+                Self::Inconsistent { version: version.clone(), missing: *missing, surplus: *surplus }
+            }
+            Self::Other { source } => Self::Other { source: text(&**source) },
+        }
+    }
+
+    /// Returns how long the server asked the client to wait.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let Self::Status { status, retry_after } = self else { return None };
         let details = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -258,7 +299,7 @@ impl From<Status> for SourceError {
     }
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::List => "listing",
@@ -270,10 +311,10 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// What a server says, in one line.
-struct Said<'a>(&'a Status);
+/// A status in one line.
+struct StatusLine<'a>(&'a Status);
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for StatusLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { message, reason, code, .. } = self.0;
         let reason = if reason.is_empty() { "no reason given" } else { reason };
@@ -281,7 +322,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// An error and its causes in one line, and then what can be done about it: for logs.
+/// Formats an error with its causes and the advice to the user in one line, for logs.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
@@ -291,7 +332,7 @@ impl fmt::Display for Chain<'_> {
         for error in causes(self.0) {
             advice = advice.or(advice_of(error));
             let cause = error.to_string();
-            // Errors of others often repeat their cause in their own text.
+            // Errors of other crates often repeat their cause in their own text.
             if !text.ends_with(&cause) {
                 text = format!("{text}: {cause}");
             }
@@ -304,7 +345,7 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// An error and its causes. Stacks nest a handful of errors; one that is its own source must not hold us up.
+/// Iterates over an error and its causes: at most 16, so that an error that is its own source does not cause an endless loop.
 pub(crate) fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source()).map(inner_of).take(16)
 }
@@ -322,12 +363,16 @@ mod tests {
     #[test]
     fn an_error_says_in_one_line_what_failed_and_why() {
         let source = SourceError::from(Status::failure("pods is forbidden", "Forbidden").with_code(403));
-        let error =
-            ListWatchError { attempt: Attempt::List, resource: "pods".into(), source, server_may_be_starting: false };
+        let error = ListWatchError {
+            operation: Operation::List,
+            resource: "pods".into(),
+            source,
+            server_may_be_starting: false,
+        };
 
         assert_eq!(
             Chain(&error).to_string(),
-            "listing pods failed: the server says: pods is forbidden (Forbidden, 403) (grant the client's user `list` and `watch` on \
+            "listing pods failed: the server answered: pods is forbidden (Forbidden, 403) (grant the client's user `list` and `watch` on \
              it)"
         );
     }

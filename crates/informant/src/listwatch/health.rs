@@ -1,7 +1,7 @@
-//! What the reflectors of one client know together about its server: whether it can be reached, and whether its history changed.
+//! State that the reflectors of one client share about its server: whether it can be reached, and whether its history changed.
 //!
-//! - **In:** what each reflector learns from its own requests.
-//! - **Out:** when each of them may try again.
+//! - **In:** the outcome of each reflector's requests.
+//! - **Out:** when each reflector may retry.
 //! - **Knows nothing of:** how lists, watches and checks are done.
 
 use std::fmt;
@@ -20,14 +20,14 @@ use tokio::time::sleep;
 use tokio::time::sleep_until;
 use tokio::time::timeout;
 
-/// What the reflectors of one client know together about its server. Cheap to clone; all clones share it.
+/// State that the reflectors of one client share about its server. Cheap to clone; all clones share one state.
 ///
-/// - While the server cannot be reached, one reflector tries every second or so. When it succeeds, the others follow within two
-///   seconds; four of them check the server's history and four list at a time, and one that has waited 5 s proceeds as well.
-/// - When one of them finds that the server's history changed, all of them list again.
+/// - While the server cannot be reached, one reflector retries about every second. When it succeeds, the others follow within two
+///   seconds. At most four check the server's history and four list at a time; a reflector that has waited 5 s proceeds as well.
+/// - When one reflector finds that the server's history changed, all of them list again.
 ///
-/// A [factory](crate::SharedInformerFactory) gives all its informers the same one. Give one to several informers of your own if
-/// they share a client.
+/// All informers of a [factory](crate::SharedInformerFactory) share one. Pass one to several informers without a factory if they share
+/// a client.
 #[derive(Clone, Default)]
 pub struct ServerHealth {
     shared: Arc<Shared>,
@@ -35,7 +35,7 @@ pub struct ServerHealth {
 
 struct Shared {
     reachability: Mutex<Reachability>,
-    /// Notified when the server can be reached again, and when the prober is gone.
+    /// Notified when the server can be reached again, and when the prober is dropped.
     changed: Notify,
     history_changes: watch::Sender<u64>,
     checks: Semaphore,
@@ -55,7 +55,7 @@ struct Reachability {
 /// What a reflector does while the server cannot be reached.
 #[derive(Debug, PartialEq, Eq)]
 enum Role {
-    /// It tries again soon.
+    /// It retries soon.
     Probe,
     /// It waits until the prober succeeds.
     Wait,
@@ -63,7 +63,7 @@ enum Role {
     Proceed,
 }
 
-/// The right to be the one that tries; another reflector gets it when this is dropped.
+/// The role of the one reflector that retries. When it is dropped, another reflector takes the role.
 pub(crate) struct Prober {
     shared: Arc<Shared>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Waits {
 /// How many reflectors check the history, or list after an outage, at the same time.
 const AT_ONCE: usize = 4;
 
-/// How long a reflector waits for a permit to check or to list; four that hang must not hold up the rest.
+/// How long a reflector waits for a permit to check or to list. Four requests that hang must not block all reflectors.
 const LONGEST_PERMIT_WAIT: Duration = Duration::from_secs(5);
 
 impl ServerHealth {
@@ -107,7 +107,7 @@ impl ServerHealth {
         }
     }
 
-    /// Whether the server has answered a request of any reflector since then.
+    /// Returns true if the server has answered a request of any reflector since then.
     pub(crate) fn has_answered_since(&self, since: Instant) -> bool {
         self.shared.reachability.lock().last_answer.is_some_and(|last| last > since)
     }

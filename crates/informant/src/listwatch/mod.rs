@@ -1,12 +1,14 @@
-//! Stage 1: lists and watches one kind, and keeps a queue in step with it.
+//! Stage 1: lists and watches the objects of one source and passes every change to a queue.
 //!
-//! - **In:** the bytes that a server sends, or what any other [source](ListWatch) delivers.
-//! - **Out:** changes for a [`Destination`], which a queue is.
+//! - **In:** the bytes that a server sends, or the objects that another [source](ListWatch) delivers.
+//! - **Out:** changes, to a [`Destination`]. Both [queues](crate::queue) are destinations.
 //! - **Knows nothing of:** the queue, the store, handlers.
 //!
-//! A [`Reflector`] asks a [source](ListWatch), such as [`KubeSource`], for a list and then watches for changes. What comes is
-//! cut into items while it arrives ([`frames`]), scanned and decoded one by one; one that cannot be read is set aside and
-//! harms nobody else. When something fails it goes on from where it was, after a delay that grows.
+//! A [`Reflector`] requests a list from a [source](ListWatch), such as [`KubeSource`], and then watches for changes. [`frames`] cuts the response
+//! into items while it arrives; each item is scanned and decoded by itself. An item that cannot be decoded is [quarantined](Quarantined), and the
+//! other items are not affected. After a failure the reflector resumes the watch, or lists again, with growing delays.
+//!
+//! For tests, a [`ScriptedSource`] stands in for a server.
 //!
 //! ```
 //! use informant::Lazy;
@@ -27,13 +29,13 @@
 //! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;
 //! let reflector = Reflector::builder(source).build(queue.clone());
 //!
-//! // It runs until it is told to stop, and leaves nothing behind.
+//! // The reflector runs until the channel closes; no task or request is left then.
 //! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
 //! let running = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
 //!
 //! let receipt = queue.drain().await?;
 //! assert_eq!(receipt.items()[0].key().as_str(), "shop/opening-hours");
-//! receipt.done();
+//! receipt.acknowledge();
 //!
 //! drop(stop);
 //! running.await?;
@@ -55,9 +57,9 @@ mod scripted;
 mod source;
 
 pub use destination::Destination;
-pub use error::Attempt;
 pub(crate) use error::Chain;
 pub use error::ListWatchError;
+pub use error::Operation;
 pub use error::SourceError;
 pub(crate) use error::advice_of;
 pub(crate) use error::causes;
@@ -79,9 +81,7 @@ pub use reflector::ReflectorStatus;
 pub use rules::delays::Backoff;
 pub(crate) use rules::delays::Delays;
 pub use rules::streaming::StreamingSupport;
-pub use scripted::ScriptedList;
-pub use scripted::ScriptedSource;
-pub use scripted::ScriptedWatch;
+pub use scripted::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
 pub use source::Item;
 pub use source::ListPiece;
 pub use source::ListRequest;

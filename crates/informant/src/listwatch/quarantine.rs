@@ -1,8 +1,8 @@
-//! Objects that are on the server but cannot be read: set aside, so that they harm nobody else.
+//! The quarantine: objects that exist on the server but cannot be decoded or transformed.
 //!
-//! - **In:** what could not be read, and news of objects that can.
-//! - **Out:** a list that anybody can look at.
-//! - **Knows nothing of:** why it could not be read, beyond the error.
+//! - **In:** items that failed, and the keys of objects that were read or deleted later.
+//! - **Out:** the objects in quarantine, for status and users.
+//! - **Knows nothing of:** why an item failed, beyond its error.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,51 +21,50 @@ use crate::object::DecodeError;
 use crate::object::Identity;
 use crate::panics;
 
-/// An object that could not be read.
+/// An object that exists on the server but could not be decoded or transformed.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Quarantined {
-    /// Which one, if that could be read.
+    /// The key; `None` if it could not be read.
     pub key: Option<Key>,
-    /// Which life of it; empty if that could not be read.
+    /// The uid; empty if it could not be read.
     pub uid: Uid,
-    /// Which state of it; empty if that could not be read.
+    /// The version; empty if it could not be read.
     pub version: ResourceVersion,
-    /// Why.
+    /// Why the object could not be decoded or transformed.
     pub error: Arc<DecodeError>,
-    /// Its bytes as they came; `None` if those of all quarantined objects together would be too many, or if the source gave
-    /// none.
+    /// The bytes of the object, for diagnosis. `None` if the source delivered a decoded object, or if all quarantined objects together exceed 1 MiB.
     pub json: Option<Bytes>,
-    /// When it came.
+    /// When the reflector received the object.
     pub at: Instant,
 }
 
-/// What is quarantined now; a clone looks at the same.
+/// The objects in quarantine now. Cheap to clone; all clones share one lock.
 #[derive(Clone, Default)]
 pub(super) struct Quarantine {
     shared: Arc<Mutex<Entries>>,
 }
 
-/// Objects that were set aside.
+/// Quarantined objects.
 #[derive(Default)]
 pub(super) struct Entries {
     by_key: HashMap<Key, Quarantined>,
-    /// Those that nobody can name: only the last few.
+    /// Items without a readable key: only the last [`KEPT_NAMELESS`].
     nameless: VecDeque<Quarantined>,
-    /// How many bytes are kept.
+    /// The size of all kept JSON.
     bytes: usize,
-    /// The version at which one could be read again.
+    /// The version at which an object last left the quarantine.
     released: Option<ResourceVersion>,
 }
 
-/// How many bytes are kept at most.
+/// Upper bound on the JSON that is kept of all quarantined objects.
 const KEPT_BYTES: usize = 1 << 20;
 const KEPT_NAMELESS: usize = 16;
 
 impl Quarantined {
-    /// From the error, and the identity as far as it was read.
+    /// Creates an entry from the error, and the identity if it could be read.
     pub(super) fn new(error: DecodeError, identity: Option<&Identity>, json: Option<&[u8]>) -> Self {
-        // What is of another kind is not the object of ours that has the same name.
+        // An item of another kind is not the object of this name that the source has.
         let is_of_our_kind = !matches!(error, DecodeError::WrongType { .. });
         let named = error.key().filter(|_| is_of_our_kind);
         Self {
@@ -73,14 +72,14 @@ impl Quarantined {
             uid: identity.map_or_else(Uid::default, |identity| identity.uid.clone()),
             version: identity.map_or_else(ResourceVersion::default, |identity| identity.version.clone()),
             error: Arc::new(error),
-            // Copied: a slice would keep all bytes that came with it.
+            // Copied: a slice would keep the whole chunk of the response in memory.
             json: json.filter(|json| json.len() <= KEPT_BYTES).map(Bytes::copy_from_slice),
             at: Instant::now(),
         }
     }
 
-    /// Whether it may be any object of ours: it is damaged so that it cannot be named, or says that it is of another kind.
-    /// One that has no name by nature is none of ours.
+    /// Returns true if the item may be any object of the source: it is damaged so that its key cannot be read, or states another kind.
+    /// An intact item without a name is not an object of the source.
     pub(super) fn may_be_any(&self) -> bool {
         let is_damaged = match &*self.error {
             DecodeError::Syntax { .. }
@@ -99,21 +98,21 @@ impl Quarantined {
         self.json.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Whether both are the same state of the same object.
+    /// Returns true if both are the same state of the same object.
     fn is_same(&self, other: &Self) -> bool {
         self.uid == other.uid && self.version == other.version && self.error.to_string() == other.error.to_string()
     }
 }
 
 impl Quarantine {
-    /// Sets an object aside; says whether that is news.
+    /// Quarantines an object. Returns true if its entry is new or changed.
     pub(super) fn add(&self, object: Quarantined) -> bool {
         let (is_news, displaced) = self.shared.lock().put(object);
         drop_entry(displaced);
         is_news
     }
 
-    /// The object was read, or is gone, at this version.
+    /// Removes an object that was decoded, or deleted, at this version.
     pub(super) fn release(&self, key: &Key, version: &ResourceVersion) {
         let mut entries = self.shared.lock();
         let released = entries.remove(key);
@@ -124,12 +123,12 @@ impl Quarantine {
         drop_entry(released);
     }
 
-    /// The version at which one could last be read again: a consumer that has not reached it does not know.
+    /// Returns the version at which an object last left the quarantine. A consumer that has not reached it does not have that object's new state.
     pub(super) fn released(&self) -> Option<ResourceVersion> {
         self.shared.lock().released.clone()
     }
 
-    /// A list has all that exists: what it did not set aside is no longer quarantined. Gives what is news.
+    /// Replaces all entries by those of a list. Returns the entries that are new or changed.
     pub(super) fn replace(&self, mut entries: Entries, version: &ResourceVersion) -> Vec<Quarantined> {
         let mut current = self.shared.lock();
         let was_any = !current.by_key.is_empty() || current.released.is_some();
@@ -155,7 +154,7 @@ impl Quarantine {
         self.shared.lock().by_key.get(key).cloned()
     }
 
-    /// All of it, those with names first.
+    /// Returns all entries, those with keys first.
     pub(super) fn list(&self) -> Vec<Quarantined> {
         self.shared.lock().iter().cloned().collect()
     }
@@ -166,22 +165,22 @@ impl Entries {
         self.by_key.values().chain(&self.nameless)
     }
 
-    /// One that may be any object of ours.
+    /// Returns an entry that may be any object of the source.
     pub(super) fn any_of_ours(&self) -> Option<&Quarantined> {
         self.nameless.iter().find(|bad| bad.may_be_any())
     }
 
-    /// Whether the object of this key is set aside.
+    /// Returns true if the object of this key is quarantined.
     pub(super) fn contains(&self, key: &Key) -> bool {
         self.by_key.contains_key(key)
     }
 
-    /// Those that can be named.
+    /// Returns key and uid of all entries with keys.
     pub(super) fn names(&self) -> Vec<(Key, Uid)> {
         self.by_key.iter().map(|(key, object)| (key.clone(), object.uid.clone())).collect()
     }
 
-    /// Sets an object aside; says whether that is news.
+    /// Quarantines an object. Returns true if its entry is new or changed.
     pub(super) fn add(&mut self, object: Quarantined) -> bool {
         let (is_news, displaced) = self.put(object);
         drop_entry(displaced);
@@ -205,7 +204,7 @@ impl Entries {
     }
 
     pub(super) fn remove(&mut self, key: &Key) -> Option<Quarantined> {
-        // Asked for every event and every item, and nearly always so.
+        // Called for every event and every item; the quarantine is nearly always empty.
         if self.by_key.is_empty() {
             return None;
         }
@@ -225,12 +224,12 @@ impl Entries {
 /// Drops an entry outside of the lock: its error may be one of a user's transform, whose destructor is users' code.
 fn drop_entry(entry: Option<Quarantined>) {
     panics::drop_catching(entry, |panic| {
-        error!(error = panic, "the error of a quarantined object panicked when it was dropped");
+        error!(error = panic, "dropping the error of a quarantined object panicked; check the transform's error type");
     });
 }
 
 impl fmt::Debug for Quarantined {
-    /// Without its bytes: they may be many, or secret.
+    /// Omits the JSON, which may be large or secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quarantined")
             .field("key", &self.key)

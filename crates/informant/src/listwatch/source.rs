@@ -1,8 +1,8 @@
-//! Where objects come from: the trait that a source implements, and the words it uses.
+//! The trait that a source of objects implements, with its requests and responses.
 //!
-//! - **In:** what the reflector asks for: a page of a list, a watch, a lookup.
+//! - **In:** the reflector's requests: a page of a list, a watch, a lookup.
 //! - **Out:** streams of pieces: bytes as an API server writes them, or items one by one.
-//! - **Knows nothing of:** when to ask, and what to do when it fails.
+//! - **Knows nothing of:** when requests are made, and what follows a failure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::object::Provenance;
 
 /// A source of objects that can be listed and watched.
 ///
-/// [`KubeSource`](super::KubeSource) is the one for Kubernetes. A source of your own needs two functions; its objects need
-/// no JSON:
+/// [`KubeSource`](super::KubeSource) is the source for Kubernetes. A custom source implements two functions, and its objects can be of any
+/// type:
 ///
 /// ```
 /// use futures_util::stream::{self, StreamExt};
@@ -50,61 +50,60 @@ use crate::object::Provenance;
 ///
 ///     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
 ///         let sold = SourceEvent::Modified(stock("apples", 11));
-///         // A watch goes on until there is a reason to end it: after that, everything is listed anew.
+///         // The watch stays open. If it ended, the reflector would list again.
 ///         Ok(stream::iter([Ok(WatchPiece::Event(sold))]).chain(stream::pending()).boxed())
 ///     }
 /// }
 /// ```
 ///
-/// If its lists have versions, and `watch` can go on from one, a watch that ends or breaks is resumed where it was; else
-/// everything is listed anew.
+/// If its lists have versions, the reflector resumes a watch that ended or failed at the version that it reached; otherwise it lists again.
 pub trait ListWatch<O>: Send + Sync + 'static {
-    /// Begins to list a page.
+    /// Requests one page of a list.
     ///
-    /// Dropping the future or the stream gives the request up.
+    /// Dropping the future or the stream cancels the request.
     fn list(&self, request: ListRequest) -> impl Future<Output = Result<ListStream<O>, SourceError>> + Send;
 
-    /// Begins to watch. The future ends when the source has accepted, also if nothing happens yet.
+    /// Opens a watch. The future completes when the source has accepted the request, before the first event.
     ///
     /// Dropping the future or the stream ends the watch.
     fn watch(&self, request: WatchRequest) -> impl Future<Output = Result<WatchStream<O>, SourceError>> + Send;
 
     /// Reads the source's version and, if a key is given, the state of one object.
     ///
-    /// The reflector asks after an outage, to find out whether the source still has the history that the reflector followed, and
-    /// when a watch is silent. Default: `Ok(None)`, which means that the source cannot answer; watches are then resumed without a
+    /// The reflector calls this after an outage, to check that the source still has the history that the reflector followed, and
+    /// when a watch is silent. Default: `Ok(None)`, which means that the source does not support lookups; watches are then resumed without a
     /// check.
     fn look_up(&self, _request: LookupRequest) -> impl Future<Output = Result<Option<Lookup<O>>, SourceError>> + Send {
         async { Ok(None) }
     }
 
-    /// Whether the source still has this kind at all; asked after it said "not found". Default: unknown, so that nothing
-    /// is forgotten.
+    /// Returns whether the source still serves this kind. The reflector calls this after a "not found" error; on [`Served::No`] it treats all objects
+    /// as deleted. Default: [`Served::Unknown`].
     fn is_served(&self) -> impl Future<Output = Served> + Send {
         async { Served::Unknown }
     }
 
-    /// Whether [`WatchRequest::sends_initial_events`] may be tried. Default: no.
+    /// Returns whether the source supports [`WatchRequest::sends_initial_events`]. Default: false.
     fn can_stream_lists(&self) -> bool {
         false
     }
 
-    /// Which apiVersion and kind JSON items must have. Default: any.
+    /// Returns the apiVersion and kind that JSON items must have. Default: any.
     fn types(&self) -> TypeMeta {
         TypeMeta::default()
     }
 
-    /// The cluster that the objects are of; each of them [says so](Cached::cluster). Default: none in particular.
+    /// Returns the name of the objects' cluster, which each object [carries](Cached::cluster). Default: `None`.
     fn cluster(&self) -> Option<Arc<str>> {
         None
     }
 
-    /// The namespace that all objects are of, if there is only one. Default: any, or none.
+    /// Returns the namespace of all objects, if the source has only one. Default: `None`.
     fn namespace(&self) -> Option<Arc<str>> {
         None
     }
 
-    /// What the objects are called in logs and errors, such as `pods`. Default: `objects`.
+    /// Returns the name of the objects in logs and errors, such as `pods`. Default: `objects`.
     fn name(&self) -> String {
         "objects".into()
     }
@@ -120,43 +119,43 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     }
 }
 
-/// The pieces of one page.
+/// The pieces of one page of a list.
 pub type ListStream<O> = BoxStream<'static, Result<ListPiece<O>, SourceError>>;
 
-/// The pieces of a watch, as long as it lasts.
+/// The pieces of a watch. The stream ends when the watch ends.
 pub type WatchStream<O> = BoxStream<'static, Result<WatchPiece<O>, SourceError>>;
 
-/// Which page is wanted.
+/// A request for one page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
-    /// At least this version; `0` for anything that is at hand, empty for the newest.
+    /// The least version of the list: `0` for any version that the server has in memory, empty for the newest one.
     pub version: ResourceVersion,
-    /// This very version, not a newer one.
+    /// Requests exactly `version`, not a newer one.
     pub is_exact: bool,
-    /// At most so many items.
+    /// The largest number of items in the page.
     pub limit: Option<u32>,
-    /// What the page before gave as its token.
+    /// The token of the page before; `None` for the first page.
     pub continue_token: Option<String>,
 }
 
-/// What is to be watched.
+/// A request for a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchRequest {
-    /// Everything after this version.
+    /// The watch delivers all events after this version.
     pub version: ResourceVersion,
-    /// Begin with everything that exists, and mark the end of that: a list as a stream.
+    /// Requests a streamed list: the watch begins with an event for each existing object, followed by a bookmark with `ends_initial_events`.
     pub sends_initial_events: bool,
-    /// End it after this time, which is in whole seconds.
+    /// How long the watch should last, in whole seconds.
     pub timeout: Duration,
 }
 
-/// Which state is looked up.
+/// A request for the source's version and the state of at most one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LookupRequest {
-    /// The object to look up; `None` if only the source's version is wanted.
+    /// The object to look up; `None` to read only the source's version.
     pub key: Option<Key>,
     /// The state at exactly this version; empty for the newest state, which must not be that of a replica that lags behind.
     pub version: ResourceVersion,
@@ -166,41 +165,44 @@ pub struct LookupRequest {
 pub struct Lookup<O> {
     /// The version at which the source was read.
     pub version: ResourceVersion,
-    /// The object, if it was asked for and exists at that version.
+    /// The object, if the request named one and it exists at that version.
     pub object: Option<Item<O>>,
 }
 
-/// A piece of a page.
+/// A piece of a page of a list.
+#[non_exhaustive]
 pub enum ListPiece<O> {
-    /// Some bytes of the page, which is JSON as an API server writes it. They may begin and end anywhere.
+    /// Bytes of the page, in the JSON of an API server. A chunk may begin and end anywhere.
     Body(Bytes),
     /// An item.
     Item(Item<O>),
-    /// The end of a page that came as items. One that came as bytes says itself where it ends.
+    /// The end of a page of `Item`s. A page of `Body`s needs none: its JSON contains the metadata.
     End(ListMetadata),
 }
 
 /// A piece of a watch.
+#[non_exhaustive]
 pub enum WatchPiece<O> {
-    /// Some bytes of the watch, which is lines of JSON as an API server writes them. They may begin and end anywhere.
+    /// Bytes of the watch, in the JSON lines of an API server. A chunk may begin and end anywhere.
     Body(Bytes),
     /// An event.
     Event(SourceEvent<O>),
 }
 
-/// Something that happened at the source.
+/// An event of a watch.
+#[non_exhaustive]
 pub enum SourceEvent<O> {
-    /// An object is there.
+    /// An object was created, or exists (in a streamed list).
     Added(Item<O>),
-    /// An object has changed.
+    /// An object was changed.
     Modified(Item<O>),
-    /// An object is gone; this is its final state.
+    /// An object was deleted. The item is its final state.
     Deleted(Item<O>),
-    /// Nothing happened to objects, but everything up to a version was told.
+    /// All events up to a version have been delivered.
     Bookmark {
         /// The version.
         version: ResourceVersion,
-        /// Whether everything that existed was told as well: the end of a streamed list.
+        /// True for the bookmark that ends a streamed list.
         ends_initial_events: bool,
     },
 }
@@ -227,26 +229,26 @@ pub(super) enum ItemContent<O> {
     Ready(Cached<O>),
 }
 
-/// Whether a source has a kind.
+/// Whether a source serves a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// It has.
+    /// The source serves the kind.
     Yes,
-    /// It has not, for sure.
+    /// The source certainly does not serve the kind.
     No,
-    /// It cannot say.
+    /// The source does not know, or could not be asked.
     Unknown,
 }
 
 impl WatchRequest {
-    /// Everything after a version; asked to last five minutes.
+    /// Creates a request for all events after a version, with a timeout of five minutes.
     pub fn from_version(version: impl Into<ResourceVersion>) -> Self {
         Self { version: version.into(), sends_initial_events: false, timeout: Duration::from_secs(300) }
     }
 }
 
 impl ListRequest {
-    /// The next page of the same list.
+    /// Makes the request for the next page of the same list.
     pub(super) fn next_page(&self, continue_token: String) -> Self {
         Self {
             version: ResourceVersion::default(),
@@ -256,14 +258,14 @@ impl ListRequest {
         }
     }
 
-    /// The same list in one page.
+    /// Makes a request for the same list in one page.
     pub(super) fn unpaged(&self) -> Self {
         Self { limit: None, continue_token: None, ..self.clone() }
     }
 }
 
 impl<O: Send + Sync + 'static> ListPiece<O> {
-    /// A whole list in one page.
+    /// Makes a list of one page.
     pub fn page(version: impl Into<ResourceVersion>, items: impl IntoIterator<Item = Item<O>>) -> ListStream<O> {
         let end = ListMetadata { resource_version: version.into(), ..ListMetadata::default() };
         let items: Vec<_> = items.into_iter().map(|item| Ok(Self::Item(item))).collect();
@@ -272,21 +274,21 @@ impl<O: Send + Sync + 'static> ListPiece<O> {
 }
 
 impl<O: Send + Sync + 'static> Item<O> {
-    /// A decoded object, with its identity.
+    /// Creates an item from a decoded object and its identity.
     pub fn new(identity: Identity, object: O) -> Self {
         Self::ready(Cached::new(identity, object))
     }
 
-    /// As [`new`](Self::new), with the object's apiVersion and kind, and its cluster.
+    /// Like [`new`](Self::new), with the object's apiVersion, kind and cluster.
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
         Self::ready(Cached::with_provenance(identity, provenance, object))
     }
 
-    /// A decoded object; its identity is read from its metadata.
+    /// Creates an item from a decoded Kubernetes object, with the identity in its metadata.
     ///
     /// # Errors
     ///
-    /// When the object has no name, for example because it was never sent to a server.
+    /// If the object has no name.
     pub fn of(object: O) -> Result<Self, DecodeError>
     where
         O: kube::Resource<DynamicType = ()>,
@@ -294,7 +296,7 @@ impl<O: Send + Sync + 'static> Item<O> {
         Cached::of(object).map(Self::ready)
     }
 
-    /// The decoded object; `None` for JSON.
+    /// Returns the decoded object; `None` for JSON.
     pub fn object(&self) -> Option<&O> {
         match &self.content {
             ItemContent::Json(_) => None,
@@ -305,12 +307,12 @@ impl<O: Send + Sync + 'static> Item<O> {
 }
 
 impl<O> Item<O> {
-    /// An object as JSON, which the reflector decodes. A reflector [of ready objects](super::Reflector::of_ready_objects) quarantines it.
+    /// Creates an item from the JSON of an object, which the reflector decodes. A reflector [of ready objects](super::Reflector::of_ready_objects) quarantines it.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self { content: ItemContent::Json(json.into()) }
     }
 
-    /// The JSON; `None` for a decoded object.
+    /// Returns the JSON; `None` for a decoded object.
     pub fn as_json(&self) -> Option<&Bytes> {
         match &self.content {
             ItemContent::Json(json) => Some(json),
@@ -318,7 +320,7 @@ impl<O> Item<O> {
         }
     }
 
-    /// The identity; `None` for JSON, which has not been read yet.
+    /// Returns the identity; `None` for JSON, which has not been parsed yet.
     pub fn identity(&self) -> Option<&Identity> {
         match &self.content {
             ItemContent::Json(_) => None,
@@ -345,6 +347,13 @@ impl<O> Item<O> {
             ItemContent::Json(json) => Item::json(json),
             ItemContent::Ready(object) => Item::ready(object.erase()),
         }
+    }
+}
+
+/// The JSON of a Kubernetes object, as [`serde_json::json!`] makes it.
+impl<O> From<serde_json::Value> for Item<O> {
+    fn from(value: serde_json::Value) -> Self {
+        Self::json(value.to_string())
     }
 }
 
@@ -385,7 +394,7 @@ impl<O> Lookup<O> {
     }
 }
 
-/// In the notation of informer specifications: `L(0, 500)`, `L("", 500, C1)`.
+/// Writes the request as `L(0, 500)` (version, limit) or `L("", 500, C1)` (version, limit, continue token).
 impl fmt::Display for ListRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "L({}, ", Version(&self.version))?;
@@ -400,7 +409,7 @@ impl fmt::Display for ListRequest {
     }
 }
 
-/// `W(10)`, or `WL("")` if it sends initial events.
+/// Writes the request as `W(10)`, or as `WL("")` if it sends initial events.
 impl fmt::Display for WatchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.sends_initial_events { "WL" } else { "W" };
@@ -408,7 +417,7 @@ impl fmt::Display for WatchRequest {
     }
 }
 
-/// A version that can be seen also if it is empty.
+/// Writes an empty version as `""`.
 struct Version<'a>(&'a ResourceVersion);
 
 impl fmt::Display for Version<'_> {

@@ -1,11 +1,12 @@
-//! Stage 2: changes wait here until the controller takes them.
+//! Stage 2: changes wait here between the reflector and the cache.
 //!
 //! - **In:** changes from the list-and-watch stage, in server order.
-//! - **Out:** receipts: what was taken is *in flight* until its receipt is answered, and counts as queued meanwhile.
-//! - **Knows nothing of:** HTTP, the store (but for [`KnownObjects`]), handlers.
+//! - **Out:** [receipts](Receipt) with changes. They are *in flight* until the consumer acknowledges or requeues them; the queue still counts
+//!   them as its own meanwhile.
+//! - **Knows nothing of:** HTTP, the store (except through [`KnownObjects`]), handlers.
 //!
-//! There are two queues. [`DeltaFifo`] groups changes by object: whoever falls behind gets an object's whole history at
-//! once. [`InOrderFifo`] keeps every change in server order and hands out batches. Both lead to the same cache.
+//! There are two queues. [`DeltaFifo`], the default, groups changes by object: a consumer that falls behind receives all waiting changes of an
+//! object at once. [`InOrderFifo`] keeps every change in server order and hands out batches. Both produce the same cache.
 
 mod delta_fifo;
 mod in_order_fifo;
@@ -16,19 +17,19 @@ mod watched;
 
 pub use delta_fifo::DeltaFifo;
 pub use delta_fifo::DeltaFifoBuilder;
-pub use delta_fifo::Taken;
+pub use delta_fifo::ObjectChanges;
+pub use in_order_fifo::InOrderChange;
 pub use in_order_fifo::InOrderFifo;
 pub use in_order_fifo::InOrderFifoBuilder;
-pub use in_order_fifo::TakenChange;
-pub use receipt::Answer;
 pub use receipt::Closed;
+pub use receipt::ItemOutcome;
 pub use receipt::Receipt;
 pub use receipt::ReceiptQueue;
 
 pub use crate::known::KnownObjects;
 
-/// Whether an empty queue that had `peak` items since it was last empty should give back room for `capacity`: it was
-/// needed once, but not lately. A queue whose bursts are all alike keeps its room.
+/// Returns true if an empty queue should shrink: its `capacity` is more than eight times the `peak` of waiting items since it was last empty. A
+/// queue with bursts of equal size keeps its capacity.
 fn is_far_too_large(capacity: usize, peak: usize) -> bool {
     const SMALL: usize = 4096;
     capacity > SMALL && capacity / 8 > peak

@@ -1,4 +1,8 @@
-//! What a consumer holds while it works on what it took.
+//! A receipt: what a consumer holds while it processes changes that it took from a queue.
+//!
+//! - **In:** a batch of changes from a queue.
+//! - **Out:** acknowledged or requeued changes, back to the same queue.
+//! - **Knows nothing of:** what a change is, and what processing means.
 
 use std::fmt;
 
@@ -7,16 +11,16 @@ use tokio::time::Instant;
 
 use crate::ResourceVersion;
 
-/// What was taken from a queue, to be answered when it is processed.
+/// Changes that were taken from a queue, until the consumer [acknowledges](Self::acknowledge) or [requeues](Self::requeue) them.
 ///
-/// Until then the queue counts it as *in flight*: a delete, a relist or a resync that comes meanwhile finds it, and newer
-/// changes of the same object are not handed out. Processing never holds the queue's lock.
+/// They are *in flight* meanwhile: deletes, relists and resyncs take them into account, and the queue does not hand out newer changes of the same
+/// objects. The queue's lock is not held while they are processed.
 ///
-/// Dropping a receipt answers it as [`done`](Self::done).
+/// Dropping a receipt acknowledges it.
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
-/// use informant::queue::{Answer, DeltaFifo};
+/// use informant::queue::{ItemOutcome, DeltaFifo};
 ///
 /// let fifo = DeltaFifo::new();
 /// for name in ["a", "b"] {
@@ -26,13 +30,13 @@ use crate::ResourceVersion;
 /// let receipt = fifo.try_drain().unwrap().unwrap();
 /// assert_eq!(receipt.items().len(), 2);
 /// receipt.settle(|taken| match taken.key().name() {
-///     "a" => Answer::Done,
-///     _ => Answer::Requeue { processed: 0 },
+///     "a" => ItemOutcome::Done,
+///     _ => ItemOutcome::Requeue { processed: 0 },
 /// });
 ///
 /// assert_eq!(fifo.waiting_keys(), [Key::cluster_scoped("b")]);
 /// ```
-#[must_use = "what was taken is in flight until its receipt is answered or dropped"]
+#[must_use = "the changes are in flight until the receipt is acknowledged, requeued or dropped"]
 pub struct Receipt<Q: ReceiptQueue> {
     queue: Q,
     items: Vec<Q::Taken>,
@@ -43,65 +47,64 @@ pub struct Receipt<Q: ReceiptQueue> {
     is_answered: bool,
 }
 
-/// What becomes of an item that was taken.
+/// The outcome of processing one item of a [`Receipt`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// It is processed.
+pub enum ItemOutcome {
+    /// The item was processed.
     Done,
-    /// It could not be processed and goes back to the queue, without the changes that were.
+    /// The item, or a part of it, was not processed and goes back to the queue.
     Requeue {
-        /// How many of its changes, the oldest ones, were processed and shall not come again.
+        /// How many of its changes, counted from the oldest, were processed. They do not go back to the queue.
         processed: usize,
     },
 }
 
-/// The queue is closed, and nothing is left in it: nothing waits, and nothing is in flight that could come back.
+/// The queue was closed, and is empty: no change waits, and none is in flight that could be requeued.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is closed")]
+#[error("the queue was closed, and all its changes have been processed")]
 pub struct Closed;
 
 /// A queue that hands out receipts: [`DeltaFifo`](super::DeltaFifo) or [`InOrderFifo`](super::InOrderFifo).
 pub trait ReceiptQueue: sealed::Books {}
 
 pub(super) mod sealed {
-    use super::Answer;
+    use super::ItemOutcome;
     use crate::ResourceVersion;
 
-    /// How answers get into a queue's books.
+    /// The queue's side of a receipt.
     pub trait Books {
-        /// What is answered by itself.
+        /// An item, the smallest part of a receipt that can be requeued.
         type Taken;
-        /// What else the queue wants back with the answers.
+        /// What else the queue needs back from the receipt.
         type Ticket: Default;
 
-        /// Enters the answers and takes what goes back out of `items`; gives the number of items that waited meanwhile.
-        ///
-        /// What it leaves there is dropped after the queue's lock is released.
+        /// Acknowledges or requeues each item. Moves the requeued items out of `items`; the caller drops the rest after the queue's lock is
+        /// released. Returns how many items waited before.
         fn enter(&self, items: &mut Vec<Self::Taken>, answers: Answers, ticket: Self::Ticket) -> usize;
 
         /// The queue's name in logs.
         fn name(&self) -> &str;
     }
 
-    /// One answer for each item of a receipt, in the same order.
+    /// One outcome for each item of a receipt, in the same order.
     #[derive(Debug)]
     pub enum Answers {
         AllDone,
         AllRequeued,
-        Each(Vec<Answer>),
+        Each(Vec<ItemOutcome>),
     }
 
     impl Answers {
-        pub fn of(&self, position: usize) -> Answer {
+        pub fn of(&self, position: usize) -> ItemOutcome {
             match self {
-                Self::AllDone => Answer::Done,
-                Self::AllRequeued => Answer::Requeue { processed: 0 },
+                Self::AllDone => ItemOutcome::Done,
+                Self::AllRequeued => ItemOutcome::Requeue { processed: 0 },
                 Self::Each(answers) => answers[position],
             }
         }
     }
 
-    /// What a queue gives to a new receipt.
+    /// The content of a new receipt.
     #[derive(Debug)]
     pub struct Batch<T, X> {
         pub items: Vec<T>,
@@ -117,44 +120,45 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         Self { queue, items, ticket, version, history_changed, taken_at: Instant::now(), is_answered: false }
     }
 
-    /// What was taken. It can be nothing: then the queue only has a new [`version`](Self::version) to tell.
+    /// Returns the taken items: [`ObjectChanges`](super::ObjectChanges) or [`InOrderChange`](super::InOrderChange)s. Empty if the queue only has a new
+    /// [`version`](Self::version).
     pub fn items(&self) -> &[Q::Taken] {
         &self.items
     }
 
-    /// The version that the consumer has reached once this receipt is done, if it gets to a new one by that.
+    /// Returns the version that the consumer has reached once this receipt is acknowledged, if it is a new one.
     ///
-    /// Not known, and `None`, while other receipts of the same queue are out; then a later receipt tells it, if need be an
-    /// empty one.
+    /// `None` while other receipts of the same queue are in flight, because the version then depends on them. A later receipt, which may be empty,
+    /// carries it.
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.version.as_ref()
     }
 
-    /// Whether a relist [of a changed history](crate::delta::Relist::history_changed) was taken with this receipt. If the relist is
+    /// Returns true if the receipt contains a relist [of a changed history](crate::delta::Relist::history_changed). If the relist is
     /// requeued, the next receipt that contains it returns true as well.
     pub fn history_changed(&self) -> bool {
         self.history_changed
     }
 
-    /// Answers that everything is processed.
-    pub fn done(self) {
+    /// Reports that all items were processed.
+    pub fn acknowledge(self) {
         drop(self);
     }
 
     /// Acknowledges everything and returns the items, so that a caller that holds a lock can drop them after releasing it.
-    pub(crate) fn acknowledge(mut self) -> Vec<Q::Taken> {
+    pub(crate) fn acknowledge_returning_items(mut self) -> Vec<Q::Taken> {
         self.enter(sealed::Answers::AllDone);
         self.take_items()
     }
 
-    /// Gives everything back to the queue, the version included if there is nothing else.
+    /// Returns all items to the queue; of an empty receipt, the version.
     pub fn requeue(mut self) {
         self.enter(sealed::Answers::AllRequeued);
     }
 
-    /// Answers each item by itself, all at once.
-    pub fn settle(mut self, answer: impl FnMut(&Q::Taken) -> Answer) {
-        let answers = self.items.iter().map(answer).collect();
+    /// Acknowledges or requeues each item by itself, all in one step.
+    pub fn settle(mut self, outcome: impl FnMut(&Q::Taken) -> ItemOutcome) {
+        let answers = self.items.iter().map(outcome).collect();
         self.enter(sealed::Answers::Each(answers));
     }
 
@@ -165,11 +169,11 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         let elapsed = self.taken_at.elapsed();
         if is_slow(count, elapsed, waiting) {
             tracing::warn!(
-                queue = self.queue.name(),
+                informer = self.queue.name(),
                 count,
                 waiting,
                 elapsed_ms = elapsed.as_millis(),
-                "processing is slow; changes pile up behind it"
+                "processing changes is slow, and more changes wait; look for a slow handler, index or transform"
             );
         }
     }
@@ -179,12 +183,12 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         &self.ticket
     }
 
-    /// Takes the items out, to make other receipts of them; dropping this one then answers for none of them.
+    /// Takes the items out, to make other receipts of them. Dropping this receipt then acknowledges none of them.
     pub(super) fn take_items(&mut self) -> Vec<Q::Taken> {
         std::mem::take(&mut self.items)
     }
 
-    /// A receipt for an item that was taken out of this one.
+    /// Makes a receipt of an item that was taken out of this one.
     pub(super) fn of_one(&self, item: Q::Taken) -> Self
     where
         Q: Clone,
@@ -216,7 +220,7 @@ impl<Q: ReceiptQueue> fmt::Debug for Receipt<Q> {
     }
 }
 
-/// Slow enough to say so: others wait behind it, and it took 100 ms for each item (a batch: one second at most).
+/// Returns true if a warning is due: more than ten changes wait, and processing took 100 ms per item or one second in total.
 fn is_slow(items: usize, elapsed: Duration, waiting: usize) -> bool {
     let bearable = Duration::from_millis(100).saturating_mul(u32::try_from(items.max(1)).unwrap_or(u32::MAX));
     waiting > 10 && elapsed >= bearable.min(Duration::from_secs(1))

@@ -1,11 +1,11 @@
-//! A plain state behind a lock, with a wake-up: the shell that both queues share.
+//! A plain state behind a lock, with wake-ups: the part that both queues share.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The rules of a queue.
 pub(super) trait Rules {
-    /// Objects that are not needed any more.
+    /// The objects that a call displaced.
     type Discarded;
 
     /// Takes the objects that the last call displaced. The caller drops them after it has released the lock: their destructors
@@ -45,9 +45,9 @@ impl<S: Rules> Watched<S> {
         (result, state.take_discarded())
     }
 
-    /// Waits until `attempt` gives something. It is tried at once, and again after each update.
+    /// Waits until `attempt` returns a result. It is called at once, and again after each update.
     ///
-    /// Cancel safe: `attempt` either has given its result to the caller, or was not successful.
+    /// Cancel safe: the result of `attempt` is returned without a further await.
     pub(super) async fn wait_for<R>(&self, mut attempt: impl FnMut(&mut S) -> Option<R>) -> R {
         if let Some(result) = self.with(&mut attempt) {
             return result;
@@ -55,7 +55,7 @@ impl<S: Rules> Watched<S> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Enlisted before looking, so that no update can slip in between unnoticed.
+            // Registers for the notification before the state is read, so that an update in between is not missed.
             changed.as_mut().enable();
             if let Some(result) = self.with(&mut attempt) {
                 return result;

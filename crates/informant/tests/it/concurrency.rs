@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use informant::Cached;
 use informant::Key;
 use informant::object::Identity;
-use informant::queue::Answer;
 use informant::queue::DeltaFifo;
+use informant::queue::ItemOutcome;
 use informant::store::Indexer;
 use informant::store::Snapshot;
 use informant::store::WriteBatch;
@@ -141,7 +141,7 @@ fn a_producer_and_a_consumer_that_wait_for_each_other_never_stop() {
             let fifo = fifo.clone();
             async move {
                 while let Ok(receipt) = fifo.pop().await {
-                    receipt.done();
+                    receipt.acknowledge();
                 }
             }
         });
@@ -192,7 +192,9 @@ fn many_consumers_of_one_queue_lose_nothing_and_never_share_an_object() {
                         for item in receipt.items() {
                             seen[item.key().name().parse::<usize>().unwrap()].finish();
                         }
-                        receipt.settle(|_| if requeues { Answer::Requeue { processed: 0 } } else { Answer::Done });
+                        receipt.settle(|_| {
+                            if requeues { ItemOutcome::Requeue { processed: 0 } } else { ItemOutcome::Done }
+                        });
                     }
                 })
             })

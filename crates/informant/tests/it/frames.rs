@@ -227,22 +227,19 @@ fn names_of_fields_may_be_escaped() {
 fn what_is_not_a_list_is_an_error_that_says_so() {
     let message = |body: &str| cut(body.as_bytes(), &[5]).unwrap_err().to_string();
 
-    assert_eq!(message(r#"{"kind":"Status","code":500}"#), "the answer is a \"Status\", not a list");
-    assert_eq!(
-        message("<html>no</html>"),
-        "byte 0 of the answer is '<', but the start of an object should stand there"
-    );
-    assert_eq!(message("[]"), "byte 0 of the answer is '[', but the start of an object should stand there");
-    assert_eq!(message(r#"{"items":{}}"#), "byte 9 of the answer is '{', but an array of items should stand there");
-    assert_eq!(message(r#"{"items":[],"items":[]}"#), "items appears twice, again before byte 19 of the answer");
-    let metadata = "but the metadata of a list should stand there";
-    assert_eq!(message(r#"{"metadata":7,"items":[]}"#), format!("byte 12 of the answer is '7', {metadata}"));
-    assert_eq!(message(r#"{"metadata":["7"],"items":[]}"#), format!("byte 12 of the answer is '[', {metadata}"));
-    assert_eq!(message(r#"{"items":[]}x"#), "byte 12 of the answer is 'x', but nothing should stand there");
-    assert_eq!(message(r#"{"items":[],"x":{]}}"#), "x, before byte 18 of the answer, cannot be read");
+    assert_eq!(message(r#"{"kind":"Status","code":500}"#), "the response is a \"Status\", not a list");
+    assert_eq!(message("<html>no</html>"), "byte 0 of the response is '<'; expected the start of an object");
+    assert_eq!(message("[]"), "byte 0 of the response is '['; expected the start of an object");
+    assert_eq!(message(r#"{"items":{}}"#), "byte 9 of the response is '{'; expected an array of items");
+    assert_eq!(message(r#"{"items":[],"items":[]}"#), "items appears twice, again before byte 19 of the response");
+    let metadata = "expected the metadata of a list";
+    assert_eq!(message(r#"{"metadata":7,"items":[]}"#), format!("byte 12 of the response is '7'; {metadata}"));
+    assert_eq!(message(r#"{"metadata":["7"],"items":[]}"#), format!("byte 12 of the response is '['; {metadata}"));
+    assert_eq!(message(r#"{"items":[]}x"#), "byte 12 of the response is 'x'; expected the end of the response");
+    assert_eq!(message(r#"{"items":[],"x":{]}}"#), "x, before byte 18 of the response, cannot be parsed");
     assert_eq!(
         message(r#"{"items":[1 2]}"#),
-        "byte 12 of the answer is '2', but a comma or the end of the items should stand there"
+        "byte 12 of the response is '2'; expected a comma or the end of the items"
     );
 }
 
@@ -272,7 +269,7 @@ fn a_body_that_ends_too_early_is_an_error() {
         );
     }
     let item = cut(br#"{"items":[{"a""#, &[4]).unwrap_err();
-    assert_eq!(item.to_string(), "the answer ends after 14 bytes, in the middle of an item of the list");
+    assert_eq!(item.to_string(), "the response ends after 14 bytes, in the middle of an item of the list");
 }
 
 #[test]
@@ -324,7 +321,7 @@ fn lines_are_cut_however_they_are_chunked() {
 #[test]
 fn a_line_without_an_end_is_an_error_and_never_grows_beyond_the_limit() {
     let truncated = lines(b"one\ntwo", &[2], 100).unwrap_err();
-    assert_eq!(truncated.to_string(), "the answer ends after 7 bytes, in the middle of a line of the watch");
+    assert_eq!(truncated.to_string(), "the response ends after 7 bytes, in the middle of a line of the watch");
 
     let endless = lines(&[b'x'; 1000], &[10], 100).unwrap_err();
     assert!(matches!(endless, CutError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{endless}");

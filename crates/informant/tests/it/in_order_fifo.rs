@@ -9,9 +9,9 @@ use informant::Cached;
 use informant::Origin;
 use informant::Uid;
 use informant::delta::Relist;
-use informant::queue::Answer;
 use informant::queue::Closed;
 use informant::queue::InOrderFifo;
+use informant::queue::ItemOutcome;
 use informant::queue::Receipt;
 use informant::store::Indexer;
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ fn pop_all(fifo: &Fifo) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(receipt) = fifo.try_pop().unwrap() {
         all.extend(show_changes(receipt.items()));
-        receipt.done();
+        receipt.acknowledge();
     }
     all
 }
@@ -56,10 +56,10 @@ fn pop_all(fifo: &Fifo) -> Vec<String> {
 fn drain_all(fifo: &Fifo) -> Vec<(Vec<String>, Origin)> {
     let mut all = Vec::new();
     while let Some(receipt) = fifo.try_drain().unwrap() {
-        let origins: Vec<_> = receipt.items().iter().map(informant::queue::TakenChange::origin).collect();
+        let origins: Vec<_> = receipt.items().iter().map(informant::queue::InOrderChange::origin).collect();
         assert!(origins.windows(2).all(|pair| pair[0] == pair[1]), "one origin for each batch");
         all.push((show_changes(receipt.items()), origins[0]));
-        receipt.done();
+        receipt.acknowledge();
     }
     all
 }
@@ -149,7 +149,7 @@ fn with_known_objects_a_resync_skips_what_has_news_waiting_or_in_flight() {
 
     fifo.resync();
 
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(pop_all(&fifo), ["Deleted deleted@6", "Updated updated@7", "Sync idle@4"]);
 }
 
@@ -185,7 +185,7 @@ fn a_bookmark_is_handed_out_with_its_version_and_is_not_a_first_change() {
     assert!(!fifo.is_synced());
     let receipt = pop(&fifo);
     assert_eq!(receipt.version(), Some(&"7".into()));
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("7".into()));
     assert!(!fifo.is_synced());
 }
@@ -206,7 +206,7 @@ fn a_queue_that_begins_with_a_list_is_synced_when_all_up_to_its_end_is_done() {
             (vec![taken.to_owned()], Origin::InitialList)
         );
         assert!(!fifo.is_synced(), "not while it is processed");
-        receipt.done();
+        receipt.acknowledge();
     }
     assert!(fifo.is_synced());
     assert_eq!(pop(&fifo).items()[0].origin(), Origin::Live);
@@ -223,7 +223,7 @@ fn an_empty_first_list_is_synced_when_its_marker_is_done() {
         assert_eq!(show_changes(receipt.items()), [marker]);
         assert_eq!(receipt.version(), Some(&"50".into()));
         assert!(!fifo.is_synced());
-        receipt.done();
+        receipt.acknowledge();
         assert!(fifo.is_synced());
         assert_eq!(fifo.reached(), Some("50".into()));
     }
@@ -260,15 +260,15 @@ fn a_part_of_a_batch_can_be_requeued_and_the_version_waits_for_it() {
     fifo.add(object("b", 4));
 
     drain(&fifo).settle(|taken| match taken.change().key().unwrap().name() {
-        "b" => Answer::Requeue { processed: 0 },
-        _ => Answer::Done,
+        "b" => ItemOutcome::Requeue { processed: 0 },
+        _ => ItemOutcome::Done,
     });
 
     assert_eq!(fifo.reached(), Some("1".into()), "all before b is done");
     let receipt = drain(&fifo);
     assert_eq!(show_changes(receipt.items()), ["Added b@2"]);
     assert_eq!(receipt.version(), Some(&"3".into()), "c is done already");
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("3".into()));
 }
 
@@ -277,13 +277,13 @@ fn a_part_of_a_batch_can_be_requeued_and_the_version_waits_for_it() {
 fn only_news_brings_a_version() {
     let fifo = Fifo::new();
     fifo.bookmark("7".into());
-    pop(&fifo).done();
+    pop(&fifo).acknowledge();
 
     fifo.resync();
     let receipt = pop(&fifo);
 
     assert_eq!((show_changes(receipt.items()), receipt.version()), (vec!["SyncAll".to_owned()], None));
-    receipt.done();
+    receipt.acknowledge();
     let fifo = fifo_over([("x", 1)]);
     fifo.bookmark("7".into());
     fifo.replace(Relist { version: "".into(), objects: vec![], quarantined: vec![], history_changed: false });
@@ -376,13 +376,13 @@ async fn a_producer_waits_for_room_while_the_consumer_is_busy_and_two_more_batch
     assert_eq!(receipt.items().len(), 1000);
     assert!(timeout(Duration::from_secs(60), fifo.room()).await.is_err());
     assert!(fifo.is_synced(), "the state stays readable");
-    receipt.done();
+    receipt.acknowledge();
     fifo.room().await;
 
     let fifo = filled(2999);
     let receipt = fifo.drain().await.unwrap();
     fifo.room().await;
-    receipt.done();
+    receipt.acknowledge();
 }
 
 // RF-29, decision 6
@@ -396,7 +396,7 @@ async fn only_one_receipt_is_out_at_a_time() {
     let mut second = Box::pin(fifo.pop());
     assert!(poll_once(&mut second).await.is_none());
     assert!(fifo.try_drain().unwrap().is_none());
-    first.done();
+    first.acknowledge();
 
     assert_eq!(show_changes(second.await.unwrap().items()), ["Added y@2"]);
 }
@@ -436,7 +436,7 @@ async fn an_answer_wakes_whoever_waits_for_sync_or_room() {
     assert!(poll_once(&mut synced).await.is_none());
     assert!(poll_once(&mut room).await.is_none());
 
-    receipt.done();
+    receipt.acknowledge();
 
     assert_eq!(timeout(Duration::from_secs(1), synced).await, Ok(Ok(())));
     assert!(timeout(Duration::from_secs(1), room).await.is_ok());
@@ -475,7 +475,7 @@ fn the_queue_holds_nothing_of_what_was_taken() {
         let watch = held.watch();
         fifo.add(held);
 
-        fifo.try_pop().unwrap().expect("something waits").done();
+        fifo.try_pop().unwrap().expect("something waits").acknowledge();
 
         assert!(Weak::upgrade(&watch).is_none());
     }
@@ -489,10 +489,10 @@ fn what_was_taken_before_the_first_list_does_not_count_for_it() {
     let bookmark = pop(&fifo);
     fifo.replace(list(9, [("x", 1)]));
 
-    bookmark.done();
+    bookmark.acknowledge();
 
     assert!(!fifo.is_synced(), "the list is still queued");
-    pop(&fifo).done();
+    pop(&fifo).acknowledge();
     assert!(fifo.is_synced());
 }
 
@@ -514,7 +514,7 @@ fn a_delete_that_cannot_be_read_is_left_to_the_consumer_or_made_of_the_newest_kn
     fifo.delete_unread(&key("x"), Some("5".into()));
     let receipt = pop(&fifo);
     assert_eq!((show_changes(receipt.items()), receipt.version()), (vec!["Lost x".to_owned()], Some(&"5".into())));
-    receipt.done();
+    receipt.acknowledge();
 
     let fifo = fifo_over([("known", 1), ("in-flight", 2)]);
     fifo.update(object("in-flight", 3));
@@ -522,7 +522,7 @@ fn a_delete_that_cannot_be_read_is_left_to_the_consumer_or_made_of_the_newest_kn
     for (name, version) in [("known", "5"), ("in-flight", "6"), ("nobody", "7"), ("known", "8")] {
         fifo.delete_unread(&key(name), Some(version.into()));
     }
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(pop_all(&fifo), ["Missed known@1", "Missed in-flight@3", "Bookmark@7", "Bookmark@8"]);
     assert_eq!(fifo.reached(), Some("8".into()));
 }
@@ -537,7 +537,7 @@ async fn a_slow_batch_is_logged_with_the_name_of_the_queue_and_at_the_latest_aft
         let receipt = fifo.drain().await.unwrap();
 
         tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
-        receipt.done();
+        receipt.acknowledge();
 
         let logged = logs.take();
         assert_eq!(logged.contains("processing is slow"), is_logged, "{batch} {elapsed_ms}: {logged}");
@@ -557,7 +557,7 @@ fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
         receipt.requeue();
         let receipt = drain(&fifo);
         assert!(receipt.history_changed(), "also after it was requeued");
-        receipt.done();
+        receipt.acknowledge();
 
         fifo.replace(list(11, []));
         assert!(!drain(&fifo).history_changed());

@@ -29,9 +29,9 @@ fn a_delta_queue_that_is_not_busy_any_more_holds_no_memory_of_a_long_line() {
 
     let left = left_by(|| {
         names().for_each(|name| fifo.add(object(&name, 1)));
-        fifo.try_drain().unwrap().unwrap().done();
+        fifo.try_drain().unwrap().unwrap().acknowledge();
         fifo.add(object("n/x", 1));
-        fifo.try_drain().unwrap().unwrap().done();
+        fifo.try_drain().unwrap().unwrap().acknowledge();
     });
 
     assert!(left < 100_000, "{left} bytes stayed");
@@ -46,10 +46,10 @@ fn an_in_order_queue_that_is_not_busy_any_more_holds_no_memory_of_a_long_line() 
     let left = left_by(|| {
         names().for_each(|name| fifo.add(object(&name, 1)));
         while let Some(receipt) = fifo.try_drain().unwrap() {
-            receipt.done();
+            receipt.acknowledge();
         }
         fifo.add(object("n/x", 1));
-        fifo.try_drain().unwrap().unwrap().done();
+        fifo.try_drain().unwrap().unwrap().acknowledge();
     });
 
     assert!(left < 100_000, "{left} bytes stayed");
@@ -67,13 +67,13 @@ fn what_is_done_behind_a_receipt_that_is_held_for_long_does_not_pile_up() {
         fifo.add(object("b", 1));
         for state in &states {
             fifo.update(state.clone());
-            fifo.try_pop().unwrap().unwrap().done();
+            fifo.try_pop().unwrap().unwrap().acknowledge();
         }
     });
 
     assert!(left < 50_000, "{left} bytes stayed");
-    held.done();
-    fifo.try_drain().unwrap().unwrap().done();
+    held.acknowledge();
+    fifo.try_drain().unwrap().unwrap().acknowledge();
     assert_eq!(fifo.reached(), Some((MANY - 1).to_string().as_str().into()));
 }
 

@@ -38,7 +38,7 @@ impl Pipeline {
     /// Writes to the cache what a receipt says, and answers it.
     fn finish(&self, receipt: Receipt<DeltaFifo<()>>) {
         let mut batch = WriteBatch::new();
-        for delta in receipt.items().iter().flat_map(informant::queue::Taken::deltas) {
+        for delta in receipt.items().iter().flat_map(informant::queue::ObjectChanges::deltas) {
             match delta {
                 Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
@@ -47,7 +47,7 @@ impl Pipeline {
             }
         }
         self.cache.apply(batch);
-        receipt.done();
+        receipt.acknowledge();
     }
 
     fn finish_all(&self) {
@@ -98,7 +98,7 @@ fn an_object_in_flight_leaves_no_ghost_in_the_in_order_queue_either() {
 
     queue.replace(list(5, []));
 
-    receipt.done();
+    receipt.acknowledge();
     let next = queue.try_drain().unwrap().unwrap();
     assert_eq!(crate::support::show_changes(next.items()), ["Missed ghost@1"]);
 }

@@ -12,9 +12,9 @@ use informant::delta::Delta;
 use informant::delta::Deltas;
 use informant::delta::Relist;
 use informant::object::Identity;
-use informant::queue::Answer;
 use informant::queue::DeltaFifo;
 use informant::queue::InOrderFifo;
+use informant::queue::ItemOutcome;
 use informant::queue::KnownObjects;
 
 use crate::informer::support::OnDrop;
@@ -127,20 +127,20 @@ const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
         queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
         queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
         queue.delete_unread(&Key::cluster_scoped("known-1"), None);
-        queue.try_drain().unwrap().unwrap().done();
+        queue.try_drain().unwrap().unwrap().acknowledge();
         2
     }),
     ("a receipt that is done", |Bench { queue, make }| {
         queue.add(make.object("a", 1));
         queue.update(make.object("a", 2));
         queue.add(make.object("b", 3));
-        queue.try_drain().unwrap().unwrap().done();
+        queue.try_drain().unwrap().unwrap().acknowledge();
         3
     }),
     ("a receipt that is requeued in part", |Bench { queue, make }| {
         queue.add(make.object("a", 1));
         queue.update(make.object("a", 2));
-        queue.try_drain().unwrap().unwrap().settle(|_| Answer::Requeue { processed: 1 });
+        queue.try_drain().unwrap().unwrap().settle(|_| ItemOutcome::Requeue { processed: 1 });
         1
     }),
     ("a requeued delete before a newer one", |Bench { queue, make }| {
@@ -170,21 +170,21 @@ const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
         queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
         queue.delete_unread(&Key::cluster_scoped("known-1"), None);
         while let Some(receipt) = queue.try_drain().unwrap() {
-            receipt.done();
+            receipt.acknowledge();
         }
         2
     }),
     ("a receipt that is done", |Bench { queue, make }| {
         queue.replace(make.list(9, &["a", "known-1", "known-2"]));
-        queue.try_drain().unwrap().unwrap().done();
+        queue.try_drain().unwrap().unwrap().acknowledge();
         5
     }),
     ("a receipt that is requeued in part", |Bench { queue, make }| {
         queue.add(make.object("a", 1));
         queue.add(make.object("b", 2));
         queue.try_drain().unwrap().unwrap().settle(|taken| match taken.change().key().unwrap().name() {
-            "a" => Answer::Requeue { processed: 0 },
-            _ => Answer::Done,
+            "a" => ItemOutcome::Requeue { processed: 0 },
+            _ => ItemOutcome::Done,
         });
         1
     }),

@@ -20,9 +20,9 @@ use informant::object::DecodeError;
 use informant::object::Identity;
 use informant::object::OfKind;
 use informant::object::RawObject;
+use informant::queue::InOrderChange;
 use informant::queue::KnownObjects;
-use informant::queue::Taken;
-use informant::queue::TakenChange;
+use informant::queue::ObjectChanges;
 use informant::store::Indexer;
 use tracing::Dispatch;
 
@@ -88,7 +88,7 @@ pub(crate) fn show_deltas<O>(deltas: &Deltas<O>) -> String {
     deltas.iter().map(show_delta).collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) fn show_taken<O>(items: &[Taken<O>]) -> Vec<String> {
+pub(crate) fn show_taken<O>(items: &[ObjectChanges<O>]) -> Vec<String> {
     items.iter().map(|taken| show_deltas(taken.deltas())).collect()
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn show_change<O>(change: &Change<O>) -> String {
     }
 }
 
-pub(crate) fn show_changes<O>(items: &[TakenChange<O>]) -> Vec<String> {
+pub(crate) fn show_changes<O>(items: &[InOrderChange<O>]) -> Vec<String> {
     items.iter().map(|taken| show_change(taken.change())).collect()
 }
 

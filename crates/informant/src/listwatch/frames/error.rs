@@ -1,79 +1,99 @@
-//! Why a body could not be cut.
+//! The errors of the cutters.
 
 use std::fmt;
 
-/// Why a body could not be cut: where, and what is wrong there.
+/// Why a body could not be cut into items or lines, and at which byte.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CutError {
-    /// A byte that cannot stand there.
-    #[error("byte {offset} of the answer is {found:?}, but {expected} should stand there")]
+    /// A byte that does not belong at its place.
+    #[error("byte {offset} of the response is {found:?}; expected {expected}")]
     Unexpected {
-        /// Where in the body.
+        /// The position of the byte in the body.
         offset: u64,
         /// The byte, as a character if it is one.
         found: char,
-        /// What could.
+        /// What was expected at this place.
         expected: &'static str,
     },
 
-    /// The body ends in the middle.
-    #[error("the answer ends after {length} bytes, in the middle of {part}")]
+    /// The body ends too early.
+    #[error("the response ends after {length} bytes, in the middle of {part}")]
     Truncated {
-        /// How long it was.
+        /// The length of the body.
         length: u64,
-        /// What is not complete.
+        /// The part that is incomplete.
         part: FramePart,
     },
 
-    /// Something is larger than the limit.
+    /// An item, a field or a line is larger than the limit.
     #[error(
-        "{part} is larger than {limit} bytes, from byte {offset} of the answer on; raise the limit if that is right"
+        "{part} is larger than {limit} bytes (at byte {offset} of the response); raise `size_limit` if such objects are valid"
     )]
     TooLarge {
-        /// What.
+        /// The part that is too large.
         part: FramePart,
-        /// How large it may be.
+        /// The limit in bytes.
         limit: usize,
-        /// Where in the body it begins.
+        /// The position of the part in the body.
         offset: u64,
     },
 
-    /// A field stands there twice, so that nobody knows which counts.
-    #[error("{field} appears twice, again before byte {offset} of the answer")]
+    /// A field appears twice, so that its value is ambiguous.
+    #[error("{field} appears twice, again before byte {offset} of the response")]
     Duplicate {
         /// The field.
         field: &'static str,
-        /// Where in the body.
+        /// The position behind the second name in the body.
         offset: u64,
     },
 
-    /// A field beside the items does not fit.
-    #[error("{field}, before byte {offset} of the answer, cannot be read")]
+    /// A field of the list, other than its items, is invalid.
+    #[error("{field}, before byte {offset} of the response, cannot be parsed")]
     Field {
         /// The field.
         field: String,
-        /// Where in the body it ends.
+        /// The position of its end in the body.
         offset: u64,
-        /// What does not fit.
+        /// Why it is invalid.
         source: serde_json::Error,
     },
 
-    /// The answer is something else than a list.
-    #[error("the answer is a {kind:?}, not a list")]
+    /// The response is not a list.
+    #[error("the response is a {kind:?}, not a list")]
     NotAList {
-        /// What it calls itself.
+        /// The kind of the response.
         kind: String,
     },
 
     /// A line is not a watch event.
     #[error("a line of {length} bytes is not a watch event: {problem}")]
     NotAnEvent {
-        /// How long it is.
+        /// The length of the line.
         length: usize,
-        /// What is wrong with it.
+        /// Why it is not a watch event.
         problem: &'static str,
     },
+}
+
+impl CutError {
+    /// An equal error. The cause of [`Field`](Self::Field) cannot be copied: the copy has its text.
+    pub(in crate::listwatch) fn copy(&self) -> Self {
+        match self {
+            Self::Unexpected { offset, found, expected } => {
+                Self::Unexpected { offset: *offset, found: *found, expected }
+            }
+            Self::Truncated { length, part } => Self::Truncated { length: *length, part: *part },
+            Self::TooLarge { part, limit, offset } => Self::TooLarge { part: *part, limit: *limit, offset: *offset },
+            Self::Duplicate { field, offset } => Self::Duplicate { field, offset: *offset },
+            Self::Field { field, offset, source } => {
+                let source = serde::de::Error::custom(source);
+                Self::Field { field: field.clone(), offset: *offset, source }
+            }
+            Self::NotAList { kind } => Self::NotAList { kind: kind.clone() },
+            Self::NotAnEvent { length, problem } => Self::NotAnEvent { length: *length, problem },
+        }
+    }
 }
 
 /// A part of a body.

@@ -1,11 +1,15 @@
-//! One line of a watch: what happened, and to which object.
+//! One line of a watch: the type of the event, and the JSON of its object.
+//!
+//! - **In:** a line.
+//! - **Out:** the event's type, and the bytes of its object.
+//! - **Knows nothing of:** the content of the object.
 
 use serde_json::Value;
 
 use super::CutError;
 use super::skim::Skim;
 
-/// What a line of a watch tells of.
+/// The type of a watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventType {
@@ -15,15 +19,15 @@ pub enum EventType {
     Modified,
     /// `DELETED`
     Deleted,
-    /// `BOOKMARK`: no object, but how far the watch is.
+    /// `BOOKMARK`: its object has only a version, up to which all events have been delivered.
     Bookmark,
-    /// `ERROR`: no object, but a `Status`.
+    /// `ERROR`: its object is a `Status`.
     Error,
-    /// Something that this library does not know.
+    /// A type that this library does not know.
     Unknown(String),
 }
 
-/// A line of a watch, its object not looked at.
+/// A line of a watch, with the bytes of its object.
 ///
 /// ```
 /// use informant::listwatch::frames::{EventType, WatchEvent};
@@ -35,25 +39,25 @@ pub enum EventType {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
-    /// The JSON of the object. What stands inside was not looked at.
+    /// The JSON of the object. Its content has not been checked.
     pub object: &'a [u8],
 }
 
 impl<'a> WatchEvent<'a> {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
     ///
-    /// If it is not an object with a type and an object, each once.
+    /// If the line is not a JSON object with exactly one `type` and one `object`.
     pub fn read(line: &'a [u8]) -> Result<Self, CutError> {
         let refuse = |problem| CutError::NotAnEvent { length: line.len(), problem };
         let mut rest = Rest(line);
         let (mut kind, mut object) = (None, None);
         rest.expect(b'{').ok_or(refuse("it is not a JSON object"))?;
         if rest.expect(b'}').is_some() {
-            return Err(refuse("it says nothing"));
+            return Err(refuse("it has no fields"));
         }
         loop {
             let name = rest.value().filter(|name| name.starts_with(b"\""));
@@ -63,7 +67,7 @@ impl<'a> WatchEvent<'a> {
             let is_twice = match name.as_str() {
                 "type" => kind.replace(text(value).ok_or(refuse("its type is not a text"))?).is_some(),
                 "object" => object.replace(value).is_some(),
-                // What nobody reads must still be JSON, and UTF-8, which ignoring it would not check.
+                // An unused field must still be valid JSON and UTF-8; `IgnoredAny` would not check that.
                 _ => {
                     serde_json::from_slice::<Value>(value).map(|_| false).map_err(|_| refuse("a field is not JSON"))?
                 }
@@ -98,7 +102,7 @@ impl From<String> for EventType {
     }
 }
 
-/// What is left of a line.
+/// The part of a line that has not been read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -125,7 +129,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// What JSON takes for white space.
+/// Returns true for the white space of JSON.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }

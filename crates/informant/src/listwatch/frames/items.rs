@@ -1,4 +1,8 @@
-//! Cuts a list into its items.
+//! Cuts the body of a list into its items.
+//!
+//! - **In:** chunks of the body.
+//! - **Out:** the JSON of each item, and the list's metadata.
+//! - **Knows nothing of:** the content of an item.
 
 use bytes::Buf;
 use bytes::Bytes;
@@ -12,20 +16,21 @@ use super::FramePart;
 use super::skim::Skim;
 use crate::ResourceVersion;
 
-/// Cuts the items out of a list while it arrives; see the [module's page](super) for an example.
+/// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
 ///
-/// The fields of a list may come in any order: what is known of the list is only certain at its end, and so are the items.
+/// The fields of a list may be in any order, so the kind and version of the list are known only at its end. Use the items only after
+/// [`ListPart::End`] has been checked.
 #[derive(Debug)]
 pub struct ListCutter {
     limit: usize,
     place: Place,
-    /// What is left of the newest chunk.
+    /// The part of the newest chunk that has not been cut.
     chunk: Bytes,
-    /// How many bytes at its front were looked at already: the first of a value that has just begun.
+    /// How many bytes at the front of `chunk` have been examined: the first byte of a value that has just begun.
     skimmed: usize,
-    /// The beginning of a value whose end has not come yet; the chunk goes on with it.
+    /// The beginning of an incomplete value, which the chunk continues.
     held: BytesMut,
-    /// How many bytes of the body were read.
+    /// The number of bytes of the body that have been read.
     read: u64,
     head: ListHead,
     seen: Seen,
@@ -34,35 +39,35 @@ pub struct ListCutter {
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
-    /// The JSON of an item. What stands inside was not looked at.
+    /// The JSON of an item. Its content has not been checked.
     Item(Bytes),
-    /// The list is complete.
+    /// The end of the list, with its kind and metadata.
     End(ListHead),
 }
 
-/// What a list says of itself.
+/// The fields of a list other than its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListHead {
-    /// Such as `v1`; empty if it does not say.
+    /// The apiVersion, such as `v1`; empty if the list has none.
     pub api_version: String,
-    /// Such as `PodList`; empty if it does not say.
+    /// The kind, such as `PodList`; empty if the list has none.
     pub kind: String,
-    /// Version and continue token.
+    /// The version and the continue token.
     pub metadata: ListMetadata,
 }
 
 /// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListMetadata {
-    /// The version of the collection.
+    /// The version of the list.
     pub resource_version: ResourceVersion,
-    /// What to ask for the next page with; empty at the end.
+    /// The token with which the next page is requested; empty for the last page.
     pub continue_token: String,
-    /// How many items follow, if the server knows.
+    /// The number of items on the following pages, if the server sent it.
     pub remaining: Option<u64>,
 }
 
-/// Which byte comes next.
+/// Which byte is expected next.
 #[derive(Clone, Debug)]
 enum Place {
     Start,
@@ -78,14 +83,14 @@ enum Place {
     Item,
     /// A comma, or the end of the items.
     AfterItem,
-    /// Inside of something.
+    /// Inside of a name, a value or an item.
     Within(Skim, Part),
     End,
-    /// There was an error, so nothing more comes.
+    /// After an error. No further part is returned.
     Failed,
 }
 
-/// What is being read.
+/// The part of the list that is being read.
 #[derive(Clone, Debug)]
 enum Part {
     Name,
@@ -103,7 +108,7 @@ enum Field {
     Other(String),
 }
 
-/// Which fields there were.
+/// The fields that have been read.
 #[derive(Debug, Default)]
 struct Seen {
     api_version: bool,
@@ -113,12 +118,12 @@ struct Seen {
 }
 
 impl ListCutter {
-    /// Takes items of up to [`DEFAULT_LIMIT`] bytes.
+    /// Creates a cutter for items of up to [`DEFAULT_LIMIT`] bytes.
     pub fn new() -> Self {
         Self::with_limit(DEFAULT_LIMIT)
     }
 
-    /// Takes items, and other fields of a list, of up to so many bytes.
+    /// Creates a cutter for items, and other fields of a list, of up to `limit` bytes each.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             limit,
@@ -132,7 +137,7 @@ impl ListCutter {
         }
     }
 
-    /// Takes the next chunk of the body. All parts of the one before should have been taken.
+    /// Adds the next chunk of the body. Call [`next`](Self::next) until it returns `None` before: otherwise the remaining bytes are copied.
     pub fn push(&mut self, chunk: Bytes) {
         if self.chunk.is_empty() {
             self.chunk = chunk;
@@ -141,25 +146,24 @@ impl ListCutter {
         }
     }
 
-    /// The next part that is complete.
+    /// Returns the next complete part.
     ///
     /// # Errors
     ///
-    /// If the body is not a list, or an item is larger than the limit. Nothing more comes then.
+    /// If the body is not a list, or an item is larger than the limit. Every later call fails as well.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
     pub fn next(&mut self) -> Result<Option<ListPart>, CutError> {
         self.next_unless(|_| None)
     }
 
-    /// As [`next`](Self::next), but items can be taken on the way: `take` is shown the bytes from the start of an item on,
-    /// and says how many the item has if it took it. If it did not, because the item is not complete or not as it should
-    /// be, the item is cut as usual.
+    /// Like [`next`](Self::next), but offers the bytes from the start of each item to `take` first, which returns the length of the item if it processed
+    /// it. If it returns `None`, because the item is incomplete or invalid, the item is cut as usual.
     ///
     /// So one pass both reads an item and finds its end, with [`Scanner::scan_first`](crate::object::Scanner::scan_first).
     ///
     /// # Errors
     ///
-    /// As for `next`.
+    /// Those of `next`.
     pub fn next_unless(&mut self, mut take: impl FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, CutError> {
         let next = self.advance(&mut take);
         if next.is_err() {
@@ -220,7 +224,7 @@ impl ListCutter {
         }
     }
 
-    /// The body has ended.
+    /// Checks, at the end of the body, that the list was complete.
     ///
     /// # Errors
     ///
@@ -229,7 +233,7 @@ impl ListCutter {
         self.skip_space();
         let part = match (self.place.clone(), self.chunk.first()) {
             (Place::End, None) => return Ok(()),
-            (Place::End, Some(byte)) => return Err(self.unexpected(*byte, "nothing")),
+            (Place::End, Some(byte)) => return Err(self.unexpected(*byte, "the end of the response")),
             (place, _) => place,
         };
         let part = match part {
@@ -250,7 +254,7 @@ impl ListCutter {
         Err(CutError::Truncated { length: self.read + self.chunk.len() as u64, part })
     }
 
-    /// Takes the end of a value from the chunk, or all of the chunk if the end is not there.
+    /// Reads the chunk up to the end of the current value, or the whole chunk if the value does not end in it.
     fn take(&mut self, end: Option<usize>, part: &Part) -> Result<Option<Bytes>, CutError> {
         let length = end.unwrap_or(self.chunk.len());
         let size = self.held.len() + length;
@@ -271,7 +275,7 @@ impl ListCutter {
         Ok(end.map(|_| self.held.split().freeze()))
     }
 
-    /// Reads a byte that is not inside of a value. Says whether it was the last.
+    /// Reads a byte outside of values. Returns true if it ends the list.
     fn step(&mut self, byte: u8) -> Result<bool, CutError> {
         let next = match (&self.place, byte) {
             (Place::Start, b'{') => Place::FirstName,
@@ -282,7 +286,7 @@ impl ListCutter {
             (Place::Colon(field), b':') => Place::Value(field.clone()),
             (Place::Colon(_), _) => return Err(self.unexpected(byte, "a colon")),
             (Place::Value(Field::Items), b'[') => Place::FirstItem,
-            // Go writes no items as null.
+            // Go writes an empty array of items as null.
             (Place::Value(Field::Items), b'n') => return self.enter(byte, Part::Value(Field::Items)),
             (Place::Value(Field::Items), _) => return Err(self.unexpected(byte, "an array of items")),
             (Place::Value(Field::Metadata), byte) if byte != b'{' && byte != b'n' => {
@@ -295,7 +299,7 @@ impl ListCutter {
             (Place::FirstItem | Place::Item, _) => return self.enter(byte, Part::Item),
             (Place::AfterItem, b',') => Place::Item,
             (Place::AfterItem, _) => return Err(self.unexpected(byte, "a comma or the end of the items")),
-            (Place::End, _) => return Err(self.unexpected(byte, "nothing")),
+            (Place::End, _) => return Err(self.unexpected(byte, "the end of the response")),
             (Place::Within(..) | Place::Failed, _) => return Err(self.unexpected(byte, "the rest of a value")),
         };
         self.place = next;
@@ -345,7 +349,7 @@ impl ListCutter {
                 self.head.metadata = metadata.into();
             }
             Field::Items => self.json::<()>("items", value)?,
-            // What nobody reads must still be JSON.
+            // An unused field must still be valid JSON.
             Field::Other(name) => self.json::<Value>(name, value).map(drop)?,
         }
         Ok(())
@@ -353,12 +357,12 @@ impl ListCutter {
 
     fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, CutError> {
         let bad = |source| CutError::Field { field: field.into(), offset: self.read, source };
-        // serde_json does not look at texts that nobody reads.
+        // serde_json does not check strings that are ignored.
         let text = std::str::from_utf8(value).map_err(serde::de::Error::custom);
         text.and_then(serde_json::from_str).map_err(bad)
     }
 
-    /// What is known at the end, if it was a list.
+    /// Returns the fields of the list; fails if the body was not a list.
     fn end(&mut self) -> Result<ListHead, CutError> {
         let head = std::mem::take(&mut self.head);
         if self.seen.items || head.kind.ends_with("List") {

@@ -1,4 +1,8 @@
-//! Cuts a watch into lines.
+//! Cuts the body of a watch into lines.
+//!
+//! - **In:** chunks of the body.
+//! - **Out:** complete lines.
+//! - **Knows nothing of:** the content of a line.
 
 use bytes::Bytes;
 use bytes::BytesMut;
@@ -7,7 +11,7 @@ use super::CutError;
 use super::DEFAULT_LIMIT;
 use super::FramePart;
 
-/// Cuts a stream of bytes at each line feed.
+/// Cuts a body into lines at each line feed.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -25,26 +29,26 @@ use super::FramePart;
 #[derive(Debug)]
 pub struct LineCutter {
     limit: usize,
-    /// What is left of the newest chunk.
+    /// The part of the newest chunk that has not been read.
     chunk: Bytes,
-    /// The beginning of a line whose end has not come yet; the chunk goes on with it.
+    /// The beginning of an incomplete line, which the chunk continues.
     held: BytesMut,
-    /// How many bytes of the body were cut off.
+    /// The number of bytes before the current line.
     cut: u64,
 }
 
 impl LineCutter {
-    /// Takes lines of up to [`DEFAULT_LIMIT`] bytes.
+    /// Creates a cutter for lines of up to [`DEFAULT_LIMIT`] bytes.
     pub fn new() -> Self {
         Self::with_limit(DEFAULT_LIMIT)
     }
 
-    /// Takes lines of up to so many bytes.
+    /// Creates a cutter for lines of up to `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self { limit, chunk: Bytes::new(), held: BytesMut::new(), cut: 0 }
     }
 
-    /// Takes the next chunk of the body. All lines of the one before should have been taken.
+    /// Adds the next chunk of the body. Call [`next`](Self::next) until it returns `None` before: otherwise the remaining bytes are copied.
     pub fn push(&mut self, chunk: Bytes) {
         if self.chunk.is_empty() {
             self.chunk = chunk;
@@ -53,11 +57,11 @@ impl LineCutter {
         }
     }
 
-    /// The next line that is complete, without its end; empty lines are left out.
+    /// Returns the next complete line, without its line feed. Skips blank lines.
     ///
     /// # Errors
     ///
-    /// If a line is larger than the limit, also before its end is there.
+    /// If a line is larger than the limit, even if it is not complete yet.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
     pub fn next(&mut self) -> Result<Option<Bytes>, CutError> {
         loop {
@@ -84,11 +88,11 @@ impl LineCutter {
         }
     }
 
-    /// The body has ended.
+    /// Checks, at the end of the body, that the last line was complete.
     ///
     /// # Errors
     ///
-    /// If that was in the middle of a line.
+    /// If the body ended in the middle of a line.
     pub fn finish(self) -> Result<(), CutError> {
         let left = self.held.len() + self.chunk.len();
         let is_blank = self.held.iter().chain(&self.chunk).all(u8::is_ascii_whitespace);

@@ -1,11 +1,11 @@
-//! Cuts a stream of bytes into list items and watch events, as they arrive and however they are chunked.
+//! Cuts the body of a response into list items or watch events while it arrives, independent of its chunks.
 //!
 //! - **In:** chunks of a body, pushed one by one.
 //! - **Out:** the JSON of each item, or each line, as soon as it is complete: slices of the chunks where that is possible.
-//! - **Knows nothing of:** HTTP, kinds, decoding. What stands inside of an item is checked by
-//!   [`Scanner`](crate::object::Scanner), so that one bad item does not spoil the others.
+//! - **Knows nothing of:** HTTP, kinds, decoding. The content of an item is checked by
+//!   [`Scanner`](crate::object::Scanner), so that one invalid item does not affect the others.
 //!
-//! A list of 600 MB needs the memory of its largest item and one chunk:
+//! A list of 600 MB needs only the memory of its largest item and one chunk:
 //!
 //! ```
 //! use bytes::Bytes;
@@ -44,5 +44,5 @@ pub use items::ListMetadata;
 pub use items::ListPart;
 pub use lines::LineCutter;
 
-/// The largest item or line that is taken, unless a cutter is told otherwise: far more than any API server stores.
+/// The default limit on the size of an item or a line: far more than any API server stores.
 pub const DEFAULT_LIMIT: usize = 64 << 20;

@@ -1,4 +1,8 @@
-//! Checks that an answer is one, before anybody reads it.
+//! Checks status and headers of a response before its body is read, and classifies the client's errors.
+//!
+//! - **In:** an HTTP response, or the client's error.
+//! - **Out:** the body, or a [`SourceError`].
+//! - **Knows nothing of:** the content of a body that is not an error.
 
 use std::error::Error;
 use std::io;
@@ -21,12 +25,12 @@ use tokio::time::error::Elapsed;
 use super::super::SourceError;
 use super::super::error::causes;
 
-/// An error's body is not worth more.
+/// Upper bound on the bytes that are read of an error's body.
 const LONGEST_ERROR: usize = 64 << 10;
-/// What is quoted of a body that makes no sense.
+/// Upper bound on the bytes that an error quotes of a body that is not a `Status`.
 const QUOTED: usize = 200;
 
-/// The body, if the server says that it is what was asked for.
+/// Returns the body if status and headers are those of a successful, uncompressed JSON response.
 pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError> {
     let code = response.status();
     if code.is_redirection() {
@@ -50,14 +54,14 @@ pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError>
     Ok(response.into_body())
 }
 
-/// A request that got no answer, or an answer that broke off.
+/// Classifies the client's error for a request without a response, or a response that broke off.
 pub(super) fn failed(error: kube::Error) -> SourceError {
     let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
     let any = |is_so: &dyn Fn(&(dyn Error + 'static)) -> bool| causes(&error).any(is_so);
     let was_refused = any(&|cause| cause.downcast_ref().is_some_and(is_refused));
     let has_timed_out = any(&|cause| cause.is::<Elapsed>() || cause.downcast_ref().is_some_and(is_timeout));
-    // Before anything was asked: no such host, no way there, another certificate.
+    // The connection failed before the request was sent: unknown host, no route, untrusted certificate.
     let is_connecting = any(&|cause| cause.downcast_ref().is_some_and(ClientError::is_connect));
     match (was_refused, is_connecting, has_timed_out) {
         (true, ..) => SourceError::Refused { source: without_wrappers(error) },
@@ -71,7 +75,7 @@ pub(super) fn failed(error: kube::Error) -> SourceError {
     }
 }
 
-/// The error without those that only say that a layer of the client passes it on: `ServiceError`, `client error (Connect)`.
+/// Removes the outer errors that only name a layer of the client: `ServiceError`, `client error (Connect)`.
 fn without_wrappers(error: kube::Error) -> Box<dyn Error + Send + Sync> {
     let kube::Error::Service(_) = error else { return Box::new(error) };
     let is_wrapper = |cause: &&(dyn Error + 'static)| cause.is::<kube::Error>() || cause.is::<ClientError>();
@@ -79,7 +83,7 @@ fn without_wrappers(error: kube::Error) -> Box<dyn Error + Send + Sync> {
     for cause in causes(&error).skip_while(is_wrapper).map(ToString::to_string) {
         match text.is_empty() {
             true => text = cause,
-            // Errors of others often repeat their cause in their own text.
+            // Errors of other crates often repeat their cause in their own text.
             false if text.ends_with(&cause) => {}
             false => text = format!("{text}: {cause}"),
         }
@@ -87,7 +91,7 @@ fn without_wrappers(error: kube::Error) -> Box<dyn Error + Send + Sync> {
     if text.is_empty() { Box::new(error) } else { text.into() }
 }
 
-/// What the server says, or what can be said for it if its words make no sense.
+/// Reads the `Status` of an error response; if the body is none, makes one that quotes the body.
 fn status(code: u16, body: &[u8]) -> Status {
     match serde_json::from_slice::<Status>(body) {
         Ok(status) if status.is_failure() => Status { code, ..status },
@@ -100,7 +104,7 @@ fn header(response: &Response<Body>, name: HeaderName) -> String {
     value.unwrap_or_default()
 }
 
-/// The first bytes of a body, or what came of them.
+/// Reads the first bytes of a body, up to `length` or until it fails.
 async fn beginning(body: Body, length: usize) -> Vec<u8> {
     let mut read = Vec::new();
     let mut chunks = body.into_data_stream();

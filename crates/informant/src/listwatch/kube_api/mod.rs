@@ -1,8 +1,8 @@
-//! The Kubernetes API as a source: one kind, in one scope.
+//! The Kubernetes API as a source: the objects of one kind, in one scope.
 //!
-//! - **In:** what the reflector asks for.
-//! - **Out:** requests on a `kube::Client`, and the bytes of their answers ([`answer`] checks that they are answers).
-//! - **Knows nothing of:** objects, and what is done with the bytes.
+//! - **In:** the reflector's requests.
+//! - **Out:** HTTP requests with a `kube::Client`, and the bytes of their responses, after [`answer`] has checked status and headers.
+//! - **Knows nothing of:** objects, and the content of the bytes.
 
 mod answer;
 
@@ -42,19 +42,18 @@ use super::frames::ListCutter;
 use super::frames::ListPart;
 use crate::ResourceVersion;
 
-/// One kind of the Kubernetes API, in all namespaces or in one, perhaps selected by labels and fields.
+/// The objects of one kind of the Kubernetes API, in one namespace or in all, optionally selected by labels and fields.
 ///
-/// It delivers bytes, so it fits every form of the objects: `KubeSource::of_kind::<Pod>` is the source for `Pod`,
-/// `Lazy<Pod>`, and projections of your own.
+/// It delivers JSON, so it fits every object type: `KubeSource::of_kind::<Pod>` is the source for `Pod`, for `Lazy<Pod>` and for projections.
 ///
-/// The client's own retries, which `kube::Config` switches on by default, come before those of the reflector; with
+/// The client retries failed requests before the reflector does, because `kube::Config` enables retries by default. With
 /// `default_retry = false` the reflector sees each failure at once.
 #[derive(Clone)]
 pub struct KubeSource {
     client: Client,
     cluster: Option<Arc<str>>,
     resource: ApiResource,
-    /// Whether objects of the kind live in namespaces, if that is known.
+    /// Whether objects of the kind are namespaced, if that is known.
     is_namespaced: Option<bool>,
     is_metadata_only: bool,
     namespace: Option<Arc<str>>,
@@ -62,22 +61,22 @@ pub struct KubeSource {
     fields: String,
 }
 
-/// A scope that cannot be.
+/// The requested namespace is impossible.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// Objects of this kind are not in namespaces.
+    /// The kind is cluster-scoped.
     #[error("{kind} is cluster-scoped: it cannot be watched in namespace {namespace:?}; leave the namespace out")]
     ClusterScoped {
         /// The kind.
         kind: String,
-        /// The namespace that was asked for.
+        /// The requested namespace.
         namespace: String,
     },
-    /// No namespace can be called so.
-    #[error("{namespace:?} is no name of a namespace")]
+    /// The text is not a valid name of a namespace.
+    #[error("{namespace:?} is not a valid name of a namespace; use lowercase letters, digits and \"-\"")]
     BadNamespace {
-        /// What was asked for.
+        /// The requested namespace.
         namespace: String,
     },
 }
@@ -88,7 +87,7 @@ const METADATA_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
 
 impl KubeSource {
-    /// A kind that is known at compile time. Of `PartialObjectMeta<K>`, only the metadata is asked for.
+    /// Creates a source for a kind that is known at compile time. For `PartialObjectMeta<K>`, only the metadata is requested.
     pub fn of_kind<K>(client: Client) -> Self
     where
         K: kube::Resource<DynamicType = (), Scope: 'static>,
@@ -105,7 +104,7 @@ impl KubeSource {
         source
     }
 
-    /// A kind that is known at run time, such as one that was discovered.
+    /// Creates a source for a kind that is known at run time, for example from discovery.
     pub fn dynamic(client: Client, resource: ApiResource) -> Self {
         Self {
             client,
@@ -119,23 +118,23 @@ impl KubeSource {
         }
     }
 
-    /// Whether objects of the kind live in namespaces: discovery knows. Default: known for kinds of compile time, and for
-    /// others not checked.
+    /// Sets whether the kind is namespaced, as discovery returns it, so that [`in_namespace`](Self::in_namespace) can check it. Default: known for
+    /// [`of_kind`](Self::of_kind), unknown and not checked for [`dynamic`](Self::dynamic).
     #[must_use]
     pub fn scoped(mut self, scope: &kube::discovery::Scope) -> Self {
         self.is_namespaced = Some(*scope == kube::discovery::Scope::Namespaced);
         self
     }
 
-    /// What the client's cluster is called: each object [says so](crate::Cached::cluster), and so do errors and logs. Default:
-    /// nothing.
+    /// Names the client's cluster. The name is part of [each object](crate::Cached::cluster), of errors and of logs. Default:
+    /// none.
     #[must_use]
     pub fn of_cluster(mut self, name: impl Into<Arc<str>>) -> Self {
         self.cluster = Some(name.into());
         self
     }
 
-    /// Only the metadata: for [`PartialObjectMeta`](kube::core::PartialObjectMeta) of a dynamic kind. Default: all of an object.
+    /// Requests only the metadata, for [`PartialObjectMeta`](kube::core::PartialObjectMeta) of a dynamic kind. Default: whole objects.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.is_metadata_only = true;
@@ -150,11 +149,11 @@ impl KubeSource {
         self.is_metadata_only
     }
 
-    /// Only objects of this namespace. Default: all namespaces.
+    /// Selects the objects of this namespace. Default: all namespaces.
     ///
     /// # Errors
     ///
-    /// If objects of the kind are not in namespaces, or no namespace can be called so.
+    /// If the kind is cluster-scoped, or the text is not a valid name of a namespace.
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, ScopeError> {
         let namespace = namespace.into();
         if self.is_namespaced == Some(false) {
@@ -164,7 +163,7 @@ impl KubeSource {
         Ok(self)
     }
 
-    /// Gives the name back if a namespace can be called so.
+    /// Returns the text if it is a valid name of a namespace.
     pub(crate) fn check_namespace(namespace: String) -> Result<String, ScopeError> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let is_name = namespace.bytes().all(|byte| is_letter(byte) || byte == b'-')
@@ -173,27 +172,27 @@ impl KubeSource {
         if is_name { Ok(namespace) } else { Err(ScopeError::BadNamespace { namespace }) }
     }
 
-    /// Only objects with such labels: `app=web,tier!=cache`, which is how a `kube::core::Selector` is written. Default: any.
+    /// Selects objects by labels: `app=web,tier!=cache`, which is also the text of a `kube::core::Selector`. Default: all.
     #[must_use]
     pub fn with_labels(mut self, selector: impl Into<String>) -> Self {
         self.labels = selector.into();
         self
     }
 
-    /// Only objects with such fields: `spec.nodeName=node-1`. Default: any.
+    /// Selects objects by fields: `spec.nodeName=node-1`. Default: all.
     #[must_use]
     pub fn with_fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = selector.into();
         self
     }
 
-    /// A request for the objects of this kind and scope.
+    /// Makes a request for the objects of this kind and scope.
     fn request(&self, accept: HeaderValue, query: &[(&str, &str)]) -> Result<Request<Body>, SourceError> {
         let selectors = [("labelSelector", &*self.labels), ("fieldSelector", &*self.fields)];
         self.collection_request(self.namespace.as_deref(), accept, query.iter().copied().chain(selectors))
     }
 
-    /// A request for objects of this kind in a namespace, or in all; parameters without a value are left out.
+    /// Makes a request for objects of this kind in a namespace, or in all. Omits parameters without a value.
     fn collection_request<'a>(
         &self,
         namespace: Option<&str>,
@@ -216,7 +215,7 @@ impl KubeSource {
         let is_of_a_version = !matches!(asked.version.as_str(), "" | "0");
         let matching = match asked.is_exact {
             true => "Exact",
-            // Without saying so, a limit beside a version means that very version, which may be an old one for ever.
+            // Without this parameter, a version with a limit means exactly that version, which may be older than the current one.
             false if is_of_a_version && asked.limit.is_some() => "NotOlderThan",
             false => "",
         };
@@ -250,12 +249,12 @@ impl KubeSource {
         Ok(request)
     }
 
-    /// A request for one object, or for the metadata of any one if only the version is wanted.
+    /// Makes a request for one object; or, if only the version is needed, for the metadata of an arbitrary one.
     fn lookup_request(&self, asked: &LookupRequest) -> Result<Request<Body>, SourceError> {
         let exact = if asked.version.is_empty() { "" } else { "Exact" };
         let version = [("resourceVersion", asked.version.as_str()), ("resourceVersionMatch", exact)];
         let Some(key) = &asked.key else {
-            // Without the label selector: a server would have to look for an object that has the labels.
+            // Without the label selector: the server would have to search for an object with these labels.
             let rest = [("fieldSelector", self.fields.as_str()), ("limit", "1")];
             return self.collection_request(self.namespace.as_deref(), METADATA_LIST, version.into_iter().chain(rest));
         };
@@ -276,7 +275,7 @@ impl KubeSource {
     }
 }
 
-/// It delivers nothing but JSON, so one implementation fits all types of objects.
+/// The source delivers only JSON, so one implementation fits all object types.
 impl<O> ListWatch<O> for KubeSource {
     async fn list(&self, request: ListRequest) -> Result<ListStream<O>, SourceError> {
         let body = self.send(self.list_request(&request)?).await?;
@@ -288,7 +287,7 @@ impl<O> ListWatch<O> for KubeSource {
         Ok(body.into_data_stream().map(|chunk| chunk.map(WatchPiece::Body).map_err(answer::failed)).boxed())
     }
 
-    /// A list by name; it needs no permission but `list`.
+    /// Lists by name, which needs no other permission than `list`.
     async fn look_up(&self, request: LookupRequest) -> Result<Option<Lookup<O>>, SourceError> {
         let body = self.send(self.lookup_request(&request)?).await?;
         let mut cutter = ListCutter::default();
@@ -305,16 +304,16 @@ impl<O> ListWatch<O> for KubeSource {
         Ok((!version.is_empty()).then_some(Lookup { version, object }))
     }
 
-    /// Asks discovery.
+    /// Asks the server's discovery API.
     async fn is_served(&self) -> Served {
         let root = if self.resource.group.is_empty() { "api" } else { "apis" };
         let path = format!("/{root}/{}", self.resource.api_version);
         match self.get::<APIResourceList>(&path).await {
             Ok(list) if list.resources.iter().any(|resource| resource.name == self.resource.plural) => Served::Yes,
-            // An answer that says nothing is not one that says no.
+            // An empty discovery document does not prove that the kind is gone.
             Ok(list) if list.group_version != self.resource.api_version || list.resources.is_empty() => Served::Unknown,
             Ok(_) => Served::No,
-            // A 404 may be that of a proxy: only a server that knows its groups, and not this one, is sure.
+            // A 404 may come from a proxy. Only a list of groups without this group proves that the kind is gone.
             Err(error) if error.code() == Some(404) && !self.resource.group.is_empty() => {
                 let is_this = |group: &APIGroup| group.name == self.resource.group;
                 match self.get::<APIGroupList>("/apis").await {
@@ -352,8 +351,8 @@ impl<O> ListWatch<O> for KubeSource {
         self.namespace.clone()
     }
 
-    /// As in `kubectl`: `pods`, `deployments.apps`; with the scope, if it is not everything: `east/pods in shop with app=web where
-    /// spec.nodeName=n1`.
+    /// Returns the name as in `kubectl`: `pods`, `deployments.apps`; with cluster and selection, if there are any: `east/pods in shop with app=web
+    /// where spec.nodeName=n1`.
     fn name(&self) -> String {
         let mut name = match &self.cluster {
             Some(cluster) => format!("{cluster}/{}", self.resource.plural),
@@ -382,7 +381,7 @@ impl std::fmt::Debug for KubeSource {
     }
 }
 
-/// A scope as it is written behind a name; empty if it is everything.
+/// Writes a selection as the end of a source's name; empty if all objects are selected.
 pub(crate) fn scope_text(namespace: Option<&str>, labels: &str, fields: &str) -> String {
     let parts = [(" in ", namespace.unwrap_or_default()), (" with ", labels), (" where ", fields)];
     let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());

@@ -17,10 +17,10 @@ use tracing::debug;
 use tracing::trace;
 use tracing::warn;
 
-use super::super::Attempt;
 use super::super::ListWatchError;
 use super::super::Lookup;
 use super::super::LookupRequest;
+use super::super::Operation;
 use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
@@ -79,13 +79,13 @@ impl Rounds {
             let mut opened_at = begun;
             let is_unordered = stream.is_none() && !self.resume.is_versioned();
             let mut progress = Progress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
-            let mut attempt = Attempt::OpenWatch;
+            let mut operation = Operation::OpenWatch;
             let opened = match stream.take() {
                 Some(reader) => Ok(reader),
                 None => match self.check_history_after_outage().await {
                     Ok(()) => self.open_checked_watch().await,
                     Err(error) => {
-                        attempt = Attempt::CheckHistory;
+                        operation = Operation::CheckHistory;
                         Err(error)
                     }
                 },
@@ -93,7 +93,7 @@ impl Rounds {
             let (ending, error) = match opened {
                 Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
                 Ok(mut reader) => {
-                    attempt = Attempt::Watch;
+                    operation = Operation::Watch;
                     opened_at = Instant::now();
                     self.watching();
                     let read = self.read_changes(&mut reader, &mut progress, &mut resync_at).await;
@@ -114,7 +114,7 @@ impl Rounds {
             let now = Instant::now();
             let window = &mut self.window;
             let next = match self.resume.is_versioned() {
-                true if attempt == Attempt::CheckHistory => after_check(ending, failures),
+                true if operation == Operation::CheckHistory => after_check(ending, failures),
                 true => after_watch(ending, was_of_use, failures, || window.allows(now)),
                 // There is no place to go on from: what happens between two watches would be lost.
                 false => AfterWatch::Relist,
@@ -124,7 +124,7 @@ impl Rounds {
             match next {
                 AfterWatch::Reopen => {
                     if let Some(error) = error {
-                        self.failed(attempt, error);
+                        self.failed(operation, error);
                     }
                 }
                 AfterWatch::ReopenLater => {
@@ -132,7 +132,7 @@ impl Rounds {
                     if let Ending::Failed(meaning) = ending {
                         self.outage.attempt_failed(meaning);
                     }
-                    let error = self.failed(attempt, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
+                    let error = self.failed(operation, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
                     self.wait(error).await;
                 }
                 AfterWatch::Relist => {
@@ -140,9 +140,9 @@ impl Rounds {
                         true => SourceError::ShortWatch { lived: since_asked },
                         false => SourceError::Ended,
                     };
-                    let error = self.failed(attempt, error.unwrap_or(ended));
+                    let error = self.failed(operation, error.unwrap_or(ended));
                     // Failures within a watch are reported only if they last.
-                    let is_heard = attempt != Attempt::Watch || is_history_change(&error);
+                    let is_heard = operation != Operation::Watch || is_history_change(&error);
                     return Over { error, is_heard };
                 }
             }
@@ -164,7 +164,7 @@ impl Rounds {
     async fn open_watch(&mut self) -> Result<EventReader, SourceError> {
         let version = self.resume.watch();
         self.status.set(Activity::Opening);
-        debug!(kind = self.resource(), rv = %version, "opening a watch");
+        debug!(informer = self.resource(), rv = %version, "opening a watch");
         let timeout = self.random_watch_timeout();
         self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
     }
@@ -193,8 +193,8 @@ impl Rounds {
             // While nothing is read, the watch is not silent.
             reader.last_byte_at += full_since.elapsed();
 
-            let patience = self.watchdog.patience(reader.timeout);
-            let deadline = reader.last_byte_at + patience;
+            let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
+            let deadline = reader.last_byte_at + idle_timeout;
             let wakes_at = [Some(deadline), *resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
             let input = {
                 let read = pin!(reader.wait());
@@ -244,8 +244,8 @@ impl Rounds {
                 self.resync();
                 *resync_at = self.next_resync();
             }
-            if reader.last_byte_at + patience <= now {
-                return Err(SourceError::Silent { after: patience });
+            if reader.last_byte_at + idle_timeout <= now {
+                return Err(SourceError::Silent { after: idle_timeout });
             }
         }
     }
@@ -318,7 +318,7 @@ impl Rounds {
             }
             Happening::Unknown { kind, version } => {
                 progress.is_unordered = false;
-                warn!(kind = self.resource(), event = kind, rv = %version, "unknown event");
+                warn!(informer = self.resource(), event = kind, rv = %version, "the watch delivered an event of an unknown type; skipped");
                 self.pass_on_version(version, progress)?;
             }
         }
@@ -424,7 +424,7 @@ impl Rounds {
 
     /// An event of this version has come.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
-        trace!(kind = self.resource(), rv = %version, "event");
+        trace!(informer = self.resource(), rv = %version, "received an event");
         progress.events += 1;
         match self.resume.observe(version) {
             Moved::Forward => progress.has_moved = true,

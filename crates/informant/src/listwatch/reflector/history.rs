@@ -170,7 +170,7 @@ impl Rounds {
         self.outage = Outage::none(Instant::now());
         match check {
             HistoryCheck::ResumeFrom(version) => {
-                debug!(kind = self.resource(), rv = %version, "the server has the same history; resuming the watch");
+                debug!(informer = self.resource(), rv = %version, "the server has the same history; resuming the watch");
                 self.resume.resume_from(&version);
                 Ok(())
             }
@@ -217,7 +217,7 @@ impl Rounds {
                 // A server that is starting may refuse what it will allow in a moment.
                 Meaning::NotFound | Meaning::Other if self.is_server_starting() => Err(error),
                 Meaning::NotFound | Meaning::Unsupported | Meaning::Other => {
-                    debug!(kind = self.resource(), error = %Chain(&error), "the history cannot be checked; resuming the watch");
+                    debug!(informer = self.resource(), error = %Chain(&error), "the history cannot be checked; resuming the watch");
                     self.status.note(|status| status.unchecked_outages += 1);
                     Ok(HistoryCheck::Unknown)
                 }
@@ -333,10 +333,10 @@ impl Rounds {
         key: Option<&Key>,
         version: ResourceVersion,
     ) -> Result<Option<ObservedState>, SourceError> {
-        let patience = self.settings.patience;
+        let idle_timeout = self.settings.idle_timeout;
         let request = LookupRequest { key: key.cloned(), version };
-        let found = timeout(patience, self.settings.source.look_up(request)).await;
-        let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: patience })?? else {
+        let found = timeout(idle_timeout, self.settings.source.look_up(request)).await;
+        let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: idle_timeout })?? else {
             return Ok(None);
         };
         let object = object.and_then(|object| self.intake.identify(&object));

@@ -6,9 +6,9 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio::time::timeout;
 
-use super::super::Attempt;
 use super::super::ListPiece;
 use super::super::ListRequest;
+use super::super::Operation;
 use super::super::SourceError;
 use super::super::frames::ListCutter;
 use super::super::frames::ListHead;
@@ -62,7 +62,7 @@ impl Rounds {
                 }
             };
             let asks_for_newest = self.resume.list().version.is_empty() && !request.version.is_empty();
-            let error = self.failed(Attempt::List, failure);
+            let error = self.failed(Operation::List, failure);
             if !(asks_for_newest && std::mem::take(&mut self.may_repeat)) {
                 return Err(Over { error, is_heard: true });
             }
@@ -87,7 +87,7 @@ impl Rounds {
                         && std::mem::take(&mut self.may_repeat) =>
                 {
                     // The rest of the pages is gone, but all in one may still be had.
-                    self.failed(Attempt::List, error);
+                    self.failed(Operation::List, error);
                     (page, collected, version) = (request.unpaged(), Collected::new(), None);
                     tokens.clear();
                     continue;
@@ -114,13 +114,13 @@ impl Rounds {
         request: ListRequest,
         collected: &mut Collected,
     ) -> Result<ListMetadata, SourceError> {
-        let patience = self.settings.patience;
-        let silent = |_| SourceError::Silent { after: patience };
-        let mut pieces = timeout(patience, self.settings.source.list(request)).await.map_err(silent)??;
+        let idle_timeout = self.settings.idle_timeout;
+        let silent = |_| SourceError::Silent { after: idle_timeout };
+        let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
         let known = known(&self.settings, self.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
-        while let Some(piece) = timeout(patience, pieces.next()).await.map_err(silent)? {
+        while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {
             match piece? {
                 ListPiece::Body(chunk) => {
                     has_body = true;

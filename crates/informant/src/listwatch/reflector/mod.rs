@@ -1,13 +1,12 @@
-//! Keeps a destination in step with a source, whatever happens.
+//! The reflector: lists and watches a source, and passes all changes to a destination.
 //!
 //! - **In:** a [source](ListWatch) and settings.
-//! - **Out:** changes, to a [`Destination`]; a [status](ReflectorStatus) that anybody can look at.
+//! - **Out:** changes, to a [`Destination`]; a [status](ReflectorStatus) that any task can read.
 //! - **Knows nothing of:** HTTP, queues, caches.
 //!
-//! [`rounds`] is the loop: bring everything up to date ([`list`], or [`stream`] if the source can), then [`follow`] the
-//! changes, until that fails; then wait and begin again. After an outage, [`history`] finds out whether a watch can be resumed.
-//! [`report`] reports failures. What to do is decided by the plain rules of
-//! [`rules`](super::rules); here it is done.
+//! [`rounds`] is the main loop: it lists ([`list`], or [`stream`] if the source supports streamed lists) and watches ([`follow`]) until that fails, then
+//! waits and begins again. After an outage, [`history`] checks whether the watch can be resumed. [`report`] reports failures. The plain
+//! [`rules`](super::rules) decide what to do next; this module does it.
 
 mod collected;
 mod follow;
@@ -61,11 +60,10 @@ pub use self::status::Activity;
 pub use self::status::ReflectorHandle;
 pub use self::status::ReflectorStatus;
 
-/// Keeps a destination in step with a source; see the [module's page](super) for an example.
+/// Lists and watches a source, and passes all changes to a [`Destination`]. See the [module's page](super) for an example.
 ///
-/// It asks for everything that exists, as a stream where the source can do that and else as a list, and then follows the
-/// changes. Whatever goes wrong, it goes on from the version where it was if that is possible, and asks for everything anew
-/// if not; each attempt after a failure waits, longer each time. Whoever wants to know looks at its [handle](Self::handle).
+/// It requests a list (as a stream, if the source supports that) and then watches for changes. After a failure it resumes the watch at the version that
+/// it reached, or lists again if that is impossible, with growing delays. Its [handle](Self::handle) shows what it does.
 pub struct Reflector {
     rounds: Rounds,
     handle: ReflectorHandle,
@@ -93,7 +91,7 @@ pub(crate) struct ReflectorSettings {
     streaming_deadline: Duration,
     verifies_streams: bool,
     watch_timeout: Duration,
-    patience: Duration,
+    idle_timeout: Duration,
     retries_server_errors_for: Duration,
     resync: Option<Resync>,
     pub(crate) health: ServerHealth,
@@ -109,38 +107,38 @@ struct Resync {
     is_due: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Longer than anything lasts, but not so long that adding it to a time is too much.
+/// Upper bound on configured durations: practically for ever, and small enough that adding it to an `Instant` does not overflow.
 const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The least time that a watch is asked to last.
+/// The shortest timeout that a watch is requested with.
 const SHORTEST_WATCH: Duration = Duration::from_secs(300);
 
 impl Reflector {
-    /// Settings of a reflector for objects that come as JSON.
+    /// Starts to set up a reflector for a source of JSON objects.
     ///
-    /// A [`KubeSource`](super::KubeSource) fits every object type `O`. It is inferred from the destination, or given:
+    /// A [`KubeSource`](super::KubeSource) fits every object type `O`, which is inferred from the destination or given explicitly:
     /// `Reflector::builder::<Pod>(source)`.
     pub fn builder<O: Object>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
         ReflectorBuilder::new(source, decode_as::<O>)
     }
 
-    /// Settings of a reflector for a source whose objects come [ready](super::Item::new): they can be of any type.
+    /// Starts to set up a reflector for a source of [decoded objects](super::Item::new), which can be of any type.
     pub fn of_ready_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
         ReflectorBuilder::new(source, decode_nothing)
     }
 
-    /// Looks at what it does, also while it runs.
+    /// Returns a handle to the status and the quarantine, for use while the reflector runs.
     pub fn handle(&self) -> ReflectorHandle {
         self.handle.clone()
     }
 
-    /// Runs until `stop` is done. Whatever was under way then is given up: no request, watch or wait is left.
+    /// Runs until `stop` completes. Requests and watches in progress are cancelled then.
     ///
-    /// Cancel safe in the same sense: dropping it stops it.
+    /// Dropping the future stops the reflector in the same way.
     ///
     /// # Panics
     ///
-    /// If the source or the destination does.
+    /// If the source or the destination panics.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let Self { rounds, handle, reporter } = self;
         let reporting = pin!(reporter.watch_outages(handle));
@@ -154,10 +152,10 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         Self::from_any(ReflectorSettings::new(source.erase(), decode))
     }
 
-    /// Does not decode what the consumer's cache has in the same state (uid and version): a list of what is known already
-    /// costs a fraction. Default: no cache is known, so everything is decoded.
+    /// Reuses objects of the consumer's cache: a listed object whose uid and version are those of the cached one is not decoded again, which makes
+    /// relists several times cheaper. Default: every object is decoded.
     ///
-    /// Leave it out for servers that change an object without changing its version.
+    /// Do not use it with servers that change an object without changing its version.
     #[must_use]
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.settings.known = Some(Arc::new(ErasedKnownObjects(known)));
@@ -198,96 +196,96 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Leaves these fields out of every object before anything is decoded, besides those that were named before; see
-    /// [`Scanner::cut`]. Default: none but `metadata.managedFields`.
+    /// Removes these fields from every object before it is decoded, in addition to fields of earlier calls; see
+    /// [`Scanner::cut`]. Default: only `metadata.managedFields`.
     #[must_use]
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.settings.cut.extend(fields);
         self
     }
 
-    /// Asks for lists in pages of this size, always. Default: pages of 500 where they help.
+    /// Requests all lists in pages of this size. Default: pages of 500, except for relists that the server answers from memory.
     #[must_use]
     pub fn page_size(mut self, items: u32) -> Self {
         self.settings.page_size = Some(items.max(1));
         self
     }
 
-    /// The largest object that is taken, in bytes of JSON. Default: 64 MiB.
+    /// Sets the largest accepted object, in bytes of JSON. Default: 64 MiB.
     #[must_use]
     pub fn size_limit(mut self, bytes: usize) -> Self {
         self.settings.size_limit = bytes;
         self
     }
 
-    /// How delays grow. Default: that of [`Backoff`].
+    /// Sets the delays after failures. Default: those of [`Backoff::default`].
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.settings.backoff = backoff;
         self
     }
 
-    /// Shares what is known of the server's ability to stream lists with other reflectors of the same client and kind.
-    /// Default: each finds out by itself.
+    /// Shares with other reflectors of the same client and kind whether the server supports streamed lists.
+    /// Default: each reflector tries it itself.
     #[must_use]
     pub fn streaming(mut self, support: StreamingSupport) -> Self {
         self.settings.streaming = Some(support);
         self
     }
 
-    /// Never asks for lists as streams. Default: if the source can, and until the server says no.
+    /// Never requests streamed lists. Default: requested if the source supports them, until the server refuses.
     #[must_use]
     pub fn without_streaming(mut self) -> Self {
         self.settings.streaming = None;
         self
     }
 
-    /// How long a streamed list may bring nothing new before it is taken for one that never ends; altogether it may take ten
-    /// times as long. Default: 30 s.
+    /// Sets how long a streamed list may deliver no new object before the reflector gives it up and uses an ordinary list. The whole list
+    /// may take ten times as long. Default: 30 s.
     #[must_use]
     pub fn streaming_deadline(mut self, deadline: Duration) -> Self {
         self.settings.streaming_deadline = deadline.min(FOR_EVER);
         self
     }
 
-    /// Compares each streamed list with a list of the same version; if they differ, says so and uses lists. It costs as
-    /// much again. Default: no.
+    /// Compares each streamed list with an ordinary list of the same version. If they differ, the reflector reports it and uses ordinary lists. This doubles
+    /// the cost of lists. Default: off.
     #[must_use]
     pub fn verify_streams(mut self) -> Self {
         self.settings.verifies_streams = true;
         self
     }
 
-    /// Asks for watches of at least this length; each is up to twice as long, by chance. Default, and least: five minutes.
+    /// Sets the least timeout of watches; each watch gets a random timeout of up to twice as long. Default and minimum: five minutes.
     #[must_use]
     pub fn watch_timeout(mut self, least: Duration) -> Self {
         self.settings.watch_timeout = least.clamp(SHORTEST_WATCH, FOR_EVER);
         self
     }
 
-    /// How long to wait for the first bytes of an answer, or the next bytes of a list, before the connection is taken for
-    /// dead. Default: two minutes, twice what an API server gives itself.
+    /// Sets how long to wait for the first bytes of a response, or the next bytes of a list, before the connection counts as dead. Default: two
+    /// minutes, which is twice the request timeout of an API server.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.settings.patience = patience.min(FOR_EVER);
+    pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
+        self.settings.idle_timeout = idle_timeout.min(FOR_EVER);
         self
     }
 
-    /// Takes errors of the server (5xx) within a watch as passing for this time: the watch is opened again, after a delay,
-    /// instead of listing everything anew. Default: not at all.
+    /// Resumes the watch, instead of listing again, after server errors (5xx) within a watch, for this long. Default: zero, so that the reflector lists
+    /// again at once.
     #[must_use]
     pub fn retry_server_errors_for(mut self, time: Duration) -> Self {
         self.settings.retries_server_errors_for = time;
         self
     }
 
-    /// Tells the consumer of everything again, this long after the last time, while a watch lasts. Default: never.
+    /// Requests a resync from the destination in this period, while a watch is open. Default: never.
     #[must_use]
     pub fn resync_every(self, period: Duration) -> Self {
         self.resync_every_if(period, || true)
     }
 
-    /// As [`resync_every`](Self::resync_every), if `is_due` says so then.
+    /// Like [`resync_every`](Self::resync_every), but only when `is_due` returns true at that time.
     #[must_use]
     pub fn resync_every_if(mut self, period: Duration, is_due: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.settings.resync =
@@ -313,22 +311,22 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Shares what is known of the server with other reflectors of the same client: they wait for it together, and list again if
-    /// its history changes. Default: each finds out by itself.
+    /// Shares the state of the server with other reflectors of the same client: one of them retries while the server cannot be reached, and all list
+    /// again if its history changes. Default: not shared.
     #[must_use]
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;
         self
     }
 
-    /// Hears of each object that cannot be read. Default: it is logged.
+    /// Calls `callback` with each object that is quarantined because it cannot be decoded or transformed. Default: a warning in the log.
     #[must_use]
-    pub fn on_quarantine(mut self, hear: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
-        self.settings.on_quarantine = Some(Box::new(hear));
+    pub fn on_quarantine(mut self, callback: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
+        self.settings.on_quarantine = Some(Box::new(callback));
         self
     }
 
-    /// Makes a reflector that delivers to `destination`. It does nothing until [`run`](Reflector::run).
+    /// Creates a reflector that delivers to `destination`. It makes no request until [`run`](Reflector::run).
     pub fn build(self, destination: impl Destination<O>) -> Reflector {
         self.settings.build(Box::new(ErasedDestination::new(destination)))
     }
@@ -360,7 +358,7 @@ impl ReflectorSettings {
             streaming_deadline: Duration::from_secs(30),
             verifies_streams: false,
             watch_timeout: SHORTEST_WATCH,
-            patience: Duration::from_secs(120),
+            idle_timeout: Duration::from_secs(120),
             retries_server_errors_for: Duration::ZERO,
             resync: None,
             health: ServerHealth::new(),
@@ -396,7 +394,7 @@ impl ReflectorSettings {
         self.source.namespace()
     }
 
-    /// What the source calls its objects.
+    /// The name of the source's objects.
     pub(crate) fn resource(&self) -> String {
         self.source.name()
     }

@@ -47,8 +47,10 @@ impl Reporter {
             return;
         }
         match failure.source.meaning() == Meaning::Expired {
-            true => debug!(kind, error = %Chain(failure), "the version is too old; listing everything again"),
-            false => warn!(kind, error = %Chain(failure), "failed; trying again"),
+            true => {
+                debug!(informer = kind, error = %Chain(failure), "the server no longer has the version; listing again")
+            }
+            false => warn!(informer = kind, error = %Chain(failure), "a list or watch failed; retrying"),
         }
     }
 
@@ -80,7 +82,7 @@ impl Reporter {
             }
             let after = handle.status();
             let outcome = if after.lists > begin.lists { "listed again" } else { "resumed" };
-            info!(kind, duration_s = since.elapsed().as_secs(), outcome, "the source works again");
+            info!(informer = kind, duration_s = since.elapsed().as_secs(), outcome, "lists and watches succeed again");
         }
     }
 }

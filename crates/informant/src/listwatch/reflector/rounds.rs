@@ -12,9 +12,9 @@ use tracing::debug;
 use tracing::error;
 use tracing::warn;
 
-use super::super::Attempt;
 use super::super::Destination;
 use super::super::ListWatchError;
+use super::super::Operation;
 use super::super::Quarantined;
 use super::super::Served;
 use super::super::SourceError;
@@ -175,7 +175,7 @@ impl Rounds {
     /// objects are gone.
     async fn look_for_kind(&mut self) {
         self.status.set(Activity::Listing { objects: 0 });
-        match timeout(self.settings.patience, self.settings.source.is_served()).await {
+        match timeout(self.settings.idle_timeout, self.settings.source.is_served()).await {
             Ok(Served::No) => self.presence = Presence::Denied,
             Ok(Served::Yes | Served::Unknown) | Err(_) => {}
         }
@@ -187,7 +187,7 @@ impl Rounds {
         if !self.resume.has_observed() {
             return;
         }
-        warn!(kind = %self.resource, "the source has no such kind any more; its objects are gone");
+        warn!(informer = %self.resource, "the source no longer serves this kind; its objects count as deleted");
         let version = self.resume.watch();
         self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
@@ -241,12 +241,12 @@ impl Rounds {
         let history_changed = std::mem::take(&mut self.has_history_changed);
         if history_changed {
             let reached = self.resume.newest();
-            warn!(kind = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
+            warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
             self.status.note(|status| status.history_changes += 1);
         }
         self.anchors = listed.anchors(&version);
         self.resume.listed(asked, &version, is_paged);
-        debug!(kind = %self.resource, rv = %version, count = listed.len(), "listed");
+        debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
             self.tell_of_quarantined(&object);
@@ -322,12 +322,12 @@ impl Rounds {
     }
 
     /// Something failed: everybody can see it.
-    pub(super) fn failed(&mut self, attempt: Attempt, source: SourceError) -> Arc<ListWatchError> {
+    pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
         let meaning = source.meaning();
         if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
             streaming.connection_lost();
         }
-        if attempt == Attempt::List {
+        if operation == Operation::List {
             match (self.presence, meaning == Meaning::NotFound) {
                 (Presence::Present, true) => self.presence = Presence::InDoubt,
                 (Presence::Denied, true) => self.lose_kind(),
@@ -337,20 +337,24 @@ impl Rounds {
             }
         }
         let server_may_be_starting = self.is_server_starting();
-        let error =
-            Arc::new(ListWatchError { attempt, resource: Arc::clone(&self.resource), source, server_may_be_starting });
-        debug!(kind = %self.resource, error = %Chain(&*error), "failed");
-        if attempt != Attempt::Watch {
+        let error = Arc::new(ListWatchError {
+            operation,
+            resource: Arc::clone(&self.resource),
+            source,
+            server_may_be_starting,
+        });
+        debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
+        if operation != Operation::Watch {
             self.outage.attempt_failed(meaning);
             match error.is_unreachable() {
                 true => self.startup.unreachable(Instant::now()),
                 false => self.server_answered(),
             }
         }
-        let is_watch = match attempt {
-            Attempt::OpenWatch => true,
-            Attempt::StreamList => error.source.is_forbidden(),
-            Attempt::List | Attempt::Watch | Attempt::CheckHistory => false,
+        let is_watch = match operation {
+            Operation::OpenWatch => true,
+            Operation::StreamList => error.source.is_forbidden(),
+            Operation::List | Operation::Watch | Operation::CheckHistory => false,
         };
         self.status.update(|status| {
             status.is_watch_failing |= is_watch;
@@ -367,7 +371,7 @@ impl Rounds {
             return self.wait_until_reachable(now, because).await;
         }
         let delay = self.delay_after(now, &because);
-        debug!(kind = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
+        debug!(informer = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
         let until = now + delay;
         self.status.set(Activity::BackingOff { until, because });
         sleep_until(until).await;
@@ -417,7 +421,7 @@ impl Rounds {
         };
         let spread = self.delays.between(Duration::ZERO, RECONNECT_SPREAD);
         let until = now + if self.prober.is_some() { probe } else { other };
-        debug!(kind = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
+        debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
         self.status.set(Activity::BackingOff { until, because });
         self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
     }
@@ -433,13 +437,13 @@ impl Rounds {
     pub(super) fn report(&self, failure: &ListWatchError) {
         let since = self.status.failing_since();
         // The server did not say so; the list that follows is reported if it fails.
-        if failure.attempt == Attempt::CheckHistory && failure.source.meaning() == Meaning::Expired {
+        if failure.operation == Operation::CheckHistory && failure.source.meaning() == Meaning::Expired {
             return;
         }
         let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
-        let is_list = match failure.attempt {
-            Attempt::List | Attempt::StreamList => true,
-            Attempt::OpenWatch | Attempt::Watch | Attempt::CheckHistory => false,
+        let is_list = match failure.operation {
+            Operation::List | Operation::StreamList => true,
+            Operation::OpenWatch | Operation::Watch | Operation::CheckHistory => false,
         };
         let is_reported = self.reporter.has_reported(since) && failure.source.meaning() != Meaning::HistoryChanged;
         if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {
@@ -454,7 +458,7 @@ impl Rounds {
             return;
         }
         let key = object.key.as_ref().map(Key::as_str);
-        warn!(kind = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "cannot be read; set aside");
+        warn!(informer = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
     }
 
     /// Runs a callback of the user's; a panic is logged and goes no further.
@@ -470,7 +474,9 @@ impl Rounds {
 /// Runs a callback of the user's; a panic is logged and goes no further.
 pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
     let called = panics::catch(callback);
-    called.inspect_err(|panic| error!(kind, callback = name, error = panic, "a callback panicked")).ok()
+    called
+        .inspect_err(|panic| error!(informer = kind, callback = name, error = panic, "a user's callback panicked"))
+        .ok()
 }
 
 /// The cached object of a key, if it may be used again.

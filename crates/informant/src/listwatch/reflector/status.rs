@@ -1,4 +1,8 @@
-//! What a reflector is doing, for everybody to see.
+//! The status of a reflector, and the handle that reads it.
+//!
+//! - **In:** updates from the reflector.
+//! - **Out:** copies of the status, and a way to wait for changes.
+//! - **Knows nothing of:** why the status changes.
 
 use std::sync::Arc;
 
@@ -11,77 +15,77 @@ use super::super::quarantine::Quarantine;
 use crate::Key;
 use crate::ResourceVersion;
 
-/// What a reflector is doing, and how it is.
+/// The status of a reflector: its activity, its last failure, and counters.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
-    /// What it does now.
+    /// The current activity.
     pub activity: Activity,
-    /// The newest version that it has seen; the consumer may not have come so far.
+    /// The newest version that the reflector has received. The cache may not have reached it yet.
     pub version: Option<ResourceVersion>,
-    /// When something came from the source last: a list, an event, a bookmark.
+    /// When the source last delivered a list, an event or a bookmark.
     pub last_event: Option<Instant>,
-    /// When the source last showed that the watch works: by a list, an event, a bookmark, or by answering, when it was asked because the
-    /// watch was silent, with the version that the watch has reached. Otherwise equal to `last_event`.
+    /// When the watch was last known to work. That is `last_event`, or a later time at which the reflector, because the watch was silent, asked the
+    /// source for its version and received the version that the watch has reached.
     pub confirmed: Option<Instant>,
-    /// Since when the source, asked because the watch was silent, has not answered.
+    /// Since when the source has not answered the question for its version, which the reflector asks when the watch is silent.
     pub unanswered_since: Option<Instant>,
-    /// What failed last, if anything ever did.
+    /// The last failure, if there ever was one.
     pub last_error: Option<Arc<ListWatchError>>,
-    /// Since when it has been failing; `None` if all is well.
+    /// Since when requests have been failing; `None` while they succeed.
     pub failing_since: Option<Instant>,
-    /// The source has no such kind any more, so all its objects are gone.
+    /// True if the source no longer serves the kind. All its objects count as deleted.
     pub is_gone: bool,
-    /// How many lists it has brought to an end, streamed ones among them.
+    /// The number of completed lists, including streamed lists.
     pub lists: u64,
-    /// How many watches it has opened.
+    /// The number of opened watches.
     pub watches: u64,
-    /// How many events came, bookmarks among them.
+    /// The number of received events, including bookmarks.
     pub events: u64,
-    /// How often the server's history changed, as it does when a backup is restored.
+    /// How often the server's history changed, for example because a backup was restored.
     pub history_changes: u64,
-    /// How many outages ended without a check of the server's history, because the server refused it.
+    /// The number of outages after which the server's history was not checked, because the server refused the check.
     pub unchecked_outages: u64,
-    /// Whether watches fail, so that a list that succeeds does not end the failure.
+    /// True while watches fail: a list that succeeds does not end the failure then.
     pub(super) is_watch_failing: bool,
 }
 
-/// What a reflector does.
+/// What a reflector does at the moment.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Activity {
-    /// It has not begun.
+    /// The reflector has not been started.
     #[default]
     Idle,
-    /// It gets a list.
+    /// It receives a list.
     Listing {
-        /// How many objects have come so far.
+        /// The number of objects received so far.
         objects: usize,
     },
-    /// It gets a list as a stream.
+    /// It receives a streamed list.
     Streaming {
-        /// How many objects have come so far.
+        /// The number of objects received so far.
         objects: usize,
     },
-    /// It asks, after an outage, whether the server still has the history that was followed.
+    /// It checks, after an outage, that the server still has the history that the reflector followed.
     CheckingHistory,
-    /// It asks for a watch.
+    /// It has requested a watch and waits for the response.
     Opening,
-    /// It waits for changes.
+    /// It watches for changes.
     Watching,
-    /// It waits before it tries again.
+    /// It waits before the next attempt.
     BackingOff {
-        /// Until when.
+        /// The time of the next attempt.
         until: Instant,
-        /// Why.
+        /// The failure before.
         because: Arc<ListWatchError>,
     },
-    /// It has stopped.
+    /// The reflector has stopped.
     Stopped,
 }
 
 impl Activity {
-    /// How many objects of a list that is under way have come.
+    /// Returns the number of objects received so far of a list that is not complete.
     pub(crate) fn objects_so_far(&self) -> usize {
         match self {
             Self::Listing { objects } | Self::Streaming { objects } => *objects,
@@ -95,59 +99,60 @@ impl Activity {
     }
 }
 
-/// Looks at a reflector that runs elsewhere. Clones look at the same one.
+/// Reads the status and the quarantine of a [`Reflector`](super::Reflector), also while it runs in another task. Cheap to clone.
 #[derive(Clone)]
 pub struct ReflectorHandle {
     status: watch::Receiver<ReflectorStatus>,
     quarantine: Quarantine,
 }
 
-/// The reflector's side.
+/// The reflector's side of the status.
 pub(super) struct StatusBoard {
     status: watch::Sender<ReflectorStatus>,
 }
 
 impl ReflectorHandle {
-    /// How it is now.
+    /// Returns the current status.
     pub fn status(&self) -> ReflectorStatus {
         self.status.borrow().clone()
     }
 
-    /// Waits until the activity or the error has changed since it was looked at this way. Events alone are no change.
+    /// Waits until the activity or the error has changed since the last call on this handle. A received event alone does not count.
     ///
-    /// Cancel safe. Returns at once if the reflector is gone.
+    /// Cancel safe. Returns at once if the reflector was dropped.
     pub async fn changed(&mut self) -> ReflectorStatus {
-        // An error says that there is nobody to change it any more.
+        // An error means that the reflector was dropped.
         let _ = self.status.changed().await;
         self.status.borrow_and_update().clone()
     }
 
-    /// The status now; [`changed`](Self::changed) waits for changes after it.
+    /// Returns the current status; [`changed`](Self::changed) then waits for later changes.
     pub(super) fn seen(&mut self) -> ReflectorStatus {
         self.status.borrow_and_update().clone()
     }
 
-    /// Looks without copying.
+    /// Reads the status without copying it.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&ReflectorStatus) -> R) -> R {
         look(&self.status.borrow())
     }
 
-    /// How many objects exist but could not be read.
+    /// Returns the number of quarantined objects.
     pub fn quarantined_count(&self) -> usize {
         self.quarantine.len()
     }
 
-    /// The object of this key, if it exists but could not be read.
+    /// Returns the quarantined object of this key, if there is one.
     pub fn quarantined_object(&self, key: &Key) -> Option<Quarantined> {
         self.quarantine.get(key)
     }
 
-    /// The version at which one that could not be read last could be, or was gone.
+    /// Returns the version at which an object last left the quarantine.
     pub(crate) fn released(&self) -> Option<ResourceVersion> {
         self.quarantine.released()
     }
 
-    /// The objects that exist but could not be read. What the cache has of them, if anything, is an older state.
+    /// Returns the quarantined objects: they exist on the server, but could not be decoded or transformed. The cache has an older state of them, or
+    /// none.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.quarantine.list()
     }
@@ -189,7 +194,7 @@ impl StatusBoard {
     }
 }
 
-/// A reflector that is gone has stopped, however it went.
+/// A dropped reflector counts as stopped, also after a panic.
 impl Drop for StatusBoard {
     fn drop(&mut self) {
         self.set(Activity::Stopped);

@@ -11,8 +11,8 @@ use tracing::debug;
 use tracing::info;
 use tracing::warn;
 
-use super::super::Attempt;
 use super::super::ListRequest;
+use super::super::Operation;
 use super::super::SourceError;
 use super::super::WatchRequest;
 use super::super::error::Chain;
@@ -80,7 +80,7 @@ impl Rounds {
             failures += 1;
             let next = after_streaming(ending, was_of_use, failures, self.may_repeat);
             self.note_unavailable(error.meaning());
-            let error = self.failed(Attempt::StreamList, error);
+            let error = self.failed(Operation::StreamList, error);
             match next {
                 AfterStreaming::AskNewest => self.may_repeat = false,
                 AfterStreaming::Later => {
@@ -98,7 +98,10 @@ impl Rounds {
 
     fn stream_no_more(&self) {
         if let Some(streaming) = &self.settings.streaming {
-            info!(kind = self.resource(), "the server does not stream this list; using ordinary ones");
+            info!(
+                informer = self.resource(),
+                "the server does not support streamed lists of this kind; using ordinary lists"
+            );
             streaming.refused(Instant::now());
         }
     }
@@ -135,7 +138,7 @@ impl Rounds {
         has_come: &mut bool,
     ) -> Result<Option<ResourceVersion>, SourceError> {
         let begun = Instant::now();
-        let patience = self.settings.streaming_deadline;
+        let idle_timeout = self.settings.streaming_deadline;
         let mut last_new = Instant::now();
         let mut complained = Instant::now();
         loop {
@@ -155,7 +158,11 @@ impl Rounds {
                     }
                     Happening::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
                     Happening::Bookmark { .. } => {}
-                    Happening::Unknown { kind, .. } => warn!(kind = self.resource(), event = kind, "unknown event"),
+                    Happening::Unknown { kind, .. } => warn!(
+                        informer = self.resource(),
+                        event = kind,
+                        "the streamed list delivered an event of an unknown type; skipped"
+                    ),
                 }
                 *has_come = true;
             }
@@ -165,14 +172,14 @@ impl Rounds {
             self.status.note(|status| status.activity = Activity::Streaming { objects });
 
             // New objects put it off, but not for ever: they may be truly new, and not part of the list.
-            let deadline = (last_new + patience).min(begun + LONGEST_STREAM * patience);
+            let deadline = (last_new + idle_timeout).min(begun + LONGEST_STREAM * idle_timeout);
             let complaint = reader.last_byte_at.max(complained) + COMPLAINS_EVERY;
             match timeout_at(deadline.min(complaint), reader.wait()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => return Err(error),
                 Err(_) if Instant::now() >= deadline => {
-                    let after = if deadline == last_new + patience { patience } else { begun.elapsed() };
+                    let after = if deadline == last_new + idle_timeout { idle_timeout } else { begun.elapsed() };
                     return Err(SourceError::Endless { after });
                 }
                 Err(_) => {
@@ -182,7 +189,7 @@ impl Rounds {
                         false => "the streamed list has brought nothing yet",
                         true => "the streamed list has brought nothing more, and does not end",
                     };
-                    warn!(kind = self.resource(), count = objects, quiet_s, message);
+                    warn!(informer = self.resource(), count = objects, quiet_s, message);
                 }
             }
         }
@@ -197,9 +204,9 @@ impl Rounds {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
                     let is_passing = error.meaning().is_passing();
-                    let error = self.failed(Attempt::List, error);
+                    let error = self.failed(Operation::List, error);
                     if !is_passing || attempts == VERIFYING_ATTEMPTS {
-                        debug!(kind = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
+                        debug!(informer = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
                     }
                     attempts += 1;
@@ -216,7 +223,7 @@ impl Rounds {
         let surplus = streamed.difference(&listed).count();
         if missing + surplus > 0 {
             let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
-            let error = self.failed(Attempt::StreamList, error);
+            let error = self.failed(Operation::StreamList, error);
             self.report(&error);
         }
         missing + surplus == 0
@@ -225,9 +232,9 @@ impl Rounds {
     /// Opens a watch.
     pub(super) async fn open(&mut self, request: WatchRequest) -> Result<EventReader, SourceError> {
         let lasts = request.timeout;
-        let patience = self.settings.patience;
-        let stream = timeout(patience, self.settings.source.watch(request)).await;
-        let stream = stream.map_err(|_| SourceError::Silent { after: patience })??;
+        let idle_timeout = self.settings.idle_timeout;
+        let stream = timeout(idle_timeout, self.settings.source.watch(request)).await;
+        let stream = stream.map_err(|_| SourceError::Silent { after: idle_timeout })??;
         Ok(EventReader::new(stream, lasts, self.settings.size_limit))
     }
 

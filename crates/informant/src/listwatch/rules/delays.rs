@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt.
+//! The delays before the next attempt after a failure.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use backon::ExponentialBackoff;
 use backon::ExponentialBuilder;
 use tokio::time::Instant;
 
-/// How delays grow: each is twice the one before, up to a cap, and made longer by chance so that not everybody comes back
-/// at once.
+/// The delays after failures: each is twice the one before, up to a cap. A random jitter of up to the same length is added, so that clients do not
+/// retry at the same time.
 ///
-/// The default is client-go's: 0.8 s, 1.6 s, 3.2 s … 30 s, each up to twice as long. Delays begin anew after a watch that
-/// delivered something or was open for 10 s, and after two minutes without a failure.
+/// The default is that of client-go: 0.8 s, 1.6 s, 3.2 s … 30 s, plus jitter. The delays start again from the first after a watch that
+/// delivered an event or was open for 10 s, and after two minutes without a failure.
 ///
-/// Some attempts are made sooner. While the server cannot be reached, one reflector of each client tries every 0.8 to 2 s, and
-/// more rarely in outages of more than two minutes. For 30 s after that, answers that a starting server gives (403, 429, 5xx) are
-/// tried again within 2 s. After an expired version (410), the first list follows within a second.
+/// Some attempts are made sooner. While the server cannot be reached, one reflector of each client retries every 0.8 to 2 s, and
+/// less often in outages of more than two minutes. For 30 s after that, requests that a starting server refuses (403, 429, 5xx) are
+/// retried within 2 s. After an expired version (410), the first list follows within a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -29,41 +29,41 @@ pub struct Backoff {
 pub(crate) struct Delays {
     backoff: Backoff,
     next: ExponentialBackoff,
-    /// Since when nothing has failed.
+    /// Since when no request has failed.
     healthy_since: Option<Instant>,
     random: fastrand::Rng,
 }
 
-/// How long all must go well until the delays begin anew.
+/// After this time without a failure, the delays start again from the first.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
-/// In outages of up to this length, the prober tries every 0.5 to 2 s, but never sooner than the first delay.
+/// In outages of up to this length, the prober retries every 0.5 to 2 s, but never sooner than the first delay.
 const SHORT_OUTAGE: Duration = Duration::from_secs(120);
 
-/// Doubling nothing gives nothing, and who does not wait spins.
+/// Lower bound on delays: a delay of zero would stay zero when doubled, and the reflector would retry without a pause.
 const SHORTEST_DELAY: Duration = Duration::from_millis(1);
 
-/// Who wants longer delays wants none of the retries.
+/// Upper bound on delays; guards against overflow.
 const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A server that asks for more patience than this does not get it.
+/// Upper bound on the `Retry-After` that is obeyed.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl Backoff {
-    /// Delays from `first` on (a millisecond at least, a day at most), doubling up to `cap`, each made up to twice as long by chance.
+    /// Creates delays that double from `first` up to `cap`, both between a millisecond and a day, with jitter.
     pub fn new(first: Duration, cap: Duration) -> Self {
         let cap = cap.clamp(SHORTEST_DELAY, LONGEST_DELAY);
         Self { first: first.clamp(SHORTEST_DELAY, cap), cap, is_random: true, seed: None }
     }
 
-    /// Without chance: the delays are what they are. For tests.
+    /// Adds no jitter, so that tests can predict the delays.
     #[must_use]
-    pub fn exactly(mut self) -> Self {
+    pub fn without_jitter(mut self) -> Self {
         self.is_random = false;
         self
     }
 
-    /// With chance that can be repeated.
+    /// Seeds the random numbers of the jitter, for tests that must be repeatable. Default: a random seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -92,12 +92,12 @@ impl Delays {
         Self { backoff, next: backoff.delays(), healthy_since: None, random }
     }
 
-    /// A watch delivered something: the next failure begins with the shortest delay.
+    /// Starts again from the first delay, because a watch delivered an event.
     pub(crate) fn restart(&mut self) {
         self.next = self.backoff.delays();
     }
 
-    /// A random time between two; the middle if chance is switched off.
+    /// Returns a random time between two; without jitter, their mean.
     pub(crate) fn between(&mut self, shortest: Duration, longest: Duration) -> Duration {
         let part = if self.backoff.is_random { self.random.f64() } else { 0.5 };
         shortest + longest.saturating_sub(shortest).mul_f64(part)
@@ -116,14 +116,14 @@ impl Delays {
         self.between(Duration::from_millis(500), Duration::from_secs(2))
     }
 
-    /// Something went well: a list was complete, a watch began.
+    /// Notes a success: a complete list, or an open watch.
     pub(crate) fn succeeded(&mut self, now: Instant) {
         self.healthy_since.get_or_insert(now);
     }
 
-    /// Something failed: how long to wait. The server may ask for more.
+    /// Notes a failure, and returns how long to wait: at least as long as the server asked for, up to a minute.
     pub(crate) fn failed(&mut self, now: Instant, retry_after: Option<Duration>) -> Duration {
-        // Counted from the last trouble on, not from the last restart: an outage never becomes short delays again.
+        // The healthy time is counted from the last failure, not from the last restart: delays do not become short within an outage.
         if self.healthy_since.take().is_some_and(|since| now - since >= HEALTHY_AFTER) {
             self.next = self.backoff.delays();
         }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_numbers_can_be_chosen() {
         let now = Instant::now();
-        let mut delays = Delays::new(Backoff::new(Duration::from_millis(10), TENTH).exactly());
+        let mut delays = Delays::new(Backoff::new(Duration::from_millis(10), TENTH).without_jitter());
 
         let total: Duration = (0..5).map(|_| delays.failed(now, None)).sum();
 
@@ -184,7 +184,7 @@ mod tests {
             }
             assert_eq!(delays.until_probe(second, TENTH), TENTH, "never later than the others");
         }
-        let mut patient = Delays::new(Backoff::new(10 * second, 60 * second).exactly());
+        let mut patient = Delays::new(Backoff::new(10 * second, 60 * second).without_jitter());
         assert_eq!(patient.until_probe(second, 40 * second), 10 * second, "not sooner than the first delay");
     }
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn delays_begin_anew_after_a_watch_that_delivered_something() {
         let now = Instant::now();
-        let mut delays = Delays::new(Backoff::default().exactly());
+        let mut delays = Delays::new(Backoff::default().without_jitter());
         for _ in 0..60 {
             delays.failed(now, None);
         }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn delays_begin_anew_after_two_minutes_of_health_and_never_within_an_outage() {
         let mut now = Instant::now();
-        let mut delays = Delays::new(Backoff::default().exactly());
+        let mut delays = Delays::new(Backoff::default().without_jitter());
         delays.succeeded(now);
         for _ in 0..60 {
             now += delays.failed(now, None);
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_server_may_ask_for_more_patience_up_to_a_minute() {
         let now = Instant::now();
-        let mut delays = Delays::new(Backoff::default().exactly());
+        let mut delays = Delays::new(Backoff::default().without_jitter());
 
         assert_eq!(delays.failed(now, Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(seconds(delays.failed(now, Some(TENTH))), 1.6, "less than the delay counts nothing");

@@ -3,8 +3,8 @@
 use kube::core::Status;
 use kube::core::response::reason;
 
-use crate::listwatch::Attempt;
 use crate::listwatch::ListWatchError;
+use crate::listwatch::Operation;
 use crate::listwatch::SourceError;
 use crate::listwatch::error::causes;
 use crate::listwatch::frames::CutError;
@@ -105,9 +105,9 @@ impl ListWatchError {
 
     /// Whether the request did not get to the server, or the server did not answer it at all.
     pub(crate) fn is_unreachable(&self) -> bool {
-        let is_request = match self.attempt {
-            Attempt::List | Attempt::StreamList | Attempt::OpenWatch | Attempt::CheckHistory => true,
-            Attempt::Watch => false,
+        let is_request = match self.operation {
+            Operation::List | Operation::StreamList | Operation::OpenWatch | Operation::CheckHistory => true,
+            Operation::Watch => false,
         };
         match &self.source {
             SourceError::Refused { .. } | SourceError::Unreachable { .. } => true,
@@ -165,9 +165,11 @@ impl ListWatchError {
             }
             (_, Some(401)) => Some("are the client's credentials valid?"),
             (_, None) if self.is_of_credentials() => Some("are the client's credentials valid?"),
-            (_, Some(403)) => Some(match self.attempt {
-                Attempt::List | Attempt::CheckHistory => "grant the client's user `list` and `watch` on it",
-                Attempt::StreamList | Attempt::OpenWatch | Attempt::Watch => "grant the client's user `watch` on it",
+            (_, Some(403)) => Some(match self.operation {
+                Operation::List | Operation::CheckHistory => "grant the client's user `list` and `watch` on it",
+                Operation::StreamList | Operation::OpenWatch | Operation::Watch => {
+                    "grant the client's user `watch` on it"
+                }
             }),
             (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
             (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
@@ -283,7 +285,7 @@ mod tests {
     }
 
     fn failure(source: SourceError) -> ListWatchError {
-        ListWatchError { attempt: Attempt::List, resource: "pods".into(), source, server_may_be_starting: false }
+        ListWatchError { operation: Operation::List, resource: "pods".into(), source, server_may_be_starting: false }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The reflector's decisions: plain state, no clock, no async, no requests.
 //!
-//! - **In:** what happened, and the time.
+//! - **In:** the outcome of each request, and the time.
 //! - **Out:** which version to ask for ([`resume`]), which events identify the server's history ([`anchors`]), what a failure ([`meaning`]) and an ending mean ([`endings`]), how long to wait ([`delays`],
 //!   [`window`], [`watchdog`]), what to do about a silent watch ([`silence`]), whether lists can be streamed ([`streaming`]).
 //! - **Knows nothing of:** requests, objects, bytes.

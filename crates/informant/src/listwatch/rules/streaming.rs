@@ -1,4 +1,4 @@
-//! Whether lists can be streamed: tried, not concluded from a server's version.
+//! Whether the server supports streamed lists. It is tried, not derived from the server's version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// What is remembered of a server's refusal to stream the list of a kind. Clones share it: give all reflectors of one client
-/// and kind the same one.
+/// Remembers whether a server refused to stream the list of a kind. Cheap to clone; all clones share one memory. Pass the same one to all reflectors of
+/// one client and kind.
 #[derive(Clone, Debug, Default)]
 pub struct StreamingSupport {
     memory: Arc<Mutex<Memory>>,
@@ -18,26 +18,26 @@ struct Memory {
     refused_at: Option<Instant>,
 }
 
-/// When to ask again: the server may have been upgraded.
+/// How long a refusal counts; the server may have been upgraded since.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 
 impl StreamingSupport {
-    /// Nothing is known, so it will be tried.
+    /// Creates a memory without a refusal: a streamed list will be tried.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether it is worth trying.
+    /// Returns true if no refusal is remembered.
     pub(crate) fn may_try(&self, now: Instant) -> bool {
         self.memory.lock().may_try(now)
     }
 
-    /// The server does not do it.
+    /// Notes that the server refused a streamed list.
     pub(crate) fn refused(&self, now: Instant) {
         self.memory.lock().refused_at = Some(now);
     }
 
-    /// Who answers next may be another server.
+    /// Forgets the refusal: the next connection may be to another server.
     pub(crate) fn connection_lost(&self) {
         self.memory.lock().refused_at = None;
     }

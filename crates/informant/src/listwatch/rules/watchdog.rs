@@ -13,7 +13,7 @@ pub(crate) struct Watchdog {
     last: Option<Instant>,
 }
 
-/// The least patience with a server that sends bookmarks.
+/// The least idle timeout for a server that sends bookmarks.
 const LEAST: Duration = Duration::from_secs(180);
 
 /// How much longer than it was asked to a watch may last.
@@ -38,7 +38,7 @@ impl Watchdog {
     }
 
     /// How long nothing may come from a watch that was asked to last `timeout`.
-    pub(crate) fn patience(&self, timeout: Duration) -> Duration {
+    pub(crate) fn idle_timeout(&self, timeout: Duration) -> Duration {
         let longest_life = timeout + OVERTIME;
         match self.longest {
             Some(longest) => (3 * longest).max(LEAST).min(longest_life),
@@ -62,18 +62,18 @@ mod tests {
         let mut watchdog = Watchdog::default();
         watchdog.opened();
         bookmark_after(&mut watchdog, 500);
-        assert_eq!(watchdog.patience(timeout).as_secs(), 430, "no pause is known yet");
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 430, "no pause is known yet");
 
         bookmark_after(&mut watchdog, 10);
-        assert_eq!(watchdog.patience(timeout).as_secs(), 180);
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 180);
         bookmark_after(&mut watchdog, 100);
         bookmark_after(&mut watchdog, 1);
-        assert_eq!(watchdog.patience(timeout).as_secs(), 300);
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 300);
 
         watchdog.opened();
         bookmark_after(&mut watchdog, 10_000);
-        assert_eq!(watchdog.patience(timeout).as_secs(), 300, "the time between two watches is no pause");
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 300, "the time between two watches is no pause");
         bookmark_after(&mut watchdog, 200);
-        assert_eq!(watchdog.patience(timeout).as_secs(), 430, "no watch lives longer than that");
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 430, "no watch lives longer than that");
     }
 }

@@ -1,6 +1,8 @@
 //! The queue that groups changes by object.
 //!
-//! This file is the shell: a lock and a wake-up around the rules of [`rules`].
+//! - **In:** changes of objects, lists, bookmarks, resync requests.
+//! - **Out:** receipts with all waiting changes of one or more objects.
+//! - **Knows nothing of:** the rules; this file is the lock and the waiting around those of [`rules`].
 
 mod marks;
 #[cfg(test)]
@@ -11,8 +13,8 @@ use std::sync::Arc;
 
 use self::rules::Hold;
 use self::rules::State;
-use super::Answer;
 use super::Closed;
+use super::ItemOutcome;
 use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
@@ -29,11 +31,11 @@ use crate::delta::Deltas;
 use crate::delta::Relist;
 use crate::slots::Slot;
 
-/// Groups changes by object and hands out the longest-waiting object first: one item is all that happened to one object.
+/// A queue that groups changes by object. It hands out the longest-waiting object first, with all its waiting changes as one item.
 ///
-/// An object that changes while it is in flight goes to the end of the line when its receipt is answered.
+/// An object that changes while it is in flight goes to the end of the queue when its receipt is acknowledged or requeued.
 ///
-/// A clone is another handle of the same queue.
+/// Cheap to clone; all clones are the same queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -50,7 +52,7 @@ use crate::slots::Slot;
 /// let receipt = fifo.pop().await.unwrap();
 /// assert_eq!(receipt.items().len(), 1);
 /// assert_eq!(receipt.items()[0].deltas().len(), 2);
-/// receipt.done();
+/// receipt.acknowledge();
 /// # }
 /// ```
 pub struct DeltaFifo<O> {
@@ -64,9 +66,9 @@ pub struct DeltaFifoBuilder<O> {
     name: Arc<str>,
 }
 
-/// All that waited of one object.
-pub struct Taken<O> {
-    /// Where the queue has it while it is in flight.
+/// All changes of one object that waited in a [`DeltaFifo`]: an item of its [`Receipt`]s.
+pub struct ObjectChanges<O> {
+    /// The queue's entry of the object while it is in flight.
     slot: Slot,
     deltas: Deltas<O>,
     origin: Origin,
@@ -79,17 +81,17 @@ struct Shared<O> {
 }
 
 impl<O> DeltaFifo<O> {
-    /// A queue that knows no objects but those that pass through it.
+    /// Creates a queue without [known objects](DeltaFifoBuilder::known_objects).
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A queue with settings.
+    /// Starts to set up a queue.
     pub fn builder() -> DeltaFifoBuilder<O> {
         DeltaFifoBuilder { known: None, emits_replaced: true, name: "delta queue".into() }
     }
 
-    /// Queues that an object was created.
+    /// Queues an added object.
     pub fn add(&self, object: Cached<O>) {
         self.update_state(|state, _| state.upsert(Delta::Added(object)));
     }
@@ -99,28 +101,27 @@ impl<O> DeltaFifo<O> {
         self.update_state(|state, _| state.push_unordered(Delta::Added(object)));
     }
 
-    /// Queues that an object was changed.
+    /// Queues a changed object.
     pub fn update(&self, object: Cached<O>) {
         self.update_state(|state, _| state.upsert(Delta::Updated(object)));
     }
 
-    /// Queues that an object is gone.
+    /// Queues the deletion of an object.
     ///
-    /// If it neither waits nor is in flight nor known, nobody has to hear of it, and only its version is told.
+    /// If the object neither waits nor is in flight nor known, no change is queued, and only the version counts.
     pub fn delete(&self, deleted: Deleted<O>) {
         self.update_state(|state, known| state.delete(deleted, known));
     }
 
-    /// Queues that an object is gone whose final state could not be read: as [`Deleted::Missed`], with the newest state
+    /// Queues the deletion of an object whose final state could not be decoded: as [`Deleted::Missed`], with the newest state
     /// that waits, is in flight or is known.
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
         self.update_state(|state, known| state.lose(key, version, known));
     }
 
-    /// Queues the server's complete picture: each listed object, then a [`Deleted::Missed`] for everything else that waits,
-    /// is in flight or is known.
+    /// Queues a relist: each listed object, then a [`Deleted::Missed`] for every other object that waits, is in flight or is known.
     ///
-    /// The consumer is told the list's version even if there is no delta to hand out.
+    /// The consumer receives the list's version even if the list changes no object.
     pub fn replace(&self, relist: &Relist<O>) {
         self.update_state(|state, known| state.replace(relist, known));
     }
@@ -134,25 +135,25 @@ impl<O> DeltaFifo<O> {
         });
     }
 
-    /// Queues deltas of an object, unless it waits or is in flight already; says whether it did. For what is put back: it
-    /// tells no version.
+    /// Queues deltas of an object, unless the object waits or is in flight already. Returns true if it queued them. Their versions do not count as
+    /// [reached](Self::reached).
     pub fn add_if_not_present(&self, deltas: Deltas<O>) -> bool {
         self.update_state(|state, _| state.add_if_not_present(deltas))
     }
 
-    /// Tells the consumer a version that came without a change.
+    /// Queues a bookmark: all changes up to this version have been queued.
     pub fn bookmark(&self, version: ResourceVersion) {
         self.update_state(|state, _| state.bookmark(version));
     }
 
-    /// Ends the waiting of consumers, once everything was taken and answered. Changes are still accepted.
+    /// Closes the queue: consumers receive the remaining changes, then [`Closed`]. Further changes are still accepted.
     pub fn close(&self) {
         self.update_state(|state, _| state.close());
     }
 
     /// Takes the longest-waiting object, waiting for one if there is none.
     ///
-    /// The receipt is empty if there are only versions to tell.
+    /// The receipt has no items if only the version changed.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -163,7 +164,7 @@ impl<O> DeltaFifo<O> {
         self.shared.state.wait_for(|state| self.take(state, 1).transpose()).await
     }
 
-    /// Takes everything that waits, waiting for something if there is nothing.
+    /// Takes all waiting objects, waiting for one if there is none.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -192,8 +193,8 @@ impl<O> DeltaFifo<O> {
         self.shared.state.with(|state| self.take(state, usize::MAX))
     }
 
-    /// Whether the first list was processed: all of it was taken and answered. If the first change was not a list, there
-    /// is nothing to wait for.
+    /// Returns true once every object of the first list has been taken and acknowledged. If the first change was not a list, it
+    /// returns true at once.
     pub fn is_synced(&self) -> bool {
         self.shared.state.with(|state| state.is_synced())
     }
@@ -213,27 +214,27 @@ impl<O> DeltaFifo<O> {
         self.shared.state.wait_for(outcome).await
     }
 
-    /// The version that the consumer has reached: everything that was pushed up to it is done.
+    /// Returns the version that the consumer has reached: all changes up to it have been acknowledged.
     pub fn reached(&self) -> Option<ResourceVersion> {
         self.shared.state.with(|state| state.reached().cloned())
     }
 
-    /// How many objects can be taken now: those with changes, none of which is in flight.
+    /// Returns how many objects can be taken now: those with waiting changes that are not in flight.
     pub fn len(&self) -> usize {
         self.shared.state.with(|state| state.len())
     }
 
-    /// Whether no object can be taken now.
+    /// Returns true if no object can be taken now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects that have waiting changes, in pop order; those that are in flight as well come last.
+    /// Returns the keys of objects with waiting changes, in pop order; objects that are also in flight come last.
     pub fn waiting_keys(&self) -> Vec<Key> {
         self.shared.state.with(|state| state.waiting_keys())
     }
 
-    /// The waiting changes of an object. What is in flight is not among them.
+    /// Returns the waiting changes of an object, without those in flight.
     pub fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
         self.shared.state.with(|state| state.waiting(key))
     }
@@ -252,7 +253,7 @@ impl<O> DeltaFifo<O> {
 }
 
 impl<O> Receipt<DeltaFifo<O>> {
-    /// Makes one receipt for each object, so that they can be answered at different times.
+    /// Makes one receipt for each object, so that they can be acknowledged at different times.
     ///
     /// ```
     /// # use informant::{Cached, Key, object::Identity};
@@ -273,15 +274,15 @@ impl<O> Receipt<DeltaFifo<O>> {
 }
 
 impl<O> DeltaFifoBuilder<O> {
-    /// Consults the consumer's cache: a list then also deletes what only the cache has, and a resync replays it.
+    /// Sets the consumer's cache: a relist then also deletes objects that only the cache has, and a resync replays the cache.
     /// Default: none.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.known = Some(known);
         self
     }
 
-    /// Whether the objects of a list come as [`Delta::Replaced`], or as [`Delta::Sync`] like those of a resync.
-    /// Default: yes.
+    /// Sets whether listed objects are queued as [`Delta::Replaced`]; otherwise as [`Delta::Sync`], like those of a resync.
+    /// Default: true.
     pub fn emit_replaced(mut self, emits_replaced: bool) -> Self {
         self.emits_replaced = emits_replaced;
         self
@@ -293,25 +294,25 @@ impl<O> DeltaFifoBuilder<O> {
         self
     }
 
-    /// Makes the queue.
+    /// Creates the queue.
     pub fn build(self) -> DeltaFifo<O> {
         let state = Watched::new(State::new(self.emits_replaced));
         DeltaFifo { shared: Arc::new(Shared { state, known: self.known, name: self.name }) }
     }
 }
 
-impl<O> Taken<O> {
-    /// The object.
+impl<O> ObjectChanges<O> {
+    /// Returns the key of the object.
     pub fn key(&self) -> &Key {
         self.deltas.key()
     }
 
-    /// What happened to it, oldest first.
+    /// Returns the object's changes, oldest first.
     pub fn deltas(&self) -> &Deltas<O> {
         &self.deltas
     }
 
-    /// Whether it belongs to the initial list.
+    /// Returns whether the changes belong to the initial list.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -320,10 +321,10 @@ impl<O> Taken<O> {
 impl<O> ReceiptQueue for DeltaFifo<O> {}
 
 impl<O> Books for DeltaFifo<O> {
-    type Taken = Taken<O>;
+    type Taken = ObjectChanges<O>;
     type Ticket = Vec<Hold>;
 
-    fn enter(&self, items: &mut Vec<Taken<O>>, answers: Answers, notices: Vec<Hold>) -> usize {
+    fn enter(&self, items: &mut Vec<ObjectChanges<O>>, answers: Answers, notices: Vec<Hold>) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
             state.answer(items, &answers, &notices);
@@ -348,10 +349,10 @@ impl<O> Clone for DeltaFifo<O> {
     }
 }
 
-impl<O> std::fmt::Debug for Taken<O> {
+impl<O> std::fmt::Debug for ObjectChanges<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { slot: _, deltas, origin } = self;
-        f.debug_struct("Taken").field("deltas", deltas).field("origin", origin).finish()
+        f.debug_struct("ObjectChanges").field("deltas", deltas).field("origin", origin).finish()
     }
 }
 

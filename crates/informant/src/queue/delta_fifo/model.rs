@@ -134,16 +134,16 @@ impl Model {
         }
     }
 
-    fn answer(&mut self, receipt: usize, keys: &[Key], answer: Answer) {
+    fn answer(&mut self, receipt: usize, keys: &[Key], answer: ItemOutcome) {
         let notices = self.taken_notices.remove(&receipt).unwrap();
         self.attempted(&notices, None);
-        if answer == (Answer::Requeue { processed: 0 }) {
+        if answer == (ItemOutcome::Requeue { processed: 0 }) {
             self.notices.calls.extend(notices.calls);
         }
         for key in keys {
             let mut group = self.in_flight.remove(key).unwrap();
             self.attempted(&group, Some(key));
-            if let Answer::Requeue { processed } = answer
+            if let ItemOutcome::Requeue { processed } = answer
                 && processed < group.deltas.len()
             {
                 group.deltas.drain(..processed);
@@ -263,8 +263,8 @@ impl Run {
             }
             Step::Pop => self.take(1),
             Step::Drain => self.take(usize::MAX),
-            Step::Done(receipt) => self.answer(*receipt, Answer::Done),
-            Step::Requeue(receipt, processed) => self.answer(*receipt, Answer::Requeue { processed: *processed }),
+            Step::Done(receipt) => self.answer(*receipt, ItemOutcome::Done),
+            Step::Requeue(receipt, processed) => self.answer(*receipt, ItemOutcome::Requeue { processed: *processed }),
             Step::Close => {
                 self.fifo.close();
                 self.is_closed = true;
@@ -327,23 +327,23 @@ impl Run {
         self.taken += 1;
     }
 
-    fn answer(&mut self, receipt: usize, answer: Answer) {
+    fn answer(&mut self, receipt: usize, answer: ItemOutcome) {
         if receipt >= self.receipts.len() {
             return;
         }
         let (id, receipt) = self.receipts.remove(receipt);
         for taken in receipt.items() {
             let processed = match answer {
-                Answer::Done => usize::MAX,
-                Answer::Requeue { processed } => processed,
+                ItemOutcome::Done => usize::MAX,
+                ItemOutcome::Requeue { processed } => processed,
             };
             taken.deltas().iter().take(processed).for_each(|delta| self.cache.apply(delta));
         }
         let keys: Vec<_> = receipt.items().iter().map(|taken| taken.key().clone()).collect();
         self.model.answer(id, &keys, answer);
         match answer {
-            Answer::Requeue { processed: 0 } => receipt.requeue(),
-            Answer::Requeue { .. } | Answer::Done => receipt.settle(|_| answer),
+            ItemOutcome::Requeue { processed: 0 } => receipt.requeue(),
+            ItemOutcome::Requeue { .. } | ItemOutcome::Done => receipt.settle(|_| answer),
         }
     }
 
@@ -362,12 +362,12 @@ impl Run {
             self.push(Push::Replace(list));
         }
         while !self.receipts.is_empty() {
-            self.answer(0, Answer::Done);
+            self.answer(0, ItemOutcome::Done);
             self.check();
         }
         while !self.model.waiting.is_empty() || !self.model.notices.calls.is_empty() {
             self.take(usize::MAX);
-            self.answer(0, Answer::Done);
+            self.answer(0, ItemOutcome::Done);
             self.check();
         }
         let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();

@@ -7,8 +7,8 @@ use super::super::is_far_too_large;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
 use super::super::watched::Rules;
-use super::Answer;
-use super::Taken;
+use super::ItemOutcome;
+use super::ObjectChanges;
 use super::marks::MarkId;
 use super::marks::Marks;
 use crate::Cached;
@@ -236,7 +236,7 @@ impl<O> State<O> {
     }
 
     /// Takes the longest-waiting objects and all notices; `None` if there is nothing to tell.
-    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<Taken<O>, Vec<Hold>>> {
+    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<ObjectChanges<O>, Vec<Hold>>> {
         let is_alone = !self.marks.is_anything_in_flight();
         if self.order.is_empty() && self.notices.is_empty() && !(is_alone && self.is_version_untold()) {
             return None;
@@ -250,7 +250,7 @@ impl<O> State<O> {
             let Waiting { deltas, hold } = entry.waiting.take().expect("INV-Q1");
             self.marks.take(hold.mark);
             entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
-            items.push(Taken { slot, deltas, origin: hold.initial.origin() });
+            items.push(ObjectChanges { slot, deltas, origin: hold.initial.origin() });
         }
         let version = self.marks.reached_after_flight().filter(|pushed| is_alone && pushed.number > self.told).cloned();
         self.told = version.as_ref().map_or(self.told, |pushed| pushed.number);
@@ -266,7 +266,7 @@ impl<O> State<O> {
     /// Enters the answers for what was taken.
     ///
     /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
-    pub(super) fn answer(&mut self, items: &[Taken<O>], answers: &Answers, notices: &[Hold]) {
+    pub(super) fn answer(&mut self, items: &[ObjectChanges<O>], answers: &Answers, notices: &[Hold]) {
         for notice in notices {
             self.count_attempt(notice.initial);
             match answers {
@@ -279,8 +279,8 @@ impl<O> State<O> {
         }
         for (position, item) in items.iter().enumerate() {
             match answers.of(position) {
-                Answer::Done => self.done(item.slot),
-                Answer::Requeue { processed } => match item.deltas.rest(processed) {
+                ItemOutcome::Done => self.done(item.slot),
+                ItemOutcome::Requeue { processed } => match item.deltas.rest(processed) {
                     Some(rest) => self.put_back(item.slot, rest),
                     None => self.done(item.slot),
                 },

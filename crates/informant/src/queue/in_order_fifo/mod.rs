@@ -1,6 +1,8 @@
 //! The queue that keeps every change in server order.
 //!
-//! This file is the shell: a lock and a wake-up around the rules of [`rules`].
+//! - **In:** changes of objects, lists, bookmarks, resync requests.
+//! - **Out:** receipts with one batch of changes, in the order in which they were queued.
+//! - **Knows nothing of:** the rules; this file is the lock and the waiting around those of [`rules`].
 
 #[cfg(test)]
 mod model;
@@ -11,8 +13,8 @@ use std::sync::Arc;
 
 use self::rules::Item;
 use self::rules::State;
-use super::Answer;
 use super::Closed;
+use super::ItemOutcome;
 use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
@@ -28,13 +30,12 @@ use crate::delta::Change;
 use crate::delta::Delta;
 use crate::delta::Relist;
 
-/// Keeps every change in server order; merges nothing and drops nothing.
+/// A queue that keeps every change in server order. It neither combines nor drops changes.
 ///
-/// By itself it is *atomic*: a relist and a resync are one change each, and whoever takes a relist finds out what it no
-/// longer has. Given [known objects](InOrderFifoBuilder::known_objects) it does that itself, and queues one change for each
-/// object.
+/// By default a relist and a resync are one change each, and the consumer finds the objects that a relist no longer has. With
+/// [known objects](InOrderFifoBuilder::known_objects), the queue does that itself and queues one change for each object.
 ///
-/// Only one receipt is out at a time. A clone is another handle of the same queue.
+/// Only one receipt is in flight at a time. Cheap to clone; all clones are the same queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -48,11 +49,11 @@ use crate::delta::Relist;
 ///     fifo.add(Cached::new(Identity::of_key(key.clone()), content));
 /// }
 ///
-/// // A batch has each object once; so the second change of `web` comes with the next one.
+/// // A batch has each object at most once, so the second change of `web` is in the next batch.
 /// let receipt = fifo.drain().await.unwrap();
 /// let keys: Vec<_> = receipt.items().iter().map(|taken| taken.change().key()).collect();
 /// assert_eq!(keys, [Some(&web), Some(&api)]);
-/// receipt.done();
+/// receipt.acknowledge();
 /// # }
 /// ```
 pub struct InOrderFifo<O> {
@@ -66,8 +67,8 @@ pub struct InOrderFifoBuilder<O> {
     name: Arc<str>,
 }
 
-/// One change, taken from the queue.
-pub struct TakenChange<O> {
+/// One change that waited in an [`InOrderFifo`]: an item of its [`Receipt`]s.
+pub struct InOrderChange<O> {
     item: Item<O>,
     origin: Origin,
 }
@@ -79,18 +80,18 @@ struct Shared<O> {
 }
 
 impl<O> InOrderFifo<O> {
-    /// An atomic queue, which is what informers use.
+    /// Creates a queue without [known objects](InOrderFifoBuilder::known_objects): a relist is one change. Informers use this one.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A queue with settings.
+    /// Starts to set up a queue.
     pub fn builder() -> InOrderFifoBuilder<O> {
         let batch_size = const { NonZeroUsize::new(1000).expect("1000 is not zero") };
         InOrderFifoBuilder { known: None, batch_size, name: "in-order queue".into() }
     }
 
-    /// Queues that an object was created.
+    /// Queues an added object.
     pub fn add(&self, object: Cached<O>) {
         self.update_state(|state, _| state.push_delta(Delta::Added(object)));
     }
@@ -100,55 +101,54 @@ impl<O> InOrderFifo<O> {
         self.update_state(|state, _| state.push_unordered(Delta::Added(object)));
     }
 
-    /// Queues that an object was changed.
+    /// Queues a changed object.
     pub fn update(&self, object: Cached<O>) {
         self.update_state(|state, _| state.push_delta(Delta::Updated(object)));
     }
 
-    /// Queues that an object is gone, known or not.
+    /// Queues the deletion of an object, whether it is known or not.
     pub fn delete(&self, deleted: Deleted<O>) {
         self.update_state(|state, _| state.push_delta(Delta::Deleted(deleted)));
     }
 
-    /// Queues that an object is gone whose final state could not be read: as [`Change::Lost`], or with known objects as
+    /// Queues the deletion of an object whose final state could not be decoded: as [`Change::Lost`], or with known objects as
     /// [`Deleted::Missed`].
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
         self.update_state(|state, known| state.lose(key, version, known));
     }
 
-    /// Queues the server's complete picture: as one [`Change::ReplacedAll`], or with known objects first a
-    /// [`Deleted::Missed`] for everything that it no longer has, then each listed object.
+    /// Queues a relist: as one [`Change::ReplacedAll`]; or, with known objects, a [`Deleted::Missed`] for every object that the list no longer
+    /// has, followed by each listed object.
     pub fn replace(&self, relist: Relist<O>) {
         self.update_state(|state, known| state.replace(relist, known));
     }
 
-    /// Queues that handlers shall hear of everything again: as one [`Change::SyncAll`], or with known objects one
-    /// [`Delta::Sync`] for each that neither waits nor is in flight.
+    /// Queues a resync: as one [`Change::SyncAll`]; or, with known objects, one [`Delta::Sync`] for each that neither waits nor is in flight.
     pub fn resync(&self) {
         self.update_state(|state, known| state.resync(known));
     }
 
-    /// Queues a version that came without a change.
+    /// Queues a bookmark: all changes up to this version have been queued.
     pub fn bookmark(&self, version: ResourceVersion) {
         self.update_state(|state, _| state.bookmark(version));
     }
 
-    /// Ends the waiting of consumers, once everything was taken and answered. Changes are still accepted.
+    /// Closes the queue: consumers receive the remaining changes, then [`Closed`]. Further changes are still accepted.
     pub fn close(&self) {
         self.update_state(|state, _| state.close());
     }
 
-    /// Waits while a receipt is out and two more batches wait behind it.
+    /// Waits while a receipt is in flight and two more batches wait.
     ///
-    /// A producer that calls this before it reads the next change does not outrun a consumer that is at work; no lock is
-    /// held meanwhile. Without a consumer there is nothing to wait for, and the queue grows.
+    /// A producer that awaits this before each change cannot get more than three batches ahead of the consumer. Without a receipt in flight it
+    /// returns at once, and the queue grows without bound.
     ///
     /// Cancel safe.
     pub async fn room(&self) {
         self.shared.state.wait_for(|state| (!state.is_full()).then_some(())).await;
     }
 
-    /// Takes the oldest change, waiting for one if there is none, and for the receipt that is out.
+    /// Takes the oldest change. Waits while there is none, and while another receipt is in flight.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -159,10 +159,10 @@ impl<O> InOrderFifo<O> {
         self.shared.state.wait_for(|state| self.take(state, 1).transpose()).await
     }
 
-    /// Takes a batch, waiting for something if there is nothing, and for the receipt that is out.
+    /// Takes a batch. Waits while there is no change, and while another receipt is in flight.
     ///
-    /// A batch has each object once at most, is of the initial list or not as a whole, and what concerns all objects
-    /// comes by itself.
+    /// A batch contains each object at most once. Its changes belong either all to the initial list or none of them. A change that concerns all objects
+    /// (relist, resync, bookmark) is a batch of its own.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -191,8 +191,7 @@ impl<O> InOrderFifo<O> {
         self.shared.state.with(|state| self.take(state, state.batch_size()))
     }
 
-    /// Whether the first list was processed: all of it was taken and answered. If the first change was not a list, there
-    /// is nothing to wait for.
+    /// Returns true once the whole first list has been taken and acknowledged. If the first change was not a list, it returns true at once.
     pub fn is_synced(&self) -> bool {
         self.shared.state.with(|state| state.is_synced())
     }
@@ -212,17 +211,17 @@ impl<O> InOrderFifo<O> {
         self.shared.state.wait_for(outcome).await
     }
 
-    /// The version that the consumer has reached: everything that was pushed up to it is done.
+    /// Returns the version that the consumer has reached: all changes up to it have been acknowledged.
     pub fn reached(&self) -> Option<ResourceVersion> {
         self.shared.state.with(|state| state.reached().cloned())
     }
 
-    /// How many changes wait.
+    /// Returns how many changes wait.
     pub fn len(&self) -> usize {
         self.shared.state.with(|state| state.len())
     }
 
-    /// Whether no change waits.
+    /// Returns true if no change waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -241,13 +240,13 @@ impl<O> InOrderFifo<O> {
 }
 
 impl<O> InOrderFifoBuilder<O> {
-    /// Consults the consumer's cache and queues one change for each object instead of one for all. Default: none.
+    /// Sets the consumer's cache: relists and resyncs are then queued as one change for each object. Default: none.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.known = Some(known);
         self
     }
 
-    /// How many changes a batch has at most. Default: 1000.
+    /// Sets the largest number of changes in a batch. Default: 1000.
     pub fn batch_size(mut self, size: NonZeroUsize) -> Self {
         self.batch_size = size;
         self
@@ -259,20 +258,20 @@ impl<O> InOrderFifoBuilder<O> {
         self
     }
 
-    /// Makes the queue.
+    /// Creates the queue.
     pub fn build(self) -> InOrderFifo<O> {
         let state = Watched::new(State::new(self.batch_size));
         InOrderFifo { shared: Arc::new(Shared { state, known: self.known, name: self.name }) }
     }
 }
 
-impl<O> TakenChange<O> {
-    /// What happened.
+impl<O> InOrderChange<O> {
+    /// Returns the change.
     pub fn change(&self) -> &Change<O> {
         &self.item.change
     }
 
-    /// Whether it belongs to the initial list.
+    /// Returns whether the change belongs to the initial list.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -281,10 +280,10 @@ impl<O> TakenChange<O> {
 impl<O> ReceiptQueue for InOrderFifo<O> {}
 
 impl<O> Books for InOrderFifo<O> {
-    type Taken = TakenChange<O>;
+    type Taken = InOrderChange<O>;
     type Ticket = ();
 
-    fn enter(&self, items: &mut Vec<TakenChange<O>>, answers: Answers, (): ()) -> usize {
+    fn enter(&self, items: &mut Vec<InOrderChange<O>>, answers: Answers, (): ()) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
             state.answer(items, &answers);
@@ -309,9 +308,9 @@ impl<O> Clone for InOrderFifo<O> {
     }
 }
 
-impl<O> std::fmt::Debug for TakenChange<O> {
+impl<O> std::fmt::Debug for InOrderChange<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TakenChange").field("change", self.change()).field("origin", &self.origin).finish()
+        f.debug_struct("InOrderChange").field("change", self.change()).field("origin", &self.origin).finish()
     }
 }
 

@@ -203,11 +203,11 @@ impl Run {
             }
             Step::Pop => self.take(1),
             Step::Drain => self.take(BATCH_SIZE),
-            Step::Done(_) => self.answer(|_| Answer::Done),
+            Step::Done(_) => self.answer(|_| ItemOutcome::Done),
             // Some of the items, so that done ones stand before and behind those that come again.
             Step::Requeue(which, _) => self.answer(|position| match position % 2 == which % 2 {
-                true => Answer::Requeue { processed: 0 },
-                false => Answer::Done,
+                true => ItemOutcome::Requeue { processed: 0 },
+                false => ItemOutcome::Done,
             }),
             Step::Close => {
                 self.fifo.close();
@@ -256,23 +256,23 @@ impl Run {
         self.receipt = Some((receipt, batch));
     }
 
-    fn answer(&mut self, answer: impl Fn(usize) -> Answer) {
+    fn answer(&mut self, answer: impl Fn(usize) -> ItemOutcome) {
         let Some((receipt, batch)) = self.receipt.take() else { return };
         let announced = receipt.version().map(|version| version.as_str().parse::<u64>().unwrap());
         let mut answers = BTreeMap::new();
         for (place, (taken, position)) in receipt.items().iter().zip(batch).enumerate() {
             let progress = match answer(place) {
-                Answer::Done => {
+                ItemOutcome::Done => {
                     self.process(taken.change());
                     Progress::Done
                 }
-                Answer::Requeue { .. } => Progress::Waiting,
+                ItemOutcome::Requeue { .. } => Progress::Waiting,
             };
             let pushed = &mut self.model.log[position];
             (pushed.was_attempted, pushed.progress) = (true, progress);
             answers.insert(taken.item.number, answer(place));
         }
-        let is_all_done = answers.values().all(|answer| *answer == Answer::Done);
+        let is_all_done = answers.values().all(|answer| *answer == ItemOutcome::Done);
         receipt.settle(|taken| answers[&taken.item.number]);
         if let (true, Some(version)) = (is_all_done, announced) {
             assert_eq!(self.fifo.reached().map(|version| version.to_string()), Some(version.to_string()));
@@ -301,10 +301,10 @@ impl Run {
         if let Some(list) = self.server.healing_list() {
             self.push(Push::Replace(list));
         }
-        self.answer(|_| Answer::Done);
+        self.answer(|_| ItemOutcome::Done);
         while !self.fifo.is_empty() {
             self.take(BATCH_SIZE);
-            self.answer(|_| Answer::Done);
+            self.answer(|_| ItemOutcome::Done);
             self.check();
         }
         let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();

@@ -11,8 +11,8 @@ use super::super::is_far_too_large;
 use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
 use super::super::watched::Rules;
-use super::Answer;
-use super::TakenChange;
+use super::InOrderChange;
+use super::ItemOutcome;
 use crate::Cached;
 use crate::Deleted;
 use crate::Key;
@@ -195,7 +195,7 @@ impl<O> State<O> {
     /// Takes a batch of at most so many changes from the head; `None` if there is none, or if a receipt is out.
     ///
     /// `remembers` says whether deltas in flight will be looked for.
-    pub(super) fn take(&mut self, at_most: usize, remembers: bool) -> Option<Batch<TakenChange<O>, ()>> {
+    pub(super) fn take(&mut self, at_most: usize, remembers: bool) -> Option<Batch<InOrderChange<O>, ()>> {
         if self.in_flight.is_some() {
             return None;
         }
@@ -204,7 +204,7 @@ impl<O> State<O> {
             return None;
         }
         let origin = self.origin_of(self.items[0].number);
-        let items: Vec<_> = self.items.drain(..count).map(|item| TakenChange { origin, item }).collect();
+        let items: Vec<_> = self.items.drain(..count).map(|item| InOrderChange { origin, item }).collect();
         if self.items.is_empty() {
             if is_far_too_large(self.items.capacity(), self.peak) {
                 self.items = VecDeque::new();
@@ -231,7 +231,7 @@ impl<O> State<O> {
     }
 
     /// The version that is reached when these are done, if that is a new one.
-    fn reached_after(&self, taken: &[TakenChange<O>]) -> Option<ResourceVersion> {
+    fn reached_after(&self, taken: &[InOrderChange<O>]) -> Option<ResourceVersion> {
         // What was done earlier, behind something that had to be tried again, is reached together with it.
         let done =
             self.done.iter().rev().find(|(number, _)| self.items.front().is_none_or(|head| head.number > *number));
@@ -246,14 +246,14 @@ impl<O> State<O> {
     /// Enters the answers for the receipt that is out; what goes back is moved out of `items`.
     ///
     /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
-    pub(super) fn answer(&mut self, items: &mut Vec<TakenChange<O>>, answers: &Answers) {
+    pub(super) fn answer(&mut self, items: &mut Vec<InOrderChange<O>>, answers: &Answers) {
         self.in_flight = None;
         let mut returned = Vec::new();
         for (position, taken) in std::mem::take(items).into_iter().enumerate() {
             self.attempted = self.attempted.max(taken.item.number + 1);
             match answers.of(position) {
-                Answer::Requeue { processed: 0 } => returned.push(taken.item),
-                Answer::Requeue { processed: _ } | Answer::Done => {
+                ItemOutcome::Requeue { processed: 0 } => returned.push(taken.item),
+                ItemOutcome::Requeue { processed: _ } | ItemOutcome::Done => {
                     self.done.extend(taken.item.version.clone().map(|version| (taken.item.number, version)));
                     items.push(taken);
                 }

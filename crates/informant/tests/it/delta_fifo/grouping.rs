@@ -52,7 +52,7 @@ fn an_object_keeps_its_place_when_it_changes_again_and_goes_to_the_end_after_it_
 
     let first = pop(&fifo);
     assert_eq!(show_taken(first.items()), ["Added a@1, Updated a@3"]);
-    first.done();
+    first.acknowledge();
     fifo.update(object("a", 4));
 
     assert_eq!(pop_all(&fifo), ["Added b@2", "Updated a@4"]);
@@ -246,7 +246,7 @@ fn a_delete_that_cannot_be_read_deletes_by_key_with_the_newest_state() {
         fifo.delete_unread(&key(name), Some(version.into()));
     }
 
-    receipt.done();
+    receipt.acknowledge();
     let rest = drain(&fifo);
     let mut shown = show_taken(rest.items());
     shown.sort();
@@ -303,6 +303,6 @@ fn a_resync_skips_what_has_news_waiting_or_in_flight() {
     fifo.resync();
 
     assert_eq!(pop_all(&fifo), ["Deleted deleted@6", "Updated updated@7", "Sync idle@4"]);
-    receipt.done();
+    receipt.acknowledge();
     assert!(fifo.is_empty());
 }

@@ -32,11 +32,11 @@ pub(super) fn pop_all(fifo: &Fifo) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(receipt) = fifo.try_pop().unwrap() {
         all.extend(show_taken(receipt.items()));
-        receipt.done();
+        receipt.acknowledge();
     }
     all
 }
 
 pub(super) fn origins(receipt: &Receipt<Fifo>) -> Vec<Origin> {
-    receipt.items().iter().map(informant::queue::Taken::origin).collect()
+    receipt.items().iter().map(informant::queue::ObjectChanges::origin).collect()
 }

@@ -4,7 +4,7 @@ use informant::Deleted;
 use informant::delta::Delta;
 use informant::delta::Deltas;
 use informant::delta::Relist;
-use informant::queue::Answer;
+use informant::queue::ItemOutcome;
 
 use super::Fifo;
 use super::drain;
@@ -31,7 +31,7 @@ fn producers_and_getters_do_not_wait_for_processing() {
 
     assert_eq!(show_deltas(&fifo.waiting(&key("x")).unwrap()), "Updated x@2");
     assert_eq!(fifo.waiting_keys(), [key("y"), key("x")]);
-    receipt.done();
+    receipt.acknowledge();
 }
 
 // Decision 6
@@ -44,7 +44,7 @@ fn newer_changes_of_an_object_in_flight_are_not_handed_out_until_it_is_answered(
     fifo.update(object("x", 2));
     assert_eq!(fifo.len(), 0);
     assert!(fifo.try_drain().unwrap().is_none());
-    receipt.done();
+    receipt.acknowledge();
 
     assert_eq!(pop_all(&fifo), ["Updated x@2"]);
 }
@@ -83,10 +83,10 @@ fn only_the_unprocessed_rest_is_requeued() {
     fifo.update(object("x", 2));
     fifo.update(object("x", 3));
 
-    pop(&fifo).settle(|_| Answer::Requeue { processed: 1 });
+    pop(&fifo).settle(|_| ItemOutcome::Requeue { processed: 1 });
     let receipt = pop(&fifo);
     assert_eq!(show_taken(receipt.items()), ["Updated x@2, Updated x@3"]);
-    receipt.settle(|_| Answer::Requeue { processed: 2 });
+    receipt.settle(|_| ItemOutcome::Requeue { processed: 2 });
 
     assert!(fifo.is_empty(), "nothing was left to requeue");
 }
@@ -117,17 +117,17 @@ fn each_object_of_a_receipt_is_answered_by_itself() {
     }
 
     drain(&fifo).settle(|taken| match taken.key().name() {
-        "b" => Answer::Requeue { processed: 0 },
-        _ => Answer::Done,
+        "b" => ItemOutcome::Requeue { processed: 0 },
+        _ => ItemOutcome::Done,
     });
     assert_eq!(fifo.waiting_keys(), [key("b")]);
 
     fifo.add(object("d", 4));
     let mut receipts = drain(&fifo).split();
-    receipts.pop().unwrap().done();
+    receipts.pop().unwrap().acknowledge();
     fifo.update(object("b", 5));
     assert!(fifo.is_empty(), "b is still in flight");
-    receipts.pop().unwrap().done();
+    receipts.pop().unwrap().acknowledge();
     assert_eq!(pop_all(&fifo), ["Updated b@5"]);
 }
 
@@ -168,7 +168,7 @@ fn add_if_not_present_leaves_what_waits_or_is_in_flight_alone() {
     let receipt = pop(&fifo);
     assert!(!fifo.add_if_not_present(deltas(3)));
     assert_eq!(show_taken(receipt.items()), ["Updated x@1"]);
-    receipt.done();
+    receipt.acknowledge();
     assert!(fifo.add_if_not_present(deltas(4)));
 
     assert_eq!(pop_all(&fifo), ["Updated x@4"]);
@@ -186,7 +186,7 @@ fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
     receipt.requeue();
     let receipt = drain(&fifo);
     assert!(receipt.history_changed(), "also after it was requeued");
-    receipt.done();
+    receipt.acknowledge();
 
     fifo.replace(&list(11, [("a", 10)]));
     assert!(!drain(&fifo).history_changed());

@@ -27,7 +27,7 @@ fn deletes_that_the_first_list_brings_belong_to_the_initial_list() {
 
     assert_eq!(show_taken(receipt.items()), ["Replaced here@2", "Missed gone@1", "Added later@10"]);
     assert_eq!(origins(&receipt), [Origin::InitialList, Origin::InitialList, Origin::Live]);
-    receipt.done();
+    receipt.acknowledge();
     assert!(fifo.is_synced());
 }
 
@@ -40,9 +40,9 @@ fn a_queue_that_begins_with_a_list_is_synced_when_every_listed_key_is_done() {
 
     let receipt = pop(&fifo);
     assert_eq!(show_taken(receipt.items()), ["Replaced a@1, Replaced a@3"]);
-    receipt.done();
+    receipt.acknowledge();
     assert!(!fifo.is_synced());
-    pop(&fifo).done();
+    pop(&fifo).acknowledge();
     assert!(fifo.is_synced());
 
     fifo.replace(&list(10, [("c", 4)]));
@@ -76,7 +76,7 @@ fn an_empty_first_list_is_synced_when_its_empty_receipt_is_done() {
     let receipt = pop(&fifo);
     assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"50".into())));
     assert!(!fifo.is_synced());
-    receipt.done();
+    receipt.acknowledge();
     assert!(fifo.is_synced());
     assert_eq!(fifo.reached(), Some("50".into()));
 }
@@ -90,7 +90,7 @@ async fn sync_is_announced_after_the_last_initial_object_was_processed_not_when_
     let receipt = fifo.pop().await.unwrap();
     assert!(!fifo.is_synced());
     assert!(timeout(Duration::from_secs(60), fifo.synced()).await.is_err());
-    receipt.done();
+    receipt.acknowledge();
 
     assert!(fifo.is_synced());
     fifo.synced().await.unwrap();
@@ -108,6 +108,6 @@ fn sync_does_not_wait_for_what_failed_once_but_it_still_belongs_to_the_initial_l
     assert_eq!(fifo.reached(), None, "nothing of the list is processed yet");
     let receipt = pop(&fifo);
     assert_eq!(origins(&receipt), [Origin::InitialList]);
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
 }

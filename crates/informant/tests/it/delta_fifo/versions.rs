@@ -1,7 +1,7 @@
 //! Which version the consumer has reached.
 
 use informant::delta::Delta;
-use informant::queue::Answer;
+use informant::queue::ItemOutcome;
 
 use super::Fifo;
 use super::drain;
@@ -20,7 +20,7 @@ fn a_dropped_delete_still_tells_its_version() {
 
     let receipt = pop(&fifo);
     assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"7".into())));
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("7".into()));
 }
 
@@ -29,13 +29,13 @@ fn a_dropped_delete_still_tells_its_version() {
 fn a_resync_does_not_move_the_version() {
     let fifo = fifo_over([("x", 1)]);
     fifo.bookmark("9".into());
-    pop(&fifo).done();
+    pop(&fifo).acknowledge();
 
     fifo.resync();
 
     let receipt = pop(&fifo);
     assert_eq!(receipt.version(), None);
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
 }
 
@@ -50,7 +50,7 @@ fn a_bookmark_wakes_the_consumer_with_its_version_and_is_not_a_first_change() {
     let receipt = pop(&fifo);
     assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"8".into())));
     assert_eq!(fifo.reached(), None, "not before it is done");
-    receipt.done();
+    receipt.acknowledge();
 
     assert_eq!(fifo.reached(), Some("8".into()));
     assert!(fifo.try_pop().unwrap().is_none());
@@ -68,9 +68,9 @@ fn a_version_is_reached_when_everything_pushed_up_to_it_is_done() {
     let a = pop(&fifo);
     let b = pop(&fifo);
     assert_eq!(a.version(), Some(&"1".into()), "the newest change of a is not reached before the older one of b");
-    b.done();
+    b.acknowledge();
     assert_eq!(fifo.reached(), None);
-    a.done();
+    a.acknowledge();
     assert_eq!(fifo.reached(), Some("4".into()));
 }
 
@@ -85,7 +85,7 @@ fn a_drained_receipt_knows_the_version_that_it_leads_to() {
     let receipt = drain(&fifo);
 
     assert_eq!(receipt.version(), Some(&"6".into()));
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("6".into()));
 }
 
@@ -96,8 +96,8 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
     fifo.add(object("a", 1));
     fifo.add(object("b", 2));
     drain(&fifo).settle(|taken| match taken.key().name() {
-        "a" => Answer::Requeue { processed: 0 },
-        _ => Answer::Done,
+        "a" => ItemOutcome::Requeue { processed: 0 },
+        _ => ItemOutcome::Done,
     });
     assert_eq!(fifo.reached(), None);
 
@@ -105,7 +105,7 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
     fifo.update(object("a", 3));
     again.requeue();
     assert_eq!(fifo.reached(), None, "the newer change stands for the older one, and is not done");
-    pop(&fifo).done();
+    pop(&fifo).acknowledge();
 
     assert_eq!(fifo.reached(), Some("3".into()));
 }
@@ -119,12 +119,12 @@ fn a_version_that_no_receipt_could_tell_comes_with_an_empty_one() {
     let (a, b) = (pop(&fifo), pop(&fifo));
     assert_eq!((a.version(), b.version()), (Some(&"1".into()), None));
 
-    b.done();
-    a.done();
+    b.acknowledge();
+    a.acknowledge();
 
     let receipt = pop(&fifo);
     assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"2".into())));
-    receipt.done();
+    receipt.acknowledge();
     assert!(fifo.try_pop().unwrap().is_none());
 }
 
@@ -140,7 +140,7 @@ fn a_version_that_could_not_be_stored_is_told_again() {
     assert!(fifo.is_synced(), "but it was attempted");
     let receipt = pop(&fifo);
     assert_eq!(receipt.version(), Some(&"50".into()));
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("50".into()));
 }
 
@@ -149,12 +149,12 @@ fn a_version_that_could_not_be_stored_is_told_again() {
 fn what_is_put_back_does_not_set_the_version_back() {
     let fifo = Fifo::new();
     fifo.bookmark("9".into());
-    pop(&fifo).done();
+    pop(&fifo).acknowledge();
 
     assert!(fifo.add_if_not_present(Delta::Updated(object("x", 1)).into()));
     let receipt = pop(&fifo);
 
     assert_eq!(receipt.version(), None);
-    receipt.done();
+    receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
 }

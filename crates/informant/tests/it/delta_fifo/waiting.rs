@@ -51,7 +51,7 @@ fn a_closed_queue_still_delivers_what_waits_behind_a_receipt() {
     fifo.close();
 
     assert!(matches!(fifo.try_pop(), Ok(None)));
-    receipt.done();
+    receipt.acknowledge();
 
     assert_eq!(show_taken(pop(&fifo).items()), ["Updated x@2"]);
     assert_eq!(fifo.try_pop().unwrap_err(), Closed);
@@ -124,13 +124,13 @@ async fn an_answer_wakes_whoever_waits_for_what_it_held_back() {
         fifo.replace(&list(9, [("x", 1)]));
         let receipt = pop(&fifo);
         fifo.update(object("x", 10));
-        let answer = || if requeues { receipt.requeue() } else { receipt.done() };
+        let answer = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
         assert!(is_woken(fifo.pop(), answer).await);
 
         let fifo = Fifo::new();
         fifo.replace(&list(9, [("x", 1)]));
         let receipt = pop(&fifo);
-        let answer = || if requeues { receipt.requeue() } else { receipt.done() };
+        let answer = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
         assert!(is_woken(fifo.synced(), answer).await);
     }
 }
@@ -158,7 +158,7 @@ async fn slow_processing_is_logged_if_more_than_ten_objects_wait_behind_it() {
         let receipt = fifo.pop().await.unwrap();
 
         tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
-        receipt.done();
+        receipt.acknowledge();
 
         let logged = logs.take();
         assert_eq!(logged.contains("processing is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");

@@ -57,7 +57,7 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     let message = error.to_string();
     assert!(message.starts_with("1 of 2 informers is not synced: informer configmaps cannot sync"), "{message}");
     assert!(message.contains("grant the client's user `list` and `watch` on it"), "{message}");
-    assert!(message.contains("configmaps failed: the server says: ") && message.contains("403"), "{message}");
+    assert!(message.contains("configmaps failed: the server answered: ") && message.contains("403"), "{message}");
     assert!(matches!(configs.synced().await, Err(SyncError::Permanent { .. })), "so does the informer itself");
     nodes.synced().await.unwrap();
 
@@ -91,14 +91,14 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
     assert!(
         error
             .to_string()
-            .contains("informer configmaps is not synced after 2s: listing configmaps failed: the server says: "),
+            .contains("informer configmaps is not synced after 2s: listing configmaps failed: the server answered: "),
         "{error}"
     );
     let problems = factory.problems();
     let [problem @ Problem::Failing { is_synced: false, .. }] = &problems[..] else { panic!("{problems:?}") };
     let said = problem.to_string();
     assert!(
-        said.starts_with("informer configmaps is not synced: listing configmaps failed: the server says: "),
+        said.starts_with("informer configmaps is not synced: listing configmaps failed: the server answered: "),
         "{said}"
     );
     assert!(

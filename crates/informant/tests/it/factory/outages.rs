@@ -189,7 +189,7 @@ async fn an_outage_is_reported_once_by_each_informer_after_three_seconds_and_its
         assert_eq!(((at - begun).as_secs(), error.as_str()), (3, "the connection was refused"));
     }
     let lines = logs.take();
-    let ends: Vec<_> = lines.lines().filter(|line| line.contains("the source works again")).collect();
+    let ends: Vec<_> = lines.lines().filter(|line| line.contains("lists and watches succeed again")).collect();
     assert_eq!(ends.len(), NAMESPACES, "{lines}");
     assert!(ends.iter().all(|line| line.contains("INFO") && line.contains("outcome=\"resumed\"")), "{lines}");
     client.stop().await;

@@ -12,9 +12,9 @@ use informant::listwatch::Reflector;
 use informant::listwatch::ReflectorBuilder;
 use informant::listwatch::ScriptedWatch;
 use informant::queue::DeltaFifo;
+use informant::queue::InOrderChange;
 use informant::queue::InOrderFifo;
-use informant::queue::Taken;
-use informant::queue::TakenChange;
+use informant::queue::ObjectChanges;
 use informant::store::Indexer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -46,7 +46,7 @@ fn shown(lines: &Lines) -> Vec<String> {
 }
 
 fn exactly() -> Backoff {
-    Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).exactly()
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).without_jitter()
 }
 
 fn grouped(source: &Source) -> (ReflectorBuilder<()>, DeltaFifo<()>) {
@@ -67,7 +67,7 @@ async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
     let source = source("10", &[("a", 1), ("b", 2)], watch);
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         Ok(())
     });
@@ -97,7 +97,7 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
         if taken.key().name() == "a" && attempts < 3 {
             attempts += 1;
             return Err("not today".into());
@@ -131,7 +131,7 @@ async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let _logs = Logs::capture();
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         match taken.deltas().len() {
             2 => Err(ProcessFailure::after(1, "half of it")),
@@ -153,7 +153,7 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let mut is_first = true;
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         if std::mem::take(&mut is_first) {
             std::panic::resume_unwind(Box::new("what a day"));
         }
@@ -178,7 +178,7 @@ async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &TakenChange<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &InOrderChange<()>| {
         attempts += 1;
         if [1, 3, 4].contains(&attempts) {
             return Err("no".into());
@@ -206,7 +206,7 @@ async fn stopping_a_controller_does_not_wait_for_retries() {
     let _logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
     let (reflector, queue) = grouped(&source);
-    let controller = Controller::new(reflector, queue, |_: &Taken<()>| Err("never".into()));
+    let controller = Controller::new(reflector, queue, |_: &ObjectChanges<()>| Err("never".into()));
     let start = Instant::now();
 
     controller.backoff(Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600))).run(seconds(1.0)).await;
@@ -233,7 +233,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
     let reflector = Reflector::of_ready_objects(source);
     let (lines, write) = writer();
     let written = Arc::clone(&store);
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         match taken.deltas().newest() {
             Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
@@ -259,7 +259,7 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     let (reflector, queue) = grouped(&source);
     let (errors, report) = writer();
     let mut failures = std::collections::BTreeMap::from([("a@1", 2), ("b@11", 1), ("a@12", 1)]);
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         let state = format!("{:?}", taken.deltas().newest().object());
         match failures.get_mut(&*state) {
             Some(left) if *left > 0 => {
@@ -291,7 +291,7 @@ async fn an_item_without_unprocessed_changes_is_not_retried() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let (errors, report) = writer();
-    let controller = Controller::new(reflector, queue, move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
         write(show_deltas(taken.deltas()));
         Err(ProcessFailure::after(1, "afterwards"))
     });
@@ -333,7 +333,7 @@ async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_controller() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &Taken<()>| {
+    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
         attempts += 1;
         if attempts < 3 {
             return Err(PanickingError.into());

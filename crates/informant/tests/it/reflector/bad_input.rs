@@ -46,44 +46,47 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
     let moved = CannedResponse::new(302, "").header("location", "https://elsewhere/");
     let huge = format!(r#"{{"kind":"ConfigMapList","items":[{{"a":"{}"}}]}}"#, "x".repeat(20_000));
     let cases = [
-        (canned(200, ""), "the answer ends after 0 bytes, in the middle of the list"),
-        (canned(200, "garbage"), "byte 0 of the answer is 'g'"),
+        (canned(200, ""), "the response ends after 0 bytes, in the middle of the list"),
+        (canned(200, "garbage"), "byte 0 of the response is 'g'"),
         (
             canned(200, r#"{"kind":"ConfigMapList","items":[{"metadata":"#),
             "ends after 45 bytes, in the middle of an item",
         ),
-        (canned(200, r#"{"kind":"ConfigMapList","items":[]} and more"#), "but nothing should stand there"),
-        (canned(200, r#"{"kind":"Status","status":"Success"}"#), "the answer is a \"Status\", not a list"),
+        (canned(200, r#"{"kind":"ConfigMapList","items":[]} and more"#), "expected the end of the response"),
+        (canned(200, r#"{"kind":"Status","status":"Success"}"#), "the response is a \"Status\", not a list"),
         (canned(200, r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#), "a \"Table\", not a list"),
         (
             canned(200, r#"{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}"#),
-            "the answer is a list of apps/v1, DeploymentList, not of v1, ConfigMapList",
+            "the response is a list of apps/v1, DeploymentList, not of v1, ConfigMapList",
         ),
         (
             canned(200, r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[]}"#),
-            "the answer is a list of v1, SecretList, not of v1, ConfigMapList",
+            "the response is a list of v1, SecretList, not of v1, ConfigMapList",
         ),
         (
             canned(200, r#"{"items":[{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}]}"#),
-            "the answer is a list of v1, Secret, not of v1, ConfigMap",
+            "the response is a list of v1, Secret, not of v1, ConfigMap",
         ),
-        (Fault::WrongKind, "the answer is a list of"),
+        (Fault::WrongKind, "the response is a list of"),
         (canned(200, &huge), "an item of the list is larger than 10000 bytes"),
         (
             Fault::Response(html),
             "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\"",
         ),
         (Fault::Response(moved), "redirects to \"https://elsewhere/\" (HTTP 302)"),
-        (canned(502, "<h1>Bad Gateway</h1>"), "the server says: <h1>Bad Gateway</h1> (no reason given, 502)"),
-        (Fault::Gzip(GzipMode::Always), "the answer is compressed (gzip), which was not asked for"),
+        (canned(502, "<h1>Bad Gateway</h1>"), "the server answered: <h1>Bad Gateway</h1> (no reason given, 502)"),
+        (Fault::Gzip(GzipMode::Always), "the response is compressed (gzip), which the request did not allow"),
         (Fault::status(401), "Unauthorized"),
         (Fault::Garbage, "\"text/html\", not JSON"),
-        (Fault::Truncate, "the answer ends after"),
+        (Fault::Truncate, "the response ends after"),
         (Fault::Refuse, "the connection was refused"),
         (Fault::Drop, "the connection failed"),
         (Fault::Cut { after: CutAfter::Bytes(50), ending: CutEnding::Reset }, "the connection failed"),
-        (Fault::Cut { after: CutAfter::Bytes(50), ending: CutEnding::Silence }, "nothing came for 120 seconds"),
-        (Fault::Hang, "nothing came for 120 seconds"),
+        (
+            Fault::Cut { after: CutAfter::Bytes(50), ending: CutEnding::Silence },
+            "the connection was silent for 120 seconds",
+        ),
+        (Fault::Hang, "the connection was silent for 120 seconds"),
     ];
     for (fault, expected) in cases {
         let server = server();

@@ -144,7 +144,7 @@ async fn a_list_without_a_version_empties_nothing() {
         running.recorder.until(|lines, _| lines.len() == 2).await;
 
         assert_eq!(running.told(), ["Replaced@11 [shop/a@11]"; 2], "{body}");
-        assert_eq!(running.errors(), ["listing configmaps failed: the list does not say which version it is of"]);
+        assert_eq!(running.errors(), ["listing configmaps failed: the list has no resourceVersion"]);
         running.stop().await;
     }
 }

@@ -236,7 +236,7 @@ async fn a_list_that_fails_is_told_by_name_and_no_watch_is_opened() {
     seconds(6.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)"; 4], "each round asks again");
-    assert_eq!(running.errors(), ["listing objects failed: the server says: so it is (Forbidden, 403)"; 3]);
+    assert_eq!(running.errors(), ["listing objects failed: the server answered: so it is (Forbidden, 403)"; 3]);
     assert!(running.told().is_empty());
     running.stop().await;
 }
@@ -282,7 +282,7 @@ async fn a_list_that_is_never_answered_is_given_up_and_asked_again() {
     seconds(122.0).await;
 
     assert_eq!(pauses(&source), [120.8, 0.0]);
-    assert_eq!(running.errors(), ["listing objects failed: nothing came for 120 seconds"]);
+    assert_eq!(running.errors(), ["listing objects failed: the connection was silent for 120 seconds"]);
     assert_eq!(running.told(), ["Replaced@20 []"]);
     running.stop().await;
 }

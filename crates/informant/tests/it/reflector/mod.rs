@@ -5,6 +5,7 @@ mod damage;
 mod kinds;
 pub(crate) mod kube_source;
 mod listing;
+mod live_source;
 mod patience;
 mod quarantine;
 mod relist_memory;

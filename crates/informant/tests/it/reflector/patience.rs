@@ -189,12 +189,12 @@ async fn a_consumer_that_is_slow_for_long_does_not_cost_the_watch() {
     let task = tokio::spawn(reflector.run(std::future::pending()));
     let receipt = queue.drain().await.unwrap();
     seconds(3000.0).await;
-    receipt.done();
+    receipt.acknowledge();
     let mut seen = 0;
     while seen < 20 {
         let receipt = queue.drain().await.unwrap();
         seen += receipt.items().len();
-        receipt.done();
+        receipt.acknowledge();
     }
     seconds(60.0).await;
 
@@ -226,7 +226,7 @@ async fn whoever_means_never_can_say_so() {
             .resync_every(Duration::MAX)
             .streaming_deadline(Duration::MAX)
             .watch_timeout(Duration::MAX)
-            .patience(Duration::MAX)
+            .idle_timeout(Duration::MAX)
             .backoff(informant::listwatch::Backoff::new(Duration::MAX, Duration::MAX))
     });
     seconds(1.0).await;

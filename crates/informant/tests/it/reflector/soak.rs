@@ -115,7 +115,7 @@ async fn consume_deltas<O: Texted>(queue: DeltaFifo<O>, cache: Indexer<O>, out_o
             write(delta, &mut batch);
         }
         check_order(&cache.apply(batch), &out_of_order);
-        receipt.done();
+        receipt.acknowledge();
     }
 }
 
@@ -138,7 +138,7 @@ async fn consume_changes<O: Texted>(queue: InOrderFifo<O>, cache: Indexer<O>, ou
             }
             check_order(&cache.apply(batch), &out_of_order);
         }
-        receipt.done();
+        receipt.acknowledge();
     }
 }
 

@@ -221,7 +221,7 @@ async fn while_the_queue_has_no_room() {
 
     drop(stop);
     task.await.unwrap();
-    receipt.done();
+    receipt.acknowledge();
     Destination::room(&queue).await;
     assert_eq!(queue.len(), waiting);
 }

@@ -377,8 +377,8 @@ async fn what_failed_can_be_told_apart() {
     settle().await;
 
     let error = running.handle.status().last_error.unwrap();
-    let ListWatchError { attempt, source, .. } = &*error;
-    assert_eq!(attempt.to_string(), "streaming the list of");
+    let ListWatchError { operation, source, .. } = &*error;
+    assert_eq!(operation.to_string(), "streaming the list of");
     assert!(matches!(source, SourceError::Status { .. }));
     assert_eq!(source.code(), Some(422));
     running.stop().await;

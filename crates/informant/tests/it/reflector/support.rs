@@ -105,7 +105,7 @@ pub(crate) fn start<O: Send + Sync + 'static>(builder: ReflectorBuilder<O>, reco
 
 /// Exact delays, for tests that count them.
 pub(crate) fn exact() -> Backoff {
-    Backoff::new(Duration::from_millis(800), Duration::from_secs(30)).exactly()
+    Backoff::new(Duration::from_millis(800), Duration::from_secs(30)).without_jitter()
 }
 
 /// An error and what stands behind it, in one line.

@@ -198,7 +198,7 @@ async fn a_backoff_of_the_users_own_is_kept_to() {
     for _ in 0..5 {
         source.on_watch(ScriptedWatch::fails(refused()));
     }
-    let backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100)).exactly();
+    let backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100)).without_jitter();
     let running = run_with(&source, |builder| builder.backoff(backoff));
     seconds(1.0).await;
 
@@ -218,7 +218,7 @@ async fn a_version_that_has_expired_when_a_watch_is_opened_leads_to_a_list() {
     seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(10, no limit)", "W(20)"]);
-    assert_eq!(running.errors(), ["opening a watch of objects failed: the server says: so it is (Expired, 410)"]);
+    assert_eq!(running.errors(), ["opening a watch of objects failed: the server answered: so it is (Expired, 410)"]);
     running.stop().await;
 }
 
@@ -261,7 +261,7 @@ async fn errors_of_the_server_are_passing_for_as_long_as_the_user_says() {
     for _ in 0..100 {
         source.on_watch(ScriptedWatch::new().breaks(says(500, "InternalError")));
     }
-    let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1)).exactly();
+    let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1)).without_jitter();
     let settings = |builder: super::support::ScriptedBuilder| builder.backoff(backoff);
     let running = run_with(&source, |builder| settings(builder).retry_server_errors_for(Duration::from_secs(30)));
     seconds(60.0).await;
@@ -355,7 +355,7 @@ async fn a_watch_that_falls_silent_is_given_up_and_goes_on_from_where_it_was() {
     seconds(2.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(13)"]);
-    assert_eq!(running.last_error(), "watching objects failed: nothing came for 180 seconds");
+    assert_eq!(running.last_error(), "watching objects failed: the connection was silent for 180 seconds");
     running.stop().await;
 }
 

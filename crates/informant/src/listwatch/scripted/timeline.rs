@@ -1,0 +1,346 @@
+//! The objects of a live source and the events that changed them, as plain data.
+//!
+//! - **In:** changes of objects, and ends of watches, in the order of the test.
+//! - **Out:** the current list; for each watch, its next event or its end.
+//! - **Knows nothing of:** locks, waiting, streams.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::super::{Item, SourceError, SourceEvent};
+use crate::object::Identity;
+use crate::{Key, ResourceVersion};
+
+/// The state and the history of a live source.
+pub(super) struct Timeline<O> {
+    objects: BTreeMap<Key, State<O>>,
+    /// All events since the source was created, oldest first.
+    log: Vec<Entry<O>>,
+    /// The version of the newest event.
+    version: ResourceVersion,
+    /// The largest version that is a number; versions are counted from it.
+    last_number: u64,
+    /// How many uids the source has assigned.
+    uids: u64,
+    endings: Vec<Ending>,
+    /// How many of the newest endings wait for a watch to be opened. INV-T1: zero while `unended` is not.
+    unassigned: usize,
+    /// How many open watches have no ending yet.
+    unended: usize,
+}
+
+/// A state of an object.
+pub(super) struct State<O> {
+    pub(super) identity: Identity,
+    pub(super) content: Content<O>,
+}
+
+/// The content of an object, from which any number of items can be made.
+pub(super) enum Content<O> {
+    Json(Arc<Value>),
+    Ready(Arc<dyn Fn(&Identity) -> Item<O> + Send + Sync>),
+}
+
+/// A change of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// An event of the history.
+pub(super) struct Entry<O> {
+    version: ResourceVersion,
+    /// `None` for a bookmark.
+    change: Option<(Change, State<O>)>,
+}
+
+/// The end of all watches that were open at one time.
+struct Ending {
+    /// How many events of the log these watches deliver before.
+    position: usize,
+    /// `None` for a clean end.
+    error: Option<SourceError>,
+}
+
+/// How much of the history one watch has delivered.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// The index of the next event in the log.
+    position: usize,
+    /// The index of the watch's ending, which may not exist yet.
+    ending: usize,
+}
+
+/// The next piece of a watch.
+pub(super) enum Next<O> {
+    Event(Entry<O>),
+    /// The watch has delivered everything and stays open.
+    Nothing,
+    /// The watch ends, with an error or cleanly.
+    End(Option<SourceError>),
+}
+
+impl<O> Timeline<O> {
+    /// A source without objects, at version 1: version 0 has a meaning of its own in requests.
+    pub(super) fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            log: Vec::new(),
+            version: "1".into(),
+            last_number: 1,
+            uids: 0,
+            endings: Vec::new(),
+            unassigned: 0,
+            unended: 0,
+        }
+    }
+
+    /// The current version and objects, ordered by key.
+    pub(super) fn list(&self) -> (ResourceVersion, Vec<State<O>>) {
+        (self.version.clone(), self.objects.values().cloned().collect())
+    }
+
+    /// Applies a change. A missing uid is that of the object's present state, or a new one; a missing version is counted up.
+    pub(super) fn change(&mut self, change: Change, mut state: State<O>) {
+        let Identity { key, uid, version } = &mut state.identity;
+        if uid.is_empty() {
+            *uid = match self.objects.get(key) {
+                Some(present) => present.identity.uid.clone(),
+                None => self.new_uid(),
+            };
+        }
+        *version = self.advance(version);
+        let version = version.clone();
+        match change {
+            Change::Added | Change::Modified => self.objects.insert(state.identity.key.clone(), state.clone()),
+            Change::Deleted => self.objects.remove(&state.identity.key),
+        };
+        self.log.push(Entry { version, change: Some((change, state)) });
+    }
+
+    /// Deletes an object in its present state. Returns false if there is none.
+    pub(super) fn delete(&mut self, key: &Key) -> bool {
+        let Some(present) = self.objects.get(key) else { return false };
+        let identity = Identity { version: ResourceVersion::default(), ..present.identity.clone() };
+        self.change(Change::Deleted, State { identity, content: present.content.clone() });
+        true
+    }
+
+    /// Records a bookmark.
+    pub(super) fn bookmark(&mut self, version: &ResourceVersion) {
+        let version = self.advance(version);
+        self.log.push(Entry { version, change: None });
+    }
+
+    /// Ends all open watches; if none is open, the next one that is opened.
+    pub(super) fn end(&mut self, error: Option<SourceError>) {
+        self.endings.push(Ending { position: self.log.len(), error });
+        match self.unended {
+            0 => self.unassigned += 1,
+            _ => self.unended = 0,
+        }
+    }
+
+    /// Opens a watch of the events after a version.
+    pub(super) fn open_after(&mut self, version: &ResourceVersion) -> Result<Cursor, SourceError> {
+        let is_newer = |entry: &Entry<O>| entry.version.compare(version).is_ok_and(std::cmp::Ordering::is_gt);
+        let position = match self.log.iter().rposition(|entry| entry.version == *version) {
+            Some(known) => known + 1,
+            None if self.version.compare(version).is_err() => return Err(SourceError::expired()),
+            None => self.log.iter().position(is_newer).unwrap_or(self.log.len()),
+        };
+        Ok(self.open(position))
+    }
+
+    /// Opens a watch of the events after the current list.
+    pub(super) fn open_at_end(&mut self) -> Cursor {
+        self.open(self.log.len())
+    }
+
+    fn open(&mut self, position: usize) -> Cursor {
+        let ending = self.endings.len() - self.unassigned;
+        match self.unassigned {
+            0 => self.unended += 1,
+            _ => self.unassigned -= 1,
+        }
+        Cursor { position, ending }
+    }
+
+    /// The watch was dropped.
+    pub(super) fn close(&mut self, cursor: &Cursor) {
+        if cursor.ending >= self.endings.len() {
+            self.unended -= 1;
+        }
+    }
+
+    /// The next piece of a watch.
+    pub(super) fn next(&self, cursor: &mut Cursor) -> Next<O> {
+        let ending = self.endings.get(cursor.ending);
+        let limit = ending.map_or(self.log.len(), |ending| ending.position);
+        match self.log.get(cursor.position).filter(|_| cursor.position < limit) {
+            Some(entry) => {
+                cursor.position += 1;
+                Next::Event(entry.clone())
+            }
+            None => match ending {
+                Some(ending) => Next::End(ending.error.as_ref().map(SourceError::copy)),
+                None => Next::Nothing,
+            },
+        }
+    }
+
+    /// Makes a version the current one; an empty version is counted up.
+    fn advance(&mut self, given: &ResourceVersion) -> ResourceVersion {
+        self.last_number = match given.as_str().parse::<u64>() {
+            Ok(number) => self.last_number.max(number),
+            Err(_) if given.is_empty() => self.last_number + 1,
+            Err(_) => self.last_number,
+        };
+        self.version = if given.is_empty() { self.last_number.to_string().into() } else { given.clone() };
+        self.version.clone()
+    }
+
+    fn new_uid(&mut self) -> crate::Uid {
+        self.uids += 1;
+        crate::Uid::new(format!("uid-{}", self.uids))
+    }
+}
+
+impl<O> State<O> {
+    /// Makes an item of this state. Runs users' code: the `Clone` of a ready object.
+    pub(super) fn item(&self) -> Item<O> {
+        match &self.content {
+            Content::Ready(make) => make(&self.identity),
+            Content::Json(value) => {
+                let mut value = Value::clone(value);
+                value["metadata"]["uid"] = json!(self.identity.uid.as_str());
+                value["metadata"]["resourceVersion"] = json!(self.identity.version.as_str());
+                value.into()
+            }
+        }
+    }
+}
+
+impl<O> Entry<O> {
+    /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a ready object.
+    pub(super) fn event(&self) -> SourceEvent<O> {
+        match &self.change {
+            Some((Change::Added, state)) => SourceEvent::Added(state.item()),
+            Some((Change::Modified, state)) => SourceEvent::Modified(state.item()),
+            Some((Change::Deleted, state)) => SourceEvent::Deleted(state.item()),
+            None => SourceEvent::Bookmark { version: self.version.clone(), ends_initial_events: false },
+        }
+    }
+}
+
+impl<O> Clone for State<O> {
+    fn clone(&self) -> Self {
+        Self { identity: self.identity.clone(), content: self.content.clone() }
+    }
+}
+
+impl<O> Clone for Content<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Json(value) => Self::Json(Arc::clone(value)),
+            Self::Ready(make) => Self::Ready(Arc::clone(make)),
+        }
+    }
+}
+
+impl<O> Clone for Entry<O> {
+    fn clone(&self) -> Self {
+        Self { version: self.version.clone(), change: self.change.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json_state(name: &str, version: &str) -> State<()> {
+        let content = Content::Json(Arc::new(json!({"metadata": {"name": name}})));
+        State { identity: Identity { version: version.into(), ..Identity::of_key(name.parse().unwrap()) }, content }
+    }
+
+    fn versions(timeline: &Timeline<()>, cursor: &mut Cursor) -> Vec<String> {
+        let next = || match timeline.next(cursor) {
+            Next::Event(entry) => Some(entry.version.to_string()),
+            Next::Nothing | Next::End(_) => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn versions_are_counted_up_from_the_largest_given_one() {
+        let mut timeline = Timeline::new();
+        for version in ["", "40", "", "v1", ""] {
+            timeline.change(Change::Added, json_state("a", version));
+        }
+
+        let mut cursor = timeline.open_after(&"1".into()).unwrap();
+        assert_eq!(versions(&timeline, &mut cursor), ["2", "40", "41", "v1", "42"]);
+    }
+
+    #[test]
+    fn an_object_keeps_its_uid_until_it_is_deleted() {
+        let mut timeline = Timeline::new();
+        timeline.change(Change::Added, json_state("a", ""));
+        timeline.change(Change::Modified, json_state("a", ""));
+        assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-1");
+
+        assert!(timeline.delete(&"a".parse().unwrap()));
+        assert!(!timeline.delete(&"a".parse().unwrap()));
+        timeline.change(Change::Added, json_state("a", ""));
+        assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-2");
+    }
+
+    #[test]
+    fn a_watch_replays_the_events_after_its_version() {
+        let mut timeline = Timeline::new();
+        for name in ["a", "b", "c"] {
+            timeline.change(Change::Added, json_state(name, ""));
+        }
+
+        for (version, expected) in [("1", vec!["2", "3", "4"]), ("3", vec!["4"]), ("4", vec![]), ("9", vec![])] {
+            let mut cursor = timeline.open_after(&version.into()).unwrap();
+            assert_eq!(versions(&timeline, &mut cursor), expected, "after {version}");
+        }
+        assert_eq!(timeline.open_after(&"v1".into()).unwrap_err().code(), Some(410));
+    }
+
+    #[test]
+    fn an_ending_applies_once_to_each_open_watch() {
+        let mut timeline = Timeline::new();
+        let ends = |timeline: &Timeline<()>, cursor: &mut Cursor| matches!(timeline.next(cursor), Next::End(_));
+        let (mut one, mut two) = (timeline.open_at_end(), timeline.open_at_end());
+
+        timeline.end(Some(SourceError::expired()));
+        timeline.change(Change::Added, json_state("a", ""));
+        let mut three = timeline.open_at_end();
+
+        // The event after the ending does not reach the watches that end.
+        assert!(ends(&timeline, &mut one) && ends(&timeline, &mut two));
+        assert!(!ends(&timeline, &mut three));
+        for cursor in [one, two, three] {
+            timeline.close(&cursor);
+        }
+        assert_eq!((timeline.unended, timeline.unassigned), (0, 0));
+    }
+
+    #[test]
+    fn endings_without_an_open_watch_apply_to_the_next_ones() {
+        let mut timeline = Timeline::<()>::new();
+        timeline.end(None);
+        timeline.end(Some(SourceError::expired()));
+
+        let mut opened = [timeline.open_at_end(), timeline.open_at_end(), timeline.open_at_end()];
+
+        let ends: Vec<_> = opened.iter_mut().map(|cursor| timeline.next(cursor)).collect();
+        assert!(matches!(&ends[..], [Next::End(None), Next::End(Some(_)), Next::Nothing]));
+    }
+}
