@@ -540,8 +540,8 @@ async fn a_slow_batch_is_logged_with_the_name_of_the_queue_and_at_the_latest_aft
         receipt.acknowledge();
 
         let logged = logs.take();
-        assert_eq!(logged.contains("processing is slow"), is_logged, "{batch} {elapsed_ms}: {logged}");
-        assert!(!is_logged || logged.contains(&format!(r#"queue="pods" count={batch} waiting=11"#)), "{logged}");
+        assert_eq!(logged.contains("processing changes is slow"), is_logged, "{batch} {elapsed_ms}: {logged}");
+        assert!(!is_logged || logged.contains(&format!(r#"informer="pods" count={batch} waiting=11"#)), "{logged}");
     }
 }
 

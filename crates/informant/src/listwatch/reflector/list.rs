@@ -25,7 +25,7 @@ use super::status::Activity;
 use crate::ResourceVersion;
 use crate::object::DecodeError;
 
-/// A list of more pages is none.
+/// Upper bound on pages per list; guards against a server that ignores `limit` and never ends its list.
 const MOST_PAGES: usize = 100_000;
 
 impl Rounds {

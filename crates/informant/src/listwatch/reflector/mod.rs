@@ -204,7 +204,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Requests all lists in pages of this size. Default: pages of 500, except for relists that the server answers from memory.
+    /// Requests all lists in pages of this size. Default: pages of 500, except for relists at a version, which are not paged unless the server's first
+    /// list had several pages.
     #[must_use]
     pub fn page_size(mut self, items: u32) -> Self {
         self.settings.page_size = Some(items.max(1));

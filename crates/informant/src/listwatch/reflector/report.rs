@@ -48,7 +48,7 @@ impl Reporter {
         }
         match failure.source.meaning() == Meaning::Expired {
             true => {
-                debug!(informer = kind, error = %Chain(failure), "the server no longer has the version; listing again")
+                debug!(informer = kind, error = %Chain(failure), "the server no longer has the version; listing again");
             }
             false => warn!(informer = kind, error = %Chain(failure), "a list or watch failed; retrying"),
         }

@@ -25,7 +25,7 @@ pub(super) struct Timeline<O> {
     /// How many uids the source has assigned.
     uids: u64,
     endings: Vec<Ending>,
-    /// How many of the newest endings wait for a watch to be opened. INV-T1: zero while `unended` is not.
+    /// How many of the newest endings wait for a watch to be opened. Zero while `unended` is not.
     unassigned: usize,
     /// How many open watches have no ending yet.
     unended: usize,
@@ -40,8 +40,11 @@ pub(super) struct State<O> {
 /// The content of an object, from which any number of items can be made.
 pub(super) enum Content<O> {
     Json(Arc<Value>),
-    Ready(Arc<dyn Fn(&Identity) -> Item<O> + Send + Sync>),
+    Ready(Arc<MakeItem<O>>),
 }
+
+/// Copies a decoded object into an item with this identity.
+type MakeItem<O> = dyn Fn(&Identity) -> Item<O> + Send + Sync;
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

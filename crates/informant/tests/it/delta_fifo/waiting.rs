@@ -161,7 +161,7 @@ async fn slow_processing_is_logged_if_more_than_ten_objects_wait_behind_it() {
         receipt.acknowledge();
 
         let logged = logs.take();
-        assert_eq!(logged.contains("processing is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");
-        assert!(!is_logged || logged.contains(r#"queue="pods" count=1 waiting=11 elapsed_ms=100"#), "{logged}");
+        assert_eq!(logged.contains("processing changes is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");
+        assert!(!is_logged || logged.contains(r#"informer="pods" count=1 waiting=11 elapsed_ms=100"#), "{logged}");
     }
 }
