@@ -51,7 +51,9 @@ use crate::listwatch::frames::CutError;
 use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes};
 use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use crate::queue::Closed;
-use crate::store::{DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex};
+use crate::store::{
+    ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex,
+};
 use crate::subscribers::{InsideCallback, NotCaughtUp, NotSynced};
 use crate::view::ViewError;
 
@@ -224,6 +226,8 @@ error_types! {
     AddHandler(AddHandlerError),
     /// A setting came after the informer was started.
     AlreadyStarted(AlreadyStarted),
+    /// A `LabelSelector` of the Kubernetes API has an invalid operator.
+    ApiSelector(ApiSelectorError),
     /// A queue is closed.
     Closed(Closed),
     /// The body of a list or a watch could not be cut into objects.

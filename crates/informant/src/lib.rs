@@ -303,7 +303,9 @@
 //! | [`queue`], [`delta`] | the queues between reflector and cache, and the changes that they hold |
 //! | [`store`], [`index`] | the cache and its indexes |
 //! | [`subscribers`] | handlers, streams and registrations |
+//! | [`error`] | one error type for all of the crate; reports |
 //! | [`metrics`] | names and descriptions of the metrics |
+//! | `kube_runtime` (feature `kube-runtime`) | informers as input of kube-runtime's controllers |
 //!
 //! # Kubernetes versions
 //!

@@ -87,7 +87,7 @@ pub enum SelectorProblem {
 }
 
 /// Why a selector of the Kubernetes API is not a [`LabelSelector`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApiSelectorError {
     /// A requirement has an operator that Kubernetes does not define.

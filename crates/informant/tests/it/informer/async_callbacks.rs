@@ -263,7 +263,7 @@ async fn waiting_for_itself_in_its_own_future_is_an_error() {
             "self of informer things cannot wait in one of its own callbacks until it is synced; wait in another task",
             "self of informer things cannot wait in one of its own callbacks until it has received events; wait in another task",
             "self cannot be waited for from inside one of its own callbacks; remove it, or wait in another task",
-            "informer things cannot be waited for from inside a callback of its own; it stops when that returns",
+            "a callback of informer things cannot wait for the informer to stop; it stops when the callback returns",
         ]
     );
     drop(slot);
