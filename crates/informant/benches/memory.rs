@@ -15,11 +15,13 @@ use informant::Object;
 use informant::object::Scanner;
 use informant::store::Indexer;
 use k8s_openapi::api::core::v1::Pod;
+use kube::core::PartialObjectMeta;
 use kube::runtime::reflector;
 use kube::runtime::watcher;
 
 use self::support::Content;
 use self::support::KEYS;
+use self::support::PodNode;
 use self::support::Table;
 use self::support::Unit;
 use self::support::identity;
@@ -123,10 +125,14 @@ fn caches() {
     });
     let lazy = bytes_per_object(PODS, 0, || filled_with::<Lazy<Pod>>(&texts));
     let eager = bytes_per_object(PODS, 0, || filled_with::<Pod>(&texts));
+    let projection = bytes_per_object(PODS, 0, || filled_with::<PodNode>(&texts));
+    let metadata = bytes_per_object(PODS, 0, || filled_with::<PartialObjectMeta<Pod>>(&texts));
     let table = Table::new(Unit::Bytes);
     let peer = ("kube-runtime's store", theirs);
     table.row("cache of 1,000 pods as Lazy<Pod>: memory per pod", lazy, peer, None);
     table.row("cache of 1,000 pods as Pod: memory per pod", eager, peer, None);
+    table.row("cache of 1,000 pods as a projection of two fields: memory per pod", projection, peer, None);
+    table.row("cache of 1,000 pods as PartialObjectMeta<Pod>: memory per pod", metadata, peer, None);
 }
 
 fn filled_with<O: Object>(texts: &[String]) -> Indexer<O> {

@@ -19,6 +19,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector;
 use kube::runtime::watcher;
 
+use self::support::PodNode;
 use self::support::Table;
 use self::support::Unit;
 use self::support::cpu;
@@ -112,15 +113,16 @@ async fn measure_relist<O: Object>(server: &StaticServer) -> Cost {
 fn main() {
     let pods = std::env::var("INFORMANT_PODS").map_or(20_000, |text| text.parse().unwrap());
     let server = Arc::new(StaticServer::start(pods));
-    let mut best = [Cost::MAX; 5];
+    let mut best = [Cost::MAX; 6];
     for _ in 0..ROUNDS {
         best[0] = best[0].min(in_own_thread(&server, measure_kube_runtime));
         best[1] = best[1].min(in_own_thread(&server, measure_informant::<Lazy<Pod>>));
         best[2] = best[2].min(in_own_thread(&server, measure_informant::<Pod>));
         best[3] = best[3].min(in_own_thread(&server, measure_relist::<Pod>));
         best[4] = best[4].min(in_own_thread(&server, measure_relist::<Lazy<Pod>>));
+        best[5] = best[5].min(in_own_thread(&server, measure_informant::<PodNode>));
     }
-    let [kube, lazy, eager, relist, lazy_relist] = best;
+    let [kube, lazy, eager, relist, lazy_relist, projection] = best;
 
     println!("\nCPU time from the socket into the cache.");
     let table = Table::new(Unit::Nanoseconds);
@@ -137,6 +139,8 @@ fn main() {
     row("Lazy<Pod>: watch, CPU per event", lazy.per_event, peer, kube.per_event, Some(0.10));
     row("Pod: first list, CPU per object", eager.per_object, peer, kube.per_object, Some(0.8));
     row("Pod: watch, CPU per event", eager.per_event, peer, kube.per_event, Some(0.4));
+    row("projection of two fields: first list, CPU per object", projection.per_object, peer, kube.per_object, None);
+    row("projection of two fields: watch, CPU per event", projection.per_event, peer, kube.per_event, None);
     let peer = "first list";
     row("Pod: relist without changes, CPU per object", relist.per_relisted, peer, relist.per_object, Some(0.2));
     let (again, first) = (lazy_relist.per_relisted, lazy_relist.per_object);

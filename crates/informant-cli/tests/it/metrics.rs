@@ -131,7 +131,10 @@ fn the_demo_serves_its_metrics() {
     let filled = |metrics: &str| metrics.contains("informant_cache_objects{informer=\"nodes\"} 20\n");
     let metrics = wait_for_page(&address, "GET /metrics", filled);
 
-    assert!(metrics.contains("# HELP informant_apiserver_requests_total ), "{metrics}");
+    assert!(
+        metrics.contains("# HELP informant_apiserver_requests_total Requests that the API server received"),
+        "{metrics}"
+    );
     for name in ["scheduler", "slow"] {
         assert!(
             metrics.contains(&format!("informant_handler_backlog{{informer=\"pods\",handler=\"{name}\"}}")),

@@ -21,6 +21,26 @@ pub struct Content {
     pub app: u32,
 }
 
+/// A projection of a pod with two fields.
+#[derive(serde::Deserialize)]
+pub struct PodNode {
+    pub spec: PodNodeSpec,
+    pub status: PodNodeStatus,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodNodeSpec {
+    pub node_name: Option<String>,
+}
+
+#[derive(serde::Deserialize)]
+pub struct PodNodeStatus {
+    pub phase: Option<String>,
+}
+
+informant::projection!(PodNode of k8s_openapi::api::core::v1::Pod);
+
 /// A realistic key: one of 50 namespaces, and a name like that of a ReplicaSet's pod.
 pub fn key(number: usize) -> Key {
     Key::namespaced(&format!("team-{}", number % 50), &format!("web-{}-7c9f8d6b5d-x{number:05}", number % 1000))
