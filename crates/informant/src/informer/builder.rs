@@ -74,7 +74,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     }
 
     /// Makes [`synced`](SharedInformer::synced) fail at once on errors that retrying cannot fix: no permission, unknown kind, connection
-    /// refused; see [`ListWatchError::may_pass`]. The informer keeps retrying. Default: `synced` waits until a list succeeds.
+    /// refused; see [`ListWatchError::is_transient`]. The informer keeps retrying. Default: `synced` waits until a list succeeds.
     pub fn fail_fast(mut self) -> Self {
         self.builder.fails_fast = true;
         self

@@ -74,7 +74,7 @@ impl<O> View<O> {
     ///
     /// # Errors
     ///
-    /// If there is no informer, one of all namespaces, or two of the same namespace or of different clusters.
+    /// If there is no informer, if an informer covers all namespaces, if two cover the same namespace, or if their clusters differ.
     pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
         let informers = informers.into_iter().map(|informer| informer.informer).collect();
         AnyView::of_namespaces(informers).map(Self::from_any)
@@ -101,7 +101,7 @@ impl<O, A> View<O, A> {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with a clock.
+    /// If called outside of a tokio runtime, or in one without time enabled.
     pub fn start(&self) -> usize {
         self.view.informers().filter(|informer| informer.start_if_new()).count()
     }

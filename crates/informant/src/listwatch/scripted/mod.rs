@@ -110,7 +110,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// source.on_watch(ScriptedWatch::new().added(stock("pears", 3)).stays_open());
 ///
 /// let queue = DeltaFifo::<u32>::new();
-/// let reflector = Reflector::of_ready_objects(source.clone()).build(queue.clone());
+/// let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
 /// let running = tokio::spawn(reflector.run(std::future::pending()));
 /// source.asked(2).await;
 ///

@@ -298,7 +298,7 @@ async fn objects_get_the_cluster_name_of_their_source_whether_they_are_json_or_r
         }
     }
     let leaks = Leaks::watch();
-    let informer = SharedInformer::of_ready_objects(East).build();
+    let informer = SharedInformer::of_decoded_objects(East).build();
     informer.start();
     informer.synced().await.unwrap();
 
