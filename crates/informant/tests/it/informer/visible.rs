@@ -351,7 +351,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
     );
 
     informer.start();
-    source.asked(1).await;
+    source.wait_for_requests(1).await;
     settle().await;
 
     let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());

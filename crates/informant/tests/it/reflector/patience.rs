@@ -243,7 +243,7 @@ async fn a_silent_watch_is_not_given_more_time_than_it_could_live() {
     source.on_watch(bookmarks.stays_open());
     source.on_watch(open_watch());
     let running = run_exactly(&source);
-    source.asked(3).await;
+    source.wait_for_requests(3).await;
 
     let pause = pauses(&source)[1] - 290.0;
     assert!((330.0..=630.0).contains(&pause), "{pause}");
@@ -263,7 +263,7 @@ async fn the_watchdog_does_not_learn_from_an_outage() {
     source.on_watch(ScriptedWatch::new().bookmark("13").stays_open());
     source.on_watch(open_watch());
     let running = run_exactly(&source);
-    source.asked(16).await;
+    source.wait_for_requests(16).await;
 
     assert_eq!(pauses(&source)[14], 180.0, "three minutes, not three times the outage");
     running.stop().await;
