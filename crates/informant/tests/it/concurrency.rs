@@ -1,22 +1,19 @@
 //! Many threads on one cache and on one queue.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use informant::Cached;
-use informant::Key;
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::ItemOutcome;
-use informant::store::Indexer;
-use informant::store::Snapshot;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, ItemOutcome};
+use informant::store::{Indexer, Snapshot, WriteBatch};
+use informant::{Cached, Key};
 
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
+use crate::support::{key, list, object};
 
 /// An object of a group: all members of a group always have the same value.
 type Member = Cached<u64>;

@@ -2,18 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::DecodeError;
-use informant::object::Identity;
-use informant::object::Labelled;
-use informant::object::RawObject;
-use informant::object::Scanner;
+use informant::object::{DecodeError, Identity, Labelled, RawObject, Scanner};
+use informant::{Cached, Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
-use kube::core::TypeMeta;
+use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde::Deserialize;
 
 const JSON: &[u8] =

@@ -1,66 +1,26 @@
 //! What the erased type of cached objects must not change for users.
 
-use std::panic::AssertUnwindSafe;
-use std::panic::RefUnwindSafe;
-use std::panic::UnwindSafe;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::{
+    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe},
+    sync::{Arc, OnceLock},
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Event;
-use informant::EventStream;
-use informant::Handler;
-use informant::Key;
-use informant::Lazy;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant::delta::Change;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
-use informant::informer::Controller;
-use informant::informer::InformerBuilder;
-use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ReflectorHandle;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::SourceEvent;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use informant::delta::{Change, Delta, Deltas, Relist};
+use informant::informer::{Controller, InformerBuilder, InformerState};
+use informant::listwatch::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList,
+    ScriptedSource, ScriptedWatch, SourceError, SourceEvent, WatchRequest, WatchStream,
+};
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::store::Index;
-use informant::store::IndexFunction;
-use informant::store::Indexer;
-use informant::store::Lister;
-use informant::store::Snapshot;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, InOrderFifo};
+use informant::store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch};
+use informant::{Cached, Deleted, Event, EventStream, Handler, Key, Lazy, SharedInformer, SharedInformerFactory, View};
 use informant_apiserver::ApiServer;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
-use kube::core::TypeMeta;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde_json::json;
 
-use crate::informer::support::LONG;
-use crate::informer::support::OnDrop;
-use crate::informer::support::keep;
-use crate::informer::support::one_thread;
-use crate::informer::support::settle;
-use crate::informer::support::without_deadlock;
+use crate::informer::support::{LONG, OnDrop, keep, one_thread, settle, without_deadlock};
 
 fn identity(name: &str, version: u64) -> Identity {
     Identity::new(name, "u", version)

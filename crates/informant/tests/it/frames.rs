@@ -2,20 +2,14 @@
 
 use bytes::Bytes;
 use informant::ResourceVersion;
-use informant::listwatch::frames::EventType;
-use informant::listwatch::frames::FrameError;
-use informant::listwatch::frames::FramePart;
-use informant::listwatch::frames::LineCutter;
-use informant::listwatch::frames::ListCutter;
-use informant::listwatch::frames::ListHead;
-use informant::listwatch::frames::ListPart;
-use informant::listwatch::frames::WatchEvent;
+use informant::listwatch::frames::{
+    EventType, FrameError, FramePart, LineCutter, ListCutter, ListHead, ListPart, WatchEvent,
+};
 use informant::object::Scanner;
 use kube::core::TypeMeta;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::random;
 

@@ -1,31 +1,18 @@
 //! The queue that keeps every change in server order.
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::time::Duration;
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Origin;
-use informant::Uid;
 use informant::delta::Relist;
-use informant::queue::Closed;
-use informant::queue::InOrderFifo;
-use informant::queue::ItemOutcome;
-use informant::queue::Receipt;
+use informant::queue::{Closed, InOrderFifo, ItemOutcome, Receipt};
 use informant::store::Indexer;
+use informant::{Cached, Origin, Uid};
 use tokio::time::timeout;
 
-use crate::support::Logs;
-use crate::support::Tracked;
-use crate::support::key;
-use crate::support::known;
-use crate::support::list;
-use crate::support::object;
-use crate::support::object_of_life;
-use crate::support::observed;
-use crate::support::poll_once;
-use crate::support::show_changes;
+use crate::support::{Logs, Tracked, key, known, list, object, object_of_life, observed, poll_once, show_changes};
 
 type Fifo = InOrderFifo<()>;
 

@@ -1,29 +1,17 @@
 //! The cache and its indexes.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+    mpsc,
+};
 
-use informant::Cached;
-use informant::Key;
-use informant::Uid;
 use informant::delta::Relist;
 use informant::object::Identity;
-use informant::store::IndexFunction;
-use informant::store::IndexValue;
-use informant::store::Indexer;
-use informant::store::NAMESPACE_INDEX;
-use informant::store::NotOneValue;
-use informant::store::UnknownIndex;
-use informant::store::WriteBatch;
+use informant::store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, NotOneValue, UnknownIndex, WriteBatch};
+use informant::{Cached, Key, Uid};
 
-use crate::support::Logs;
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::show_objects;
+use crate::support::{Logs, cache_of, key, list, object, show_objects};
 
 type Tagged = Cached<Vec<&'static str>>;
 

@@ -1,20 +1,18 @@
 //! Objects that are decoded when somebody asks, and freed when nobody does.
 
-use std::borrow::Cow;
-use std::sync::Barrier;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::{
+    borrow::Cow,
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::DecodeError;
-use informant::object::Scanner;
+use informant::object::{DecodeError, Scanner};
+use informant::{Cached, Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::core::TypeMeta;
-use serde::Deserialize;
-use serde::Deserializer;
+use kube::core::{DynamicObject, TypeMeta};
+use serde::{Deserialize, Deserializer};
 
 const POD: &[u8] = include_bytes!("../../benches/pod.json");
 

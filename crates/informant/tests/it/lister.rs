@@ -1,34 +1,23 @@
 //! Reading the cache.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::Identity;
-use informant::object::Labelled;
-use informant::object::Scanner;
-use informant::store::Indexer;
-use informant::store::LabelSelector;
-use informant::store::Lookup;
-use informant::store::WriteBatch;
+use informant::object::{Identity, Labelled, Scanner};
+use informant::store::{Indexer, LabelSelector, Lookup, WriteBatch};
+use informant::{Cached, Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::Expression;
-use kube::core::Selector;
+use kube::core::{Expression, Selector};
 
-use crate::support::Logs;
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::object;
-use crate::support::show_objects;
+use crate::support::{Logs, cache_of, key, object, show_objects};
 
 /// Four pods in two namespaces, in a form of choice.
 fn pods<O: Object>() -> Indexer<O> {

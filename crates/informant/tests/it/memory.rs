@@ -2,15 +2,11 @@
 
 use informant::Cached;
 use informant::object::Scanner;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, InOrderFifo};
+use informant::store::{Indexer, WriteBatch};
 use kube::core::TypeMeta;
 
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
+use crate::support::{key, list, object};
 
 const MANY: u64 = 50_000;
 

@@ -5,18 +5,10 @@ use std::sync::Arc;
 use informant::Cached;
 use informant::delta::Delta;
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::queue::Receipt;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, InOrderFifo, Receipt};
+use informant::store::{Indexer, WriteBatch};
 
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
-use crate::support::show_objects;
+use crate::support::{cache_of, key, list, object, observed, show_objects};
 
 /// A cache and its queue, as an informer joins them.
 struct Pipeline {

@@ -1,24 +1,16 @@
 //! Objects whose destructor reads the queue that drops them, and objects whose destructor panics.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
+use informant::delta::{Delta, Deltas, Relist};
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::queue::ItemOutcome;
-use informant::queue::KnownObjects;
+use informant::queue::{DeltaFifo, InOrderFifo, ItemOutcome, KnownObjects};
+use informant::{Cached, Deleted, Key};
 
-use crate::informer::support::OnDrop;
-use crate::informer::support::without_deadlock;
+use crate::informer::support::{OnDrop, without_deadlock};
 use crate::support::Logs;
 
 type Object = Cached<OnDrop>;

@@ -1,8 +1,6 @@
 //! The quick start of the README, copied into a project of its own, works.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 /// The text of the README's first block of a language.
 fn block(readme: &str, language: &str) -> String {

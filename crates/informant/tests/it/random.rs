@@ -1,12 +1,7 @@
 //! Random tests that can be repeated: each run has a seed, and a failure tells it.
 
-use proptest::strategy::Strategy;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::Config;
-use proptest::test_runner::RngAlgorithm;
-use proptest::test_runner::TestError;
-use proptest::test_runner::TestRng;
-use proptest::test_runner::TestRunner;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 /// Runs `test` on so many random values.
 ///

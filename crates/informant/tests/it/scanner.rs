@@ -2,17 +2,11 @@
 
 use std::fmt;
 
-use informant::Key;
-use informant::Lazy;
-use informant::object::DecodeError;
-use informant::object::FieldPath;
-use informant::object::Scanner;
-use informant::object::SyntaxProblem;
+use informant::object::{DecodeError, FieldPath, Scanner, SyntaxProblem};
+use informant::{Key, Lazy};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
-use proptest::prelude::Just;
-use proptest::prelude::Strategy;
-use proptest::prelude::any;
+use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use serde_json::Value;
 

@@ -1,29 +1,17 @@
 //! Short names for the values that tests are made of.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::LazyLock;
-use std::sync::Mutex;
-use std::sync::Weak;
-use std::task::Poll;
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, LazyLock, Mutex, Weak},
+    task::Poll,
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::Uid;
-use informant::delta::Change;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
-use informant::object::DecodeError;
-use informant::object::Identity;
-use informant::object::OfKind;
-use informant::object::RawObject;
-use informant::queue::InOrderChange;
-use informant::queue::KnownObjects;
-use informant::queue::ObjectChanges;
+use informant::delta::{Change, Delta, Deltas, Relist};
+use informant::object::{DecodeError, Identity, OfKind, RawObject};
+use informant::queue::{InOrderChange, KnownObjects, ObjectChanges};
 use informant::store::Indexer;
+use informant::{Cached, Deleted, Key, Uid};
 use tracing::Dispatch;
 
 /// What most tests hold: the content does not matter, the version says which state it is.

@@ -2,32 +2,12 @@
 
 use std::sync::Arc;
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::Origin;
-use informant::Uid;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::DeltasError;
-use informant::delta::Relist;
-use informant::queue::DeltaFifo;
-use informant::queue::KnownObjects;
+use informant::delta::{Delta, Deltas, DeltasError, Relist};
+use informant::queue::{DeltaFifo, KnownObjects};
+use informant::{Cached, Deleted, Key, Origin, Uid};
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::origins;
-use super::pop;
-use super::pop_all;
-use crate::support::Object;
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::object_of_life;
-use crate::support::observed;
-use crate::support::show_taken;
+use super::{Fifo, drain, fifo_over, origins, pop, pop_all};
+use crate::support::{Object, cache_of, key, list, object, object_of_life, observed, show_taken};
 
 // DF-01, DF-02, DF-04
 #[test]

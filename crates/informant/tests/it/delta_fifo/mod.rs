@@ -7,11 +7,9 @@ mod versions;
 mod waiting;
 
 use informant::Origin;
-use informant::queue::DeltaFifo;
-use informant::queue::Receipt;
+use informant::queue::{DeltaFifo, Receipt};
 
-use crate::support::known;
-use crate::support::show_taken;
+use crate::support::{known, show_taken};
 
 pub(super) type Fifo = DeltaFifo<()>;
 

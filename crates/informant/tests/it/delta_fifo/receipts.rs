@@ -1,23 +1,11 @@
 //! What is taken is in flight until it is answered.
 
 use informant::Deleted;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
+use informant::delta::{Delta, Deltas, Relist};
 use informant::queue::ItemOutcome;
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::pop;
-use super::pop_all;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::object_of_life;
-use crate::support::observed;
-use crate::support::show_deltas;
-use crate::support::show_taken;
+use super::{Fifo, drain, fifo_over, pop, pop_all};
+use crate::support::{key, list, object, object_of_life, observed, show_deltas, show_taken};
 
 // DF-27, with our outcome
 #[test]

@@ -6,15 +6,8 @@ use informant::Origin;
 use informant::delta::Delta;
 use tokio::time::timeout;
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::origins;
-use super::pop;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
-use crate::support::show_taken;
+use super::{Fifo, drain, fifo_over, origins, pop};
+use crate::support::{list, object, observed, show_taken};
 
 // DF-21, DF-25
 #[test]

@@ -3,13 +3,8 @@
 use informant::delta::Delta;
 use informant::queue::ItemOutcome;
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::pop;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
+use super::{Fifo, drain, fifo_over, pop};
+use crate::support::{list, object, observed};
 
 // Decision 13
 #[test]

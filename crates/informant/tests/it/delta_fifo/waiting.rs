@@ -3,20 +3,11 @@
 use std::time::Duration;
 
 use informant::delta::Delta;
-use informant::queue::Closed;
-use informant::queue::DeltaFifo;
+use informant::queue::{Closed, DeltaFifo};
 use tokio::time::timeout;
 
-use super::Fifo;
-use super::fifo_over;
-use super::pop;
-use crate::support::Logs;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
-use crate::support::poll_once;
-use crate::support::show_taken;
+use super::{Fifo, fifo_over, pop};
+use crate::support::{Logs, key, list, object, observed, poll_once, show_taken};
 
 // DF-30
 #[tokio::test(start_paused = true)]

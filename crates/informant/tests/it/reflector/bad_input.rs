@@ -4,22 +4,11 @@ use std::time::Duration;
 
 use informant::Lazy;
 use informant::listwatch::Reflector;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::GzipMode;
-use informant_apiserver::On;
+use informant_apiserver::{ApiServer, CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::seconds;
-use super::support::start;
+use super::support::{Recorder, Running, config_map, exact, seconds, start};
 
 fn server() -> ApiServer {
     let server = ApiServer::new();

@@ -3,29 +3,14 @@
 use std::time::Duration;
 
 use informant::Lazy;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
+use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::run_exactly;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::settle;
-use super::support::start;
+use super::support::{
+    Recorder, Running, config_map, exact, list, open_watch, ready, run_exactly, seconds, server_at_10, settle, start,
+};
 
 /// Objects that nobody can tell: damaged, or of another kind.
 const DAMAGED: [&str; 3] = [

@@ -1,26 +1,11 @@
 //! Whether a kind is there: nothing goes because of an answer that can be anybody's.
 
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::Served;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch, Served};
+use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::config_map;
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::run_exactly;
-use super::support::says;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::start;
+use super::support::{Recorder, config_map, exact, list, open_watch, run_exactly, says, seconds, server_at_10, start};
 
 /// Discovery is believed if it says something.
 #[tokio::test(start_paused = true)]

@@ -1,34 +1,15 @@
 //! The Kubernetes API as a source: what is asked of it, in which scope and form.
 
-use informant::Lazy;
-use informant::Object;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScopeError;
-use informant::object::DecodeError;
-use informant::object::RawObject;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Pod;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::GroupVersionKind;
-use kube::core::PartialObjectMeta;
+use informant::listwatch::{KubeSource, Reflector, ScopeError};
+use informant::object::{DecodeError, RawObject};
+use informant::{Lazy, Object};
+use informant_apiserver::{ApiServer, Fault, Kind, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::settle;
-use super::support::start;
+use super::support::{Recorder, Running, config_map, exact, seconds, server_at_10, settle, start};
 
 pub(crate) fn client(server: &ApiServer) -> kube::Client {
     kube::Client::new(server.service(), "default")

@@ -2,23 +2,11 @@
 
 use std::time::Duration;
 
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use kube::core::Status;
-use kube::core::response::StatusCause;
-use kube::core::response::StatusDetails;
+use kube::core::response::{StatusCause, StatusDetails};
 
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::pauses;
-use super::support::ready;
-use super::support::run;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use super::support::{exact, list, open_watch, pauses, ready, run, run_with, says, seconds, settle};
 
 /// A stream that ends so that everything must be listed anew.
 fn broken_watch() -> ScriptedWatch<()> {

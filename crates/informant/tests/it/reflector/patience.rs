@@ -2,31 +2,15 @@
 
 use std::time::Duration;
 
-use informant::listwatch::Activity;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{Activity, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
+use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::pauses;
-use super::support::ready;
-use super::support::refused;
-use super::support::run_exactly;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::start;
+use super::support::{
+    Recorder, exact, list, open_watch, pauses, ready, refused, run_exactly, run_with, says, seconds, server_at_10,
+    start,
+};
 
 /// P10
 #[tokio::test(start_paused = true)]

@@ -1,31 +1,21 @@
 //! Objects that cannot be read: in a list, in a stream and in a watch alike, they harm nobody else.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{Reflector, ReflectorBuilder};
+use informant::{Cached, Lazy};
+use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::settle;
-use super::support::show_error;
-use super::support::start;
+use super::support::{Recorder, Running, config_map, exact, seconds, server_at_10, settle, show_error, start};
 
 type Builder = ReflectorBuilder<ConfigMap>;
 

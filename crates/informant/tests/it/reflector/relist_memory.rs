@@ -1,22 +1,14 @@
 //! A list of what is known holds no second copy of it.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use informant::listwatch::Backoff;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use super::support::Recorder;
-use super::support::Running;
-use super::support::says;
-use super::support::start;
+use super::support::{Recorder, Running, says, start};
 
 const PODS: usize = 200;
 

@@ -3,40 +3,23 @@
 //! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of rounds; `--nocapture` shows the figures.
 #![allow(clippy::print_stderr, reason = "the figures are for who asks for them")]
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use informant::Lazy;
-use informant::Object;
-use informant::delta::Change;
-use informant::delta::Delta;
-use informant::listwatch::Activity;
-use informant::listwatch::Backoff;
-use informant::listwatch::Destination;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorHandle;
-use informant::queue::Closed;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::queue::KnownObjects;
-use informant::store::Indexer;
-use informant::store::Lister;
-use informant::store::WriteBatch;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::GzipMode;
-use informant_apiserver::On;
+use informant::delta::{Change, Delta};
+use informant::listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle};
+use informant::queue::{Closed, DeltaFifo, InOrderFifo, KnownObjects};
+use informant::store::{Indexer, Lister, WriteBatch};
+use informant::{Lazy, Object};
+use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 
 use super::kube_source::config_maps;
-use super::support::config_map;
-use super::support::seconds;
-use super::support::server_at_10;
+use super::support::{config_map, seconds, server_at_10};
 
 /// What reads an object's text, whatever its form.
 pub(crate) trait Texted: Object {

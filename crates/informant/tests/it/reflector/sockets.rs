@@ -1,27 +1,13 @@
 //! Through a socket, on real time: waits for events, not for the clock.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use informant::Lazy;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::Load;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Pod;
+use informant::listwatch::{Backoff, KubeSource, Reflector};
+use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, Load, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::server_at_10;
-use super::support::show_error;
-use super::support::start;
+use super::support::{Recorder, Running, config_map, server_at_10, show_error, start};
 
 fn client(address: std::net::SocketAddr, scheme: &str) -> kube::Client {
     let mut config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());

@@ -2,23 +2,10 @@
 
 use std::time::Duration;
 
-use informant::listwatch::Activity;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Activity, ScriptedList, ScriptedSource, ScriptedWatch};
 use tokio::time::Instant;
 
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::refused;
-use super::support::run;
-use super::support::run_exactly;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use super::support::{exact, list, open_watch, ready, refused, run, run_exactly, run_with, says, seconds, settle};
 
 #[tokio::test(start_paused = true)]
 async fn the_status_says_what_a_reflector_does_and_why_it_waits() {

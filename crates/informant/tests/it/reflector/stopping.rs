@@ -2,21 +2,10 @@
 
 use std::time::Duration;
 
-use informant::listwatch::Activity;
-use informant::listwatch::Destination;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Activity, Destination, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::queue::InOrderFifo;
 
-use super::support::list;
-use super::support::ready;
-use super::support::refused;
-use super::support::run;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use super::support::{list, ready, refused, run, says, seconds, settle};
 
 /// Stops a reflector; it must take no time.
 macro_rules! stop_at_once {

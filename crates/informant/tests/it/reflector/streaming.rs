@@ -2,35 +2,18 @@
 
 use std::time::Duration;
 
-use informant::listwatch::ListWatchError;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::StreamingSupport;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{
+    ListWatchError, Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+    StreamingSupport,
+};
+use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::list;
-use super::support::lost;
-use super::support::pauses;
-use super::support::ready;
-use super::support::refused;
-use super::support::run;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
-use super::support::start;
+use super::support::{
+    Recorder, Running, config_map, exact, list, lost, pauses, ready, refused, run, run_with, says, seconds, settle,
+    start,
+};
 use crate::support::Logs;
 
 fn stream() -> ScriptedWatch<()> {

@@ -2,21 +2,9 @@
 
 use std::time::Duration;
 
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::refused;
-use super::support::run_exactly;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use super::support::{exact, list, open_watch, ready, refused, run_exactly, run_with, says, seconds, settle};
 
 /// P1
 #[tokio::test(start_paused = true)]

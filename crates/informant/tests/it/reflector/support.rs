@@ -1,33 +1,22 @@
 //! A reflector that runs, and somebody who writes down what it says.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Key;
-use informant::ResourceVersion;
 use informant::delta::Relist;
-use informant::listwatch::Backoff;
-use informant::listwatch::Destination;
-use informant::listwatch::Item;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ReflectorHandle;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::listwatch::{
+    Backoff, Destination, Item, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList, ScriptedSource,
+    ScriptedWatch, SourceError,
+};
 use informant::object::Identity;
 use informant::queue::KnownObjects;
-use informant_apiserver::ApiServer;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::Verb;
+use informant::{Cached, Key, ResourceVersion};
+use informant_apiserver::{ApiServer, LoggedRequest, Verb};
 use kube::core::Status;
-use serde_json::Value;
-use serde_json::json;
-use tokio::sync::Notify;
-use tokio::sync::oneshot;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 /// Writes down what a reflector says: `Replaced@10 [a@1]`, `Added b@11`, `Bookmark@12` …

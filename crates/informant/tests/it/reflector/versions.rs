@@ -1,35 +1,18 @@
 //! Versions that go back: whoever lags is asked again, whoever really went back is believed.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use informant::Key;
-use informant::listwatch::Item;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 use informant::object::Identity;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::config_map;
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::pauses;
-use super::support::ready;
-use super::support::run_exactly;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::settle;
-use super::support::start;
+use super::support::{
+    Recorder, config_map, exact, list, open_watch, pauses, ready, run_exactly, run_with, says, seconds, server_at_10,
+    settle, start,
+};
 
 /// B7: RE-27 as we want it. P2
 #[tokio::test(start_paused = true)]

@@ -1,37 +1,23 @@
 //! The changes: how a watch goes on, and when everything is listed anew.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use informant::Cached;
-use informant::listwatch::Backoff;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{Backoff, Reflector, ScriptedSource, ScriptedWatch, SourceError};
+use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::config_map;
-use super::support::exact;
-use super::support::list;
-use super::support::lost;
-use super::support::open_watch;
-use super::support::pauses;
-use super::support::ready;
-use super::support::refused;
-use super::support::run;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
-use super::support::start;
+use super::support::{
+    Recorder, config_map, exact, list, lost, open_watch, pauses, ready, refused, run, run_with, says, seconds, settle,
+    start,
+};
 use crate::support::Tracked;
 
 /// A source that was listed at 10.
