@@ -8,7 +8,7 @@ use informant_apiserver::{ApiServer, CannedResponse, CutAfter, CutEnding, Fault,
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::{Recorder, Running, config_map, exact, seconds, start};
+use super::support::{Recorder, Running, backoff_without_jitter, config_map, sleep_seconds, start};
 
 fn server() -> ApiServer {
     let server = ApiServer::new();
@@ -17,10 +17,10 @@ fn server() -> ApiServer {
     server
 }
 
-fn follow(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
+fn run_reflector(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
     let recorder = Recorder::new();
     let builder = Reflector::builder(config_maps(server));
-    start(builder.backoff(exact()).without_streaming().size_limit(10_000), recorder)
+    start(builder.backoff(backoff_without_jitter()).without_streaming().size_limit(10_000), recorder)
 }
 
 fn canned(code: u16, body: &str) -> Fault {
@@ -80,8 +80,8 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
     for (fault, expected) in cases {
         let server = server();
         server.inject(On::list().of("configmaps").once(), fault.clone());
-        let running = follow(&server);
-        running.until("Replaced@10 [shop/a@10]").await;
+        let running = run_reflector(&server);
+        running.wait_for_line("Replaced@10 [shop/a@10]").await;
 
         let errors = running.errors();
         assert_eq!(errors.len(), 1, "{fault:?}: {errors:?}");
@@ -132,11 +132,11 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
     for (fault, resumes, expected) in cases {
         let server = server();
         server.inject(On::watch().of("configmaps").once(), fault.clone());
-        let running = follow(&server);
-        running.until("Replaced@10 [shop/a@10]").await;
-        seconds(0.01).await;
+        let running = run_reflector(&server);
+        running.wait_for_line("Replaced@10 [shop/a@10]").await;
+        sleep_seconds(0.01).await;
         server.put("configmaps", config_map("b", "1")).unwrap();
-        running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
+        running.recorder.wait_until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
 
         assert!(running.last_error().contains(expected), "{fault:?}: {}", running.last_error());
         let lists = super::support::full_lists(&server, "configmaps");
@@ -179,12 +179,12 @@ async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all
         server.put("configmaps", config_map("b", "1")).unwrap();
         server.inject(On::watch_list().of("configmaps").once(), fault.clone());
         let recorder = Recorder::<ConfigMap>::new();
-        let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
-        running.until("Replaced@11 [shop/a@10 shop/b@11]").await;
+        let running = start(Reflector::builder(config_maps(&server)).backoff(backoff_without_jitter()), recorder);
+        running.wait_for_line("Replaced@11 [shop/a@10 shop/b@11]").await;
 
         server.delete("configmaps", "shop/a").unwrap();
-        running.until("Deleted shop/a@12").await;
-        assert_eq!(running.told().len(), 2, "{fault:?}: {:?}", running.told());
+        running.wait_for_line("Deleted shop/a@12").await;
+        assert_eq!(running.lines().len(), 2, "{fault:?}: {:?}", running.lines());
         running.stop().await;
     }
 }
@@ -195,12 +195,12 @@ async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
     let server = server();
     let text = r#"{"type":"RENAMED","object":{"kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"11"}}}"#;
     server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 0, text: format!("{text}\n") });
-    let running = follow(&server);
-    running.until("Bookmark@11").await;
+    let running = run_reflector(&server);
+    running.wait_for_line("Bookmark@11").await;
 
     server.skip_to_version(11);
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Added shop/b@12").await;
+    running.wait_for_line("Added shop/b@12").await;
     assert!(running.last_error().is_empty(), "{}", running.last_error());
     running.stop().await;
 }
@@ -210,12 +210,12 @@ async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
 async fn a_server_without_bookmarks_will_do() {
     let server = server();
     server.inject(On::any(), Fault::NoBookmarks);
-    let running = follow(&server);
-    running.until("Replaced@10 [shop/a@10]").await;
-    seconds(3600.0).await;
+    let running = run_reflector(&server);
+    running.wait_for_line("Replaced@10 [shop/a@10]").await;
+    sleep_seconds(3600.0).await;
 
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Added shop/b@11").await;
+    running.wait_for_line("Added shop/b@11").await;
     assert_eq!(super::support::full_lists(&server, "configmaps"), 1);
     running.stop().await;
 }
@@ -224,13 +224,13 @@ async fn a_server_without_bookmarks_will_do() {
 #[tokio::test(start_paused = true)]
 async fn a_token_that_expired_is_waited_for() {
     let server = server();
-    let running = follow(&server);
+    let running = run_reflector(&server);
     server.wait_for_watches("configmaps", 1).await;
     server.inject(On::any().of("configmaps").times(5), Fault::status(401));
-    seconds(700.0).await;
+    sleep_seconds(700.0).await;
     server.put("configmaps", config_map("b", "1")).unwrap();
 
-    running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
+    running.recorder.wait_until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
     assert!(!running.errors().is_empty());
     running.stop().await;
 }
@@ -247,8 +247,8 @@ async fn of_an_object_that_is_listed_twice_the_last_state_counts() {
         item(10)
     );
     server.inject(On::list().of("configmaps").once(), canned(200, &body));
-    let running = follow(&server);
-    running.recorder.until(|lines, _| lines.len() == 1).await;
+    let running = run_reflector(&server);
+    running.recorder.wait_until(|lines, _| lines.len() == 1).await;
 
     assert_eq!(running.recorder.state(), ["shop/a@10"]);
     running.stop().await;
@@ -260,8 +260,8 @@ async fn a_list_may_say_last_which_version_it_is() {
     let server = server();
     let body = r#"{"items":[{"metadata":{"name":"x","resourceVersion":"3"}}],"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"10"}}"#;
     server.inject(On::list().of("configmaps").once(), canned(200, body));
-    let running = follow(&server);
-    running.until("Replaced@10 [x@3]").await;
+    let running = run_reflector(&server);
+    running.wait_for_line("Replaced@10 [x@3]").await;
     server.wait_for_request(|request| request.to_string() == "W(10)").await;
     running.stop().await;
 }

@@ -9,7 +9,9 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::{Recorder, Running, config_map, exact, seconds, server_at_10, settle, start};
+use super::support::{
+    Recorder, Running, backoff_without_jitter, config_map, server_at_10, sleep_seconds, start, wait_until_idle,
+};
 
 pub(crate) fn client(server: &ApiServer) -> kube::Client {
     kube::Client::new(server.service(), "default")
@@ -19,9 +21,9 @@ pub(crate) fn config_maps(server: &ApiServer) -> KubeSource {
     KubeSource::of_kind::<ConfigMap>(client(server))
 }
 
-fn follow<O: Object>(source: KubeSource) -> Running<O> {
+fn run_reflector<O: Object>(source: KubeSource) -> Running<O> {
     let recorder = Recorder::new();
-    start(Reflector::builder(source).backoff(exact()), recorder)
+    start(Reflector::builder(source).backoff(backoff_without_jitter()), recorder)
 }
 
 fn server() -> ApiServer {
@@ -48,20 +50,20 @@ impl Object for Text {
 async fn the_same_source_serves_every_form_of_the_objects() {
     let server = server();
 
-    let running = follow::<ConfigMap>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<ConfigMap>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     let text = running.recorder.object("shop/a").unwrap().data.clone().unwrap();
     assert_eq!(text["text"], "1");
     running.stop().await;
 
-    let running = follow::<Lazy<ConfigMap>>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<Lazy<ConfigMap>>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     let object = running.recorder.object("shop/a").unwrap();
     assert_eq!(object.get().unwrap().data.as_ref().unwrap()["text"], "1");
     running.stop().await;
 
-    let running = follow::<Text>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<Text>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     let object = running.recorder.object("shop/a").unwrap();
     assert_eq!(object.data.as_ref().unwrap()["text"], "1");
     running.stop().await;
@@ -77,15 +79,15 @@ async fn a_kind_of_run_time_is_followed_as_well() {
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let source = KubeSource::dynamic(client(&server), ApiResource::from_gvk_with_plural(&kind, "widgets"));
 
-    let running = follow::<DynamicObject>(source.clone());
-    running.recorder.until(|_, state| state.len() == 1).await;
+    let running = run_reflector::<DynamicObject>(source.clone());
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
     let object = running.recorder.object("shop/w").unwrap();
     assert_eq!(object.data["spec"]["size"], 3);
     assert_eq!(object.types().kind, "Widget");
     running.stop().await;
 
-    let running = follow::<PartialObjectMeta<DynamicObject>>(source.metadata_only());
-    running.recorder.until(|_, state| state.len() == 1).await;
+    let running = run_reflector::<PartialObjectMeta<DynamicObject>>(source.metadata_only());
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
     assert_eq!(running.recorder.object("shop/w").unwrap().types().kind, "PartialObjectMetadata");
     running.stop().await;
 }
@@ -102,7 +104,7 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
             builder = builder.without_streaming();
         }
         let running = start(builder, recorder);
-        running.recorder.until(|_, state| state.len() == 2).await;
+        running.recorder.wait_until(|_, state| state.len() == 2).await;
         server.wait_for_watches("configmaps", 1).await;
 
         for request in server.requests() {
@@ -116,8 +118,8 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn requests_ask_for_what_the_reflector_needs() {
     let server = server();
-    let running = follow::<ConfigMap>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<ConfigMap>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     running.stop().await;
     let recorder = Recorder::<ConfigMap>::new();
     let running = start(Reflector::builder(config_maps(&server)).without_streaming(), recorder);
@@ -160,7 +162,7 @@ async fn a_scope_is_asked_for_and_nothing_else_comes() {
                 builder = builder.without_streaming();
             }
             let running = start(builder, recorder);
-            running.recorder.until(|lines, _| !lines.is_empty()).await;
+            running.recorder.wait_until(|lines, _| !lines.is_empty()).await;
             assert_eq!(running.recorder.state(), [expected]);
             running.stop().await;
         }
@@ -203,24 +205,24 @@ async fn a_kind_that_is_gone_takes_its_objects_with_it_once_discovery_says_so() 
     let source = KubeSource::dynamic(client(&server), ApiResource::from_gvk_with_plural(&kind, "widgets"));
     // The watch falls silent after the list, so that nobody hears how the objects go.
     server.inject(On::watch().once(), Fault::freeze_after_events(2));
-    let running = follow::<DynamicObject>(source);
-    running.recorder.until(|_, state| state.len() == 1).await;
+    let running = run_reflector::<DynamicObject>(source);
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
 
     server.remove_kind("widgets.example.com");
-    running.recorder.until(|_, state| state.is_empty()).await;
-    settle().await;
-    assert_eq!(running.told(), ["Replaced@11 [shop/w@11]", "Replaced@11 []"]);
+    running.recorder.wait_until(|_, state| state.is_empty()).await;
+    wait_until_idle().await;
+    assert_eq!(running.lines(), ["Replaced@11 [shop/w@11]", "Replaced@11 []"]);
     assert!(running.handle.status().is_gone);
     let requests = server.requests();
     let asked = requests.iter().position(|request| request.line == "GET /apis/example.com/v1").unwrap();
     assert!(requests[asked].at > requests[asked - 1].at, "after a delay");
-    seconds(300.0).await;
+    sleep_seconds(300.0).await;
     let count = |word: &str| server.requests().iter().filter(|request| request.line.ends_with(word)).count();
     assert_eq!(count("GET /apis/example.com/v1"), 1, "it is asked once");
 
     server.register(widget());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "x"}})).unwrap();
-    running.recorder.until(|_, state| state.len() == 1).await;
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
     assert!(!running.handle.status().is_gone, "and it comes back by itself");
     running.stop().await;
 }
@@ -228,15 +230,15 @@ async fn a_kind_that_is_gone_takes_its_objects_with_it_once_discovery_says_so() 
 #[tokio::test(start_paused = true)]
 async fn a_404_of_a_kind_that_is_served_changes_nothing() {
     let server = server();
-    let running = follow::<ConfigMap>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
-    let before = running.told();
+    let running = run_reflector::<ConfigMap>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
+    let before = running.lines();
 
     server.inject(On::any().of("configmaps").times(6), Fault::status(404));
     server.inject(On::watch().of("configmaps").once(), Fault::status(404));
-    seconds(1000.0).await;
+    sleep_seconds(1000.0).await;
     assert_eq!(running.recorder.state().len(), 2);
-    assert!(running.told().iter().skip(before.len()).all(|line| !line.ends_with("[]")), "{:?}", running.told());
+    assert!(running.lines().iter().skip(before.len()).all(|line| !line.ends_with("[]")), "{:?}", running.lines());
     assert!(!running.handle.status().is_gone);
     running.stop().await;
 }

@@ -6,11 +6,14 @@ use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
 
-use super::support::{exact, list, open_watch, pauses, ready, run, run_with, says, seconds, settle};
+use super::support::{
+    backoff_without_jitter, item, list, open_watch, run, run_with, seconds_between_requests, sleep_seconds,
+    status_error, wait_until_idle,
+};
 
 /// A stream that ends so that everything must be listed anew.
 fn broken_watch() -> ScriptedWatch<()> {
-    ScriptedWatch::new().breaks(says(400, "BadRequest"))
+    ScriptedWatch::new().breaks(status_error(400, "BadRequest"))
 }
 
 /// RE-08, RE-09, RE-21, RE-24
@@ -20,10 +23,10 @@ async fn the_first_list_takes_what_is_at_hand_and_the_watch_begins_at_its_versio
     source.on_list(list("10", &[("b", 2), ("a", 1)]));
     source.on_watch(open_watch());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
-    assert_eq!(running.told(), ["Replaced@10 [a@1 b@2]"]);
+    assert_eq!(running.lines(), ["Replaced@10 [a@1 b@2]"]);
     assert_eq!(running.handle.status().version, Some("10".into()));
     running.stop().await;
 }
@@ -33,14 +36,14 @@ async fn the_first_list_takes_what_is_at_hand_and_the_watch_begins_at_its_versio
 async fn a_later_list_asks_for_what_was_seen_last_and_without_pages() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::new().added(ready("a", 12)).breaks(says(400, "BadRequest")));
+    source.on_watch(ScriptedWatch::new().added(item("a", 12)).breaks(status_error(400, "BadRequest")));
     source.on_list(list("15", &[("a", 12)]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(12, no limit)", "W(15)"]);
-    assert_eq!(pauses(&source), [0.0, 0.8, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.8, 0.0]);
     running.stop().await;
 }
 
@@ -54,12 +57,12 @@ async fn pages_that_come_unasked_for_are_asked_for_ever_after() {
     source.on_watch(broken_watch());
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     let requests = ["L(0, 500)", "L(\"\", 500, C1)", "L(\"\", 500, C2)", "W(10)", "L(10, 500)", "W(20)"];
     assert_eq!(source.requests(), requests);
-    assert_eq!(running.told(), ["Replaced@10 [a@1 b@2 c@3]", "Replaced@20 []"], "the version is the first page's");
+    assert_eq!(running.lines(), ["Replaced@10 [a@1 b@2 c@3]", "Replaced@20 []"], "the version is the first page's");
     running.stop().await;
 }
 
@@ -69,14 +72,14 @@ async fn pages_of_any_other_list_than_the_first_do_not_stick() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(broken_watch());
-    source.on_list(ScriptedList::fails(says(410, "Expired")));
+    source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     source.on_list(list("20", &[]).more("C1"));
     source.on_list(list("20", &[]));
     source.on_watch(broken_watch());
     source.on_list(list("30", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
     let lists: Vec<_> = source.requests().into_iter().filter(|request| request.starts_with('L')).collect();
     assert_eq!(lists, ["L(0, 500)", "L(10, no limit)", "L(\"\", 500)", "L(\"\", 500, C1)", "L(20, no limit)"]);
@@ -91,8 +94,8 @@ async fn a_page_size_of_the_users_own_is_always_asked_for() {
     source.on_watch(broken_watch());
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()).page_size(7));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()).page_size(7));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 7)", "W(10)", "L(10, 7)", "W(20)"]);
     running.stop().await;
@@ -103,14 +106,14 @@ async fn a_page_size_of_the_users_own_is_always_asked_for() {
 async fn a_page_that_has_expired_is_replaced_by_the_whole_list_at_once() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]).more("C1"));
-    source.on_list(ScriptedList::fails(says(410, "Expired")));
+    source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     source.on_list(list("12", &[("b", 2)]));
     source.on_watch(open_watch());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "L(\"\", 500, C1)", "L(0, no limit)", "W(12)"]);
-    assert_eq!(running.told(), ["Replaced@12 [b@2]"], "nothing is left of the first page");
+    assert_eq!(running.lines(), ["Replaced@12 [b@2]"], "nothing is left of the first page");
     assert!(running.errors().is_empty());
     running.stop().await;
 }
@@ -121,17 +124,17 @@ async fn a_version_that_has_expired_is_replaced_by_the_newest_state_at_once() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(broken_watch());
-    source.on_list(ScriptedList::fails(says(410, "Expired")));
+    source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     source.on_list(list("20", &[]));
     source.on_watch(broken_watch());
     source.on_list(list("21", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
     let requests = ["L(0, 500)", "W(10)", "L(10, no limit)", "L(\"\", 500)", "W(20)", "L(20, no limit)", "W(21)"];
     assert_eq!(source.requests(), requests);
-    assert_eq!(pauses(&source), [0.0, 0.8, 0.0, 0.0, 1.6, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.8, 0.0, 0.0, 1.6, 0.0]);
     running.stop().await;
 }
 
@@ -140,19 +143,19 @@ async fn a_version_that_has_expired_is_replaced_by_the_newest_state_at_once() {
 async fn a_list_is_repeated_at_once_only_once_in_a_round() {
     let source = ScriptedSource::new();
     for _ in 0..4 {
-        source.on_list(ScriptedList::fails(says(410, "Expired")));
+        source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     }
     source.on_list(list("10", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(10.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(10.0).await;
 
     assert_eq!(
         source.requests(),
         ["L(0, 500)", "L(\"\", 500)", "L(\"\", 500)", "L(\"\", 500)", "L(\"\", 500)", "W(10)"]
     );
     assert_eq!(
-        pauses(&source),
+        seconds_between_requests(&source),
         [0.0, 0.5, 0.8, 1.6, 0.0],
         "within a second for the first time, then with growing delays"
     );
@@ -177,7 +180,7 @@ fn timeout_with(message: &str, cause_reason: &str, cause_message: &str) -> Statu
 async fn a_version_too_large_is_replaced_by_the_newest_state_however_the_server_puts_it() {
     let phrase = "Too large resource version: 20, current: 10";
     let encodings = [
-        timeout_with("timed out", "ResourceVersionTooLarge", "so it is"),
+        timeout_with("timed out", "ResourceVersionTooLarge", "the scripted status"),
         timeout_with("timed out", "", phrase),
         timeout_with(phrase, "", ""),
     ];
@@ -189,8 +192,8 @@ async fn a_version_too_large_is_replaced_by_the_newest_state_however_the_server_
         source.on_list(list(version, &[]));
     }
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(10.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(10.0).await;
 
     let lists = source.requests().into_iter().filter(|request| request.starts_with('L'));
     let versions: Vec<_> = lists.map(|list| list[2..list.find(',').unwrap()].to_owned()).collect();
@@ -205,11 +208,11 @@ async fn an_ordinary_timeout_of_a_list_is_a_failure_like_any_other() {
     source.on_list(ScriptedList::fails(timeout_with("timed out", "", "it took too long").into()));
     source.on_list(list("10", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "L(0, 500)", "W(10)"]);
-    assert_eq!(pauses(&source), [0.8, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [0.8, 0.0]);
     running.stop().await;
 }
 
@@ -218,14 +221,17 @@ async fn an_ordinary_timeout_of_a_list_is_a_failure_like_any_other() {
 async fn a_list_that_fails_is_told_by_name_and_no_watch_is_opened() {
     let source = ScriptedSource::new();
     for _ in 0..3 {
-        source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+        source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     }
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(6.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(6.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)"; 4], "each round asks again");
-    assert_eq!(running.errors(), ["listing objects failed: the server answered: so it is (Forbidden, 403)"; 3]);
-    assert!(running.told().is_empty());
+    assert_eq!(
+        running.errors(),
+        ["listing objects failed: the server answered: the scripted status (Forbidden, 403)"; 3]
+    );
+    assert!(running.lines().is_empty());
     running.stop().await;
 }
 
@@ -233,15 +239,15 @@ async fn a_list_that_fails_is_told_by_name_and_no_watch_is_opened() {
 #[tokio::test(start_paused = true)]
 async fn nobody_sees_half_of_a_list() {
     let source = ScriptedSource::new();
-    source.on_list(list("10", &[("a", 1)]).breaks(super::support::lost()));
+    source.on_list(list("10", &[("a", 1)]).breaks(super::support::connection_lost()));
     source.on_list(list("10", &[("a", 1)]).more("C1"));
-    source.on_list(list("10", &[("b", 1)]).breaks(super::support::lost()));
+    source.on_list(list("10", &[("b", 1)]).breaks(super::support::connection_lost()));
     source.on_list(list("11", &[("c", 1)]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
-    assert_eq!(running.told(), ["Replaced@11 [c@1]"]);
+    assert_eq!(running.lines(), ["Replaced@11 [c@1]"]);
     running.stop().await;
 }
 
@@ -252,8 +258,8 @@ async fn a_server_that_gives_the_same_token_for_ever_is_found_out() {
     for _ in 0..3 {
         source.on_list(list("10", &[("a", 1)]).more("C1"));
     }
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    settle().await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "L(\"\", 500, C1)"]);
     assert!(running.last_error().contains("same continue token twice"), "{}", running.last_error());
@@ -266,12 +272,12 @@ async fn a_list_that_is_never_answered_is_given_up_and_asked_again() {
     source.on_list(list("10", &[]).after(Duration::from_secs(1000)));
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(122.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(122.0).await;
 
-    assert_eq!(pauses(&source), [120.8, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [120.8, 0.0]);
     assert_eq!(running.errors(), ["listing objects failed: the connection was silent for 120 seconds"]);
-    assert_eq!(running.told(), ["Replaced@20 []"]);
+    assert_eq!(running.lines(), ["Replaced@20 []"]);
     running.stop().await;
 }
 
@@ -281,13 +287,14 @@ async fn without_a_callback_failures_are_logged_and_those_of_everyday_life_quiet
     let logs = crate::support::Logs::capture();
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(says(410, "Expired")));
+    source.on_watch(ScriptedWatch::fails(status_error(410, "Expired")));
     source.on_list(list("11", &[]));
-    source.on_watch(ScriptedWatch::new().breaks(says(500, "InternalError")));
-    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
+    source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     // The outage was reported already.
-    source.on_list(ScriptedList::fails(super::support::lost()));
-    let reflector = informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(exact());
+    source.on_list(ScriptedList::fails(super::support::connection_lost()));
+    let reflector =
+        informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
     let queue = informant::queue::DeltaFifo::new();
     let task = tokio::spawn(reflector.build(queue).run(std::future::pending()));
     source.asked(7).await;

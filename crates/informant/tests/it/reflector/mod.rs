@@ -1,4 +1,4 @@
-//! The reflector: by script, and against the embedded server.
+//! Tests of the reflector, with scripted sources and with the embedded server.
 
 mod bad_input;
 mod damage;

@@ -15,18 +15,21 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::kube_source::config_maps;
-use super::support::{Recorder, Running, config_map, exact, seconds, server_at_10, settle, show_error, start};
+use super::support::{
+    Recorder, Running, backoff_without_jitter, config_map, server_at_10, show_error, sleep_seconds, start,
+    wait_until_idle,
+};
 
 type Builder = ReflectorBuilder<ConfigMap>;
 
 /// What was set aside, as the callback heard it.
 type Heard = Arc<Mutex<Vec<String>>>;
 
-fn follow(server: &ApiServer, settings: impl FnOnce(Builder) -> Builder) -> (Running<ConfigMap>, Heard) {
+fn run_reflector(server: &ApiServer, settings: impl FnOnce(Builder) -> Builder) -> (Running<ConfigMap>, Heard) {
     let recorder = Recorder::new();
     let heard = Heard::default();
     let hear = Arc::clone(&heard);
-    let builder = Reflector::builder(config_maps(server)).backoff(exact());
+    let builder = Reflector::builder(config_maps(server)).backoff(backoff_without_jitter());
     let builder = builder.on_quarantine(move |object| {
         let key = object.key.as_ref().map_or("?".to_owned(), ToString::to_string);
         hear.lock().unwrap().push(format!("{key}@{}: {}", object.version, show_error(&*object.error)));
@@ -53,8 +56,9 @@ async fn a_bad_object_in_a_list_is_set_aside_and_sync_completes() {
         let server = server_at_10();
         server.put("configmaps", config_map("a", "1")).unwrap();
         server.put("configmaps", bad("b")).unwrap();
-        let (running, heard) = follow(&server, |builder| if streams { builder } else { builder.without_streaming() });
-        running.until("Replaced@12 [shop/a@11] without shop/b").await;
+        let (running, heard) =
+            run_reflector(&server, |builder| if streams { builder } else { builder.without_streaming() });
+        running.wait_for_line("Replaced@12 [shop/a@11] without shop/b").await;
 
         let said = heard.lock().unwrap().clone();
         assert_eq!(said.len(), 1);
@@ -73,19 +77,19 @@ async fn a_bad_object_in_a_list_is_set_aside_and_sync_completes() {
 async fn a_bad_object_in_a_watch_is_set_aside_and_the_version_goes_on() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, heard) = follow(&server, |builder| builder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, heard) = run_reflector(&server, |builder| builder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     server.put("configmaps", bad("a")).unwrap();
     server.put("configmaps", bad("b")).unwrap();
-    settle().await;
-    assert_eq!(running.told()[1..], ["Bookmark@12", "Bookmark@13"]);
+    wait_until_idle().await;
+    assert_eq!(running.lines()[1..], ["Bookmark@12", "Bookmark@13"]);
     assert_eq!(running.recorder.state(), ["shop/a@11"], "the last good state stays");
     assert_eq!(names(&running), ["shop/a", "shop/b"]);
     assert_eq!(heard.lock().unwrap().len(), 2);
 
     server.put("configmaps", config_map("a", "good again")).unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(running.recorder.state(), ["shop/a@14"]);
     assert_eq!(names(&running), ["shop/b"]);
     assert_eq!(server.requests_for("configmaps").len(), 1, "nothing was asked again");
@@ -97,13 +101,13 @@ async fn a_bad_object_in_a_watch_is_set_aside_and_the_version_goes_on() {
 async fn an_object_whose_final_state_cannot_be_read_is_deleted_by_its_name() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, _) = follow(&server, |builder| builder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, _) = run_reflector(&server, |builder| builder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     server.put("configmaps", bad("a")).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
-    settle().await;
-    assert_eq!(running.told()[1..], ["Bookmark@12", "Lost shop/a@13"]);
+    wait_until_idle().await;
+    assert_eq!(running.lines()[1..], ["Bookmark@12", "Lost shop/a@13"]);
     assert!(running.recorder.state().is_empty() && running.handle.quarantined().is_empty());
     running.stop().await;
 }
@@ -114,11 +118,11 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     for name in ["a", "b", "c"] {
         server.put("configmaps", config_map(name, "1")).unwrap();
     }
-    let (running, heard) = follow(&server, ReflectorBuilder::without_streaming);
-    running.until("Replaced@13 [shop/a@11 shop/b@12 shop/c@13]").await;
+    let (running, heard) = run_reflector(&server, ReflectorBuilder::without_streaming);
+    running.wait_for_line("Replaced@13 [shop/a@11 shop/b@12 shop/c@13]").await;
     server.put("configmaps", bad("a")).unwrap();
     server.put("configmaps", bad("b")).unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(heard.lock().unwrap().len(), 2);
 
     // While no watch is open, b is deleted and c becomes bad; the server compacts that.
@@ -129,9 +133,9 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     server.put("configmaps", bad("c")).unwrap();
     server.compact();
     server.remove_fault(outage);
-    running.recorder.until(|lines, _| lines.last().is_some_and(|line| line.contains("without"))).await;
+    running.recorder.wait_until(|lines, _| lines.last().is_some_and(|line| line.contains("without"))).await;
 
-    assert_eq!(running.told().last().unwrap(), "Replaced@17 [] without shop/a shop/c");
+    assert_eq!(running.lines().last().unwrap(), "Replaced@17 [] without shop/a shop/c");
     assert_eq!(running.recorder.state(), ["shop/a@11", "shop/c@13"]);
     assert_eq!(names(&running), ["shop/a", "shop/c"]);
     assert_eq!(heard.lock().unwrap().len(), 3, "of a we have heard before");
@@ -147,7 +151,7 @@ async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_as
         server.put("configmaps", config_map("bad", "1")).unwrap();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let (running, heard) = follow(&server, |builder| {
+        let (running, heard) = run_reflector(&server, |builder| {
             let builder = if streams { builder } else { builder.without_streaming() };
             builder.resync_every(Duration::from_secs(5)).transform(move |object: &mut ConfigMap| {
                 counted.fetch_add(1, Ordering::SeqCst);
@@ -161,7 +165,7 @@ async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_as
                 }
             })
         });
-        running.until("Replaced@12 [shop/a@11] without shop/bad").await;
+        running.wait_for_line("Replaced@12 [shop/a@11] without shop/bad").await;
         assert_eq!(count.load(Ordering::SeqCst), 2);
         assert_eq!(running.recorder.object("shop/a").unwrap().data.as_ref().unwrap()["seen"], "yes");
 
@@ -169,10 +173,10 @@ async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_as
         server.put("configmaps", config_map("worse", "1")).unwrap();
         server.put("configmaps", config_map("b", "1")).unwrap();
         server.delete("configmaps", "shop/a").unwrap();
-        settle().await;
-        assert_eq!(running.told()[1..], ["Bookmark@13", "Bookmark@14", "Added shop/b@15", "Deleted shop/a@16"]);
+        wait_until_idle().await;
+        assert_eq!(running.lines()[1..], ["Bookmark@13", "Bookmark@14", "Added shop/b@15", "Deleted shop/a@16"]);
         assert_eq!(count.load(Ordering::SeqCst), 6);
-        seconds(11.0).await;
+        sleep_seconds(11.0).await;
         assert_eq!(count.load(Ordering::SeqCst), 6, "a resync transforms nothing");
         let said = heard.lock().unwrap().clone();
         assert_eq!(said[0], "shop/bad@12: shop/bad: the transform failed: I do not like it");
@@ -195,15 +199,15 @@ async fn an_event_without_a_name_is_set_aside_and_moves_nothing() {
         let text = format!("{line}\n");
         server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: after + 2, text });
     }
-    let (running, heard) = follow(&server, |builder| builder);
-    running.until("Replaced@11 [shop/a@11]").await;
-    settle().await;
+    let (running, heard) = run_reflector(&server, |builder| builder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
+    wait_until_idle().await;
 
     assert_eq!(heard.lock().unwrap().len(), 3, "{:?}", heard.lock().unwrap());
     assert_eq!(running.handle.status().version, Some("11".into()));
     server.put("configmaps", config_map("b", "1")).unwrap();
-    settle().await;
-    assert_eq!(running.told()[1..], ["Added shop/b@12"]);
+    wait_until_idle().await;
+    assert_eq!(running.lines()[1..], ["Added shop/b@12"]);
     running.stop().await;
 }
 
@@ -215,10 +219,10 @@ async fn a_callback_that_panics_stops_nothing() {
     let recorder = Recorder::<ConfigMap>::new();
     let builder = Reflector::builder(config_maps(&server));
     let running = start(builder.on_quarantine(|_| panic!("I cannot hear this")), recorder);
-    running.until("Replaced@11 [] without shop/a").await;
+    running.wait_for_line("Replaced@11 [] without shop/a").await;
 
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Added shop/b@12").await;
+    running.wait_for_line("Added shop/b@12").await;
     running.stop().await;
 }
 
@@ -229,7 +233,7 @@ async fn a_lazy_object_with_a_wrong_type_inside_is_taken_and_tells_when_it_is_re
     server.put("configmaps", bad("a")).unwrap();
     let recorder = Recorder::<Lazy<ConfigMap>>::new();
     let running = start(Reflector::builder(config_maps(&server)), recorder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     assert!(running.recorder.object("shop/a").unwrap().get().is_err());
     running.stop().await;
@@ -246,21 +250,21 @@ async fn what_the_cache_has_in_the_same_state_is_not_decoded_again() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
         let builder = Reflector::builder(config_maps(&server))
-            .backoff(exact())
+            .backoff(backoff_without_jitter())
             .known_objects(Arc::new(recorder.clone()))
             .transform(move |_: &mut ConfigMap| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, String>(())
             });
         let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
-        running.recorder.until(|_, state| state.len() == 2).await;
+        running.recorder.wait_until(|_, state| state.len() == 2).await;
         let before = running.recorder.object("shop/same").unwrap();
         server.wait_for_watches("configmaps", 1).await;
 
         server.inject(On::watch().of("configmaps").once(), Fault::status(410));
         server.put("configmaps", config_map("changes", "2")).unwrap();
         server.compact();
-        seconds(1300.0).await;
+        sleep_seconds(1300.0).await;
         assert!(running.handle.status().lists >= 2, "{:?}", server.requests_for("configmaps"));
         assert!(Cached::ptr_eq(&before, &running.recorder.object("shop/same").unwrap()));
         assert_eq!(count.load(Ordering::SeqCst), 3, "two at first, then the one that changed");

@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 
 use super::kube_source::config_maps;
-use super::support::{config_map, seconds, server_at_10};
+use super::support::{config_map, server_at_10, sleep_seconds};
 
 /// What reads an object's text, whatever its form.
 pub(crate) trait Texted: Object {
@@ -169,7 +169,7 @@ impl<O: Texted> Pipeline<O> {
             if self.handle.status().lists > 0 && except(self.state()) == except(contents(server)) {
                 return true;
             }
-            seconds(10.0).await;
+            sleep_seconds(10.0).await;
         }
         false
     }
@@ -332,7 +332,7 @@ async fn soak<O: Texted>(
         change(&server, random);
         // Long enough, at times, to find out that a watch has fallen silent.
         let longest = if random.u32(0..8) == 0 { 700.0 } else { 20.0 };
-        seconds(random.f64() * longest).await;
+        sleep_seconds(random.f64() * longest).await;
         change(&server, random);
         if severity == Severity::Any && random.u32(0..20) == 0 {
             server.compact();

@@ -21,7 +21,7 @@ fn short() -> Backoff {
     Backoff::new(Duration::from_millis(5), Duration::from_millis(50))
 }
 
-async fn follow(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apiserver::Listening) {
+async fn run_reflector(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apiserver::Listening) {
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "http"));
@@ -32,13 +32,13 @@ async fn follow(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apis
 async fn a_server_behind_a_socket_is_followed() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, listening) = follow(&server).await;
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, listening) = run_reflector(&server).await;
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     server.put("configmaps", config_map("b", "1")).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
-    running.until("Deleted shop/a@13").await;
-    assert_eq!(running.told()[1..], ["Added shop/b@12", "Deleted shop/a@13"]);
+    running.wait_for_line("Deleted shop/a@13").await;
+    assert_eq!(running.lines()[1..], ["Added shop/b@12", "Deleted shop/a@13"]);
 
     running.stop().await;
     server.wait_for_watches("configmaps", 0).await;
@@ -61,14 +61,14 @@ async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost(
     for (number, ending) in endings.into_iter().enumerate() {
         server.inject(On::watch().of("configmaps").skip(number).once(), ending);
     }
-    let (running, listening) = follow(&server).await;
+    let (running, listening) = run_reflector(&server).await;
     for number in 0..40 {
         server.put("configmaps", config_map(&format!("c{}", number % 7), &number.to_string())).unwrap();
         tokio::task::yield_now().await;
     }
     let expected = server.list("configmaps").unwrap().len();
     let last = format!("shop/c4@{}", server.version());
-    running.recorder.until(|_, state| state.len() == expected && state.contains(&last)).await;
+    running.recorder.wait_until(|_, state| state.len() == expected && state.contains(&last)).await;
 
     running.stop().await;
     listening.stop().await;
@@ -79,8 +79,8 @@ async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost(
 async fn a_server_that_is_restarted_is_found_again() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, listening) = follow(&server).await;
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, listening) = run_reflector(&server).await;
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
     let address = listening.address();
 
     listening.stop().await;
@@ -88,7 +88,7 @@ async fn a_server_that_is_restarted_is_found_again() {
     let mut handle = running.handle.clone();
     while !handle.changed().await.last_error.is_some_and(|error| show_error(&*error).contains("was refused")) {}
     let listening = server.listen(address).await.unwrap();
-    running.until("Added shop/b@12").await;
+    running.wait_for_line("Added shop/b@12").await;
     assert_eq!(running.handle.status().lists, 1, "it was not listed anew");
 
     running.stop().await;
@@ -135,7 +135,7 @@ async fn two_thousand_pods_arrive_in_every_form() {
         let source = KubeSource::of_kind::<Pod>(client(listening.address(), "http"));
         let builder = Reflector::builder(source).known_objects(Arc::new(recorder.clone()));
         let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
-        running.recorder.until(|_, state| state.len() == 2000).await;
+        running.recorder.wait_until(|_, state| state.len() == 2000).await;
 
         let mut state = running.recorder.state();
         state.sort();

@@ -5,18 +5,21 @@ use std::time::Duration;
 use informant::listwatch::{Activity, ScriptedList, ScriptedSource, ScriptedWatch};
 use tokio::time::Instant;
 
-use super::support::{exact, list, open_watch, ready, refused, run, run_exactly, run_with, says, seconds, settle};
+use super::support::{
+    backoff_without_jitter, connection_refused, item, list, open_watch, run, run_with, run_without_jitter,
+    sleep_seconds, status_error, wait_until_idle,
+};
 
 #[tokio::test(start_paused = true)]
 async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     let source = ScriptedSource::new();
-    let running = run_with(&source, |builder| builder.backoff(exact()));
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     assert!(matches!(running.handle.status().activity, Activity::Idle));
-    settle().await;
+    wait_until_idle().await;
     assert!(matches!(running.handle.status().activity, Activity::Listing { objects: 0 }));
 
-    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
-    settle().await;
+    source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
+    wait_until_idle().await;
     let status = running.handle.status();
     let Activity::BackingOff { until, because } = status.activity else { panic!("{:?}", status.activity) };
     assert_eq!(because.source.code(), Some(403));
@@ -25,8 +28,8 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     assert!(status.failing_since.is_some() && status.version.is_none());
 
     source.on_list(list("10", &[("a", 1)]));
-    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(5)).added(ready("b", 11)).stays_open());
-    seconds(1.0).await;
+    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(5)).added(item("b", 11)).stays_open());
+    sleep_seconds(1.0).await;
     let status = running.handle.status();
     assert!(matches!(status.activity, Activity::Watching));
     assert!(status.failing_since.is_none(), "all is well again");
@@ -34,7 +37,7 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     assert_eq!((status.lists, status.watches, status.events), (1, 1, 0));
 
     let before = status.last_event.unwrap();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     let status = running.handle.status();
     assert_eq!((status.version, status.events), (Some("11".into()), 1));
     assert!(status.last_event.unwrap() > before);
@@ -50,20 +53,20 @@ async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_firs
     let source = ScriptedSource::new();
     for version in ["10", "11", "12"] {
         source.on_list(list(version, &[("a", 1)]));
-        source.on_watch(ScriptedWatch::fails(says(403, "Forbidden")));
+        source.on_watch(ScriptedWatch::fails(status_error(403, "Forbidden")));
     }
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    settle().await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    wait_until_idle().await;
     let first = running.handle.status();
     assert_eq!((first.lists, first.failing_since.is_some()), (1, true));
 
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
     let third = running.handle.status();
     assert_eq!((third.lists, third.failing_since), (3, first.failing_since));
 
     source.on_list(list("13", &[("a", 1)]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    seconds(30.0).await;
+    sleep_seconds(30.0).await;
     let last = running.handle.status();
     assert!(matches!(last.activity, Activity::Watching));
     assert_eq!((last.lists, last.failing_since), (4, None));
@@ -74,7 +77,7 @@ async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_firs
 async fn whoever_waits_for_a_change_is_woken_by_it() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(ScriptedWatch::new().stays_open());
     let running = run(&source);
     let mut handle = running.handle.clone();
@@ -99,9 +102,9 @@ async fn whoever_waits_for_a_change_is_woken_by_it() {
 #[tokio::test(start_paused = true)]
 async fn progress_can_be_seen_while_a_list_comes() {
     let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().added(ready("a", 1)).added(ready("b", 2)).stays_open());
+    source.on_stream(ScriptedWatch::new().added(item("a", 1)).added(item("b", 2)).stays_open());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert!(matches!(running.handle.status().activity, Activity::Streaming { objects: 2 }));
     running.stop().await;
@@ -116,8 +119,8 @@ async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
     };
     let error = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n";
     source.on_watch(ScriptedWatch::new().bytes(format!("{}{}{error}", bookmark(11), bookmark(12))));
-    let running = run_exactly(&source);
-    settle().await;
+    let running = run_without_jitter(&source);
+    wait_until_idle().await;
 
     let status = running.handle.status();
     assert_eq!((status.version, status.events), (Some("12".into()), 2));
@@ -128,10 +131,10 @@ async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
 async fn the_status_tells_a_watch_that_is_being_opened_from_a_wait() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(open_watch().after(Duration::from_secs(100)));
-    let running = run_exactly(&source);
-    seconds(60.0).await;
+    let running = run_without_jitter(&source);
+    sleep_seconds(60.0).await;
 
     assert!(matches!(running.handle.status().activity, Activity::Opening));
     running.stop().await;

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
 use super::support::{
-    Recorder, config_map, exact, list, open_watch, pauses, ready, run_exactly, run_with, says, seconds, server_at_10,
-    settle, start,
+    Recorder, backoff_without_jitter, config_map, item, list, open_watch, run_with, run_without_jitter,
+    seconds_between_requests, server_at_10, sleep_seconds, start, status_error, wait_until_idle,
 };
 
 /// B7: RE-27 as we want it. P2
@@ -19,14 +19,14 @@ use super::support::{
 async fn an_event_older_than_the_one_before_it_ends_the_watch_and_is_not_passed_on() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::new().added(ready("a", 55)).modified(ready("a", 32)).stays_open());
+    source.on_watch(ScriptedWatch::new().added(item("a", 55)).modified(item("a", 32)).stays_open());
     source.on_list(list("60", &[("a", 55)]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(55, no limit)", "W(60)"]);
-    assert_eq!(running.told(), ["Replaced@10 []", "Added a@55", "Replaced@60 [a@55]"]);
+    assert_eq!(running.lines(), ["Replaced@10 []", "Added a@55", "Replaced@60 [a@55]"]);
     assert!(running.errors().is_empty());
     running.stop().await;
 }
@@ -36,16 +36,16 @@ async fn an_event_older_than_the_one_before_it_ends_the_watch_and_is_not_passed_
 async fn a_list_older_than_what_was_seen_is_asked_for_once_more_as_the_newest_state() {
     let source = ScriptedSource::new();
     source.on_list(list("100", &[("a", 90)]));
-    source.on_watch(ScriptedWatch::new().breaks(says(400, "BadRequest")));
+    source.on_watch(ScriptedWatch::new().breaks(status_error(400, "BadRequest")));
     source.on_list(list("60", &[]));
     source.on_list(list("120", &[("a", 110)]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "W(120)"]);
-    assert_eq!(pauses(&source), [0.0, 0.8, 0.0, 0.0]);
-    assert_eq!(running.told(), ["Replaced@100 [a@90]", "Replaced@120 [a@110]"]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.8, 0.0, 0.0]);
+    assert_eq!(running.lines(), ["Replaced@100 [a@90]", "Replaced@120 [a@110]"]);
     assert_eq!(running.handle.status().history_changes, 0);
     running.stop().await;
 }
@@ -59,14 +59,14 @@ async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_obj
     };
     let source = ScriptedSource::<u32>::new();
     source.on_list(ScriptedList::at("100").object(object(1)));
-    source.on_watch(ScriptedWatch::new().breaks(says(400, "BadRequest")));
+    source.on_watch(ScriptedWatch::new().breaks(status_error(400, "BadRequest")));
     source.on_list(ScriptedList::at("60").object(object(2)));
     source.on_list(ScriptedList::at("61").object(object(3)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
+    let builder = Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
-    seconds(3.0).await;
+    sleep_seconds(3.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "W(61)"]);
     assert_eq!(running.handle.status().history_changes, 1);
@@ -80,14 +80,14 @@ async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_obj
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_is_older_is_asked_for_once_more_too() {
     let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().list_ends("100").breaks(says(400, "BadRequest")));
-    source.on_stream(ScriptedWatch::new().added(ready("a", 5)).list_ends("60").stays_open());
-    source.on_stream(ScriptedWatch::new().added(ready("b", 6)).list_ends("61").stays_open());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    source.on_stream(ScriptedWatch::new().list_ends("100").breaks(status_error(400, "BadRequest")));
+    source.on_stream(ScriptedWatch::new().added(item("a", 5)).list_ends("60").stays_open());
+    source.on_stream(ScriptedWatch::new().added(item("b", 6)).list_ends("61").stays_open());
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["WL(\"\")", "WL(100)", "WL(\"\")"]);
-    assert_eq!(running.told(), ["Replaced@100 []", "Replaced@61 [b@6]"]);
+    assert_eq!(running.lines(), ["Replaced@100 []", "Replaced@61 [b@6]"]);
     assert_eq!(running.handle.status().history_changes, 1);
     running.stop().await;
 }
@@ -97,14 +97,14 @@ async fn a_streamed_list_that_is_older_is_asked_for_once_more_too() {
 async fn a_watch_without_a_version_begins_with_what_exists_in_no_order() {
     let source = ScriptedSource::new();
     source.on_list(list("0", &[]));
-    let events = ScriptedWatch::new().added(ready("a", 9)).added(ready("b", 3));
-    source.on_watch(events.modified(ready("a", 12)).added(ready("c", 13)).breaks(super::support::refused()));
+    let events = ScriptedWatch::new().added(item("a", 9)).added(item("b", 3));
+    source.on_watch(events.modified(item("a", 12)).added(item("c", 13)).breaks(super::support::connection_refused()));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(0.5).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(0.5).await;
 
-    assert_eq!(running.told()[1..], ["Added a@9", "Added b@3", "Updated a@12", "Added c@13"]);
-    seconds(0.5).await;
+    assert_eq!(running.lines()[1..], ["Added a@9", "Added b@3", "Updated a@12", "Added c@13"]);
+    sleep_seconds(0.5).await;
     assert_eq!(source.requests(), ["L(0, 500)", "W(0)", "W(13)"]);
     running.stop().await;
 }
@@ -114,10 +114,10 @@ async fn a_watch_without_a_version_begins_with_what_exists_in_no_order() {
 async fn what_exists_does_not_move_the_version_so_after_the_watch_everything_is_listed_anew() {
     let source = ScriptedSource::new();
     source.on_list(list("0", &[]));
-    source.on_watch(ScriptedWatch::new().added(ready("a", 9)).breaks(super::support::refused()));
+    source.on_watch(ScriptedWatch::new().added(item("a", 9)).breaks(super::support::connection_refused()));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(0)", "L(0, 500)"]);
     running.stop().await;
@@ -132,11 +132,11 @@ async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after
     // Before the next watch, c came and b went.
     source.on_list(ScriptedList::at("").object(object("c")));
     source.on_watch(ScriptedWatch::new().modified(object("c")).stays_open());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(101.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(101.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(\"\")", "L(\"\", 500)", "W(\"\")"]);
-    assert_eq!(running.told(), ["Replaced@ [a@]", "Added b@", "Deleted a@", "Replaced@ [c@]", "Updated c@"]);
+    assert_eq!(running.lines(), ["Replaced@ [a@]", "Added b@", "Deleted a@", "Replaced@ [c@]", "Updated c@"]);
     running.stop().await;
 }
 
@@ -165,9 +165,9 @@ async fn a_list_that_reveals_a_history_change_is_read_once_more_without_the_cach
             source.on_watch(ScriptedWatch::new().stays_open());
         }
         let recorder = Recorder::new();
-        let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
+        let builder = Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
         let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
-        seconds(10.0).await;
+        sleep_seconds(10.0).await;
 
         assert_eq!(source.requests(), expected);
         assert_eq!(*running.recorder.object("a").unwrap(), 3);
@@ -192,11 +192,11 @@ async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_t
     source.on_list(ScriptedList::at("106").object(versioned(3)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
+    let builder = Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
     assert_eq!(*running.recorder.object("a").unwrap(), 2);
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     assert_eq!(running.handle.status().version, Some("106".into()));
     assert_eq!(*running.recorder.object("a").unwrap(), 2, "the same state, taken from the cache");
@@ -217,9 +217,9 @@ async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_fo
     source.on_list(ScriptedList::at("105").object(object(2)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
+    let builder = Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     assert_eq!(*running.recorder.object("a").unwrap(), 2);
     running.stop().await;
@@ -233,10 +233,10 @@ async fn a_page_of_a_version_may_be_of_a_newer_one() {
     server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 0, code: 410 });
     let recorder = Recorder::<ConfigMap>::new();
     let builder = Reflector::builder(config_maps(&server));
-    let running = start(builder.backoff(exact()).without_streaming().page_size(20), recorder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    let running = start(builder.backoff(backoff_without_jitter()).without_streaming().page_size(20), recorder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Replaced@12 [shop/a@11 shop/b@12]").await;
+    running.wait_for_line("Replaced@12 [shop/a@11 shop/b@12]").await;
 
     let requests = server.requests();
     let list = requests.iter().find(|request| request.to_string() == "L(11, 20)").unwrap();
@@ -250,12 +250,12 @@ async fn a_bookmark_or_a_delete_ends_the_part_without_order_as_well() {
     for ends_with_delete in [true, false] {
         let source = ScriptedSource::new();
         source.on_list(list("0", &[]));
-        let watch = ScriptedWatch::new().added(ready("a", 9)).added(ready("b", 3));
-        let watch = if ends_with_delete { watch.deleted(ready("a", 12)) } else { watch.bookmark("12") };
-        source.on_watch(watch.added(ready("c", 13)));
+        let watch = ScriptedWatch::new().added(item("a", 9)).added(item("b", 3));
+        let watch = if ends_with_delete { watch.deleted(item("a", 12)) } else { watch.bookmark("12") };
+        source.on_watch(watch.added(item("c", 13)));
         source.on_watch(open_watch());
-        let running = run_exactly(&source);
-        settle().await;
+        let running = run_without_jitter(&source);
+        wait_until_idle().await;
 
         assert_eq!(source.requests(), ["L(0, 500)", "W(0)", "W(13)"]);
         assert_eq!(running.handle.status().events, 4);

@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
 use super::support::{
-    Recorder, config_map, exact, list, lost, open_watch, pauses, ready, refused, run, run_with, says, seconds, settle,
-    start,
+    Recorder, backoff_without_jitter, config_map, connection_lost, connection_refused, item, list, open_watch, run,
+    run_with, seconds_between_requests, sleep_seconds, start, status_error, wait_until_idle,
 };
 use crate::support::Tracked;
 
@@ -35,12 +35,12 @@ fn lists(source: &ScriptedSource<()>) -> usize {
 #[tokio::test(start_paused = true)]
 async fn events_are_passed_on_in_their_order_and_move_the_version() {
     let source = listed();
-    let watch = ScriptedWatch::new().added(ready("a", 11)).modified(ready("a", 12)).bookmark("20");
-    source.on_watch(watch.deleted(ready("a", 21)).stays_open());
+    let watch = ScriptedWatch::new().added(item("a", 11)).modified(item("a", 12)).bookmark("20");
+    source.on_watch(watch.deleted(item("a", 21)).stays_open());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
-    assert_eq!(running.told(), ["Replaced@10 []", "Added a@11", "Updated a@12", "Bookmark@20", "Deleted a@21"]);
+    assert_eq!(running.lines(), ["Replaced@10 []", "Added a@11", "Updated a@12", "Bookmark@20", "Deleted a@21"]);
     let status = running.handle.status();
     assert_eq!((status.version, status.events), (Some("21".into()), 4));
     running.stop().await;
@@ -50,10 +50,10 @@ async fn events_are_passed_on_in_their_order_and_move_the_version() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_after_an_event_is_opened_again_at_once() {
     let source = listed();
-    source.on_watch(ScriptedWatch::new().added(ready("a", 15)));
+    source.on_watch(ScriptedWatch::new().added(item("a", 15)));
     source.on_watch(open_watch());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(15)"]);
     assert!(running.handle.status().last_error.is_none(), "that is no failure");
@@ -67,10 +67,10 @@ async fn a_watch_that_ends_after_a_second_is_opened_again_at_once() {
     source.on_watch(ScriptedWatch::new().after(Duration::from_millis(600)).wait(Duration::from_millis(400)));
     source.on_watch(open_watch());
     let running = run(&source);
-    seconds(1.1).await;
+    sleep_seconds(1.1).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(10)"]);
-    assert_eq!(pauses(&source), [0.0, 1.0]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 1.0]);
     running.stop().await;
 }
 
@@ -81,8 +81,8 @@ async fn a_watch_that_ends_at_once_without_a_word_is_listed_anew_after_a_delay()
     source.on_watch(ScriptedWatch::new().wait(Duration::from_millis(900)));
     source.on_list(list("11", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(2.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(2.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(10, no limit)", "W(11)"]);
     assert_eq!(running.last_error(), "watching objects failed: the watch ended after 900 ms without an event");
@@ -95,8 +95,8 @@ async fn a_watch_that_ends_at_once_without_a_word_is_listed_anew_after_a_delay()
 async fn a_watch_that_only_repeats_what_is_known_and_ends_does_not_spin() {
     let source = listed();
     source.on_watch(ScriptedWatch::new().bookmark("10"));
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(0.5).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(0.5).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
     running.stop().await;
@@ -107,14 +107,14 @@ async fn a_watch_that_only_repeats_what_is_known_and_ends_does_not_spin() {
 async fn a_refused_watch_is_opened_again_soon_from_the_same_version_and_is_not_reported_if_it_is_over_within_three_seconds()
  {
     let source = listed();
-    source.on_watch(ScriptedWatch::fails(refused()));
-    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(10)", "W(10)"]);
-    assert_eq!(pauses(&source), [0.0, 0.8, 1.3]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.8, 1.3]);
     assert!(running.errors().is_empty());
     running.stop().await;
 }
@@ -124,10 +124,10 @@ async fn a_refused_watch_is_opened_again_soon_from_the_same_version_and_is_not_r
 async fn by_default_a_delay_is_up_to_twice_as_long_by_chance() {
     let source = listed();
     for _ in 0..3 {
-        source.on_watch(ScriptedWatch::fails(says(503, "ServiceUnavailable")));
+        source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
     }
     let running = run_with(&source, |builder| builder.backoff(Backoff::default()));
-    seconds(12.0).await;
+    sleep_seconds(12.0).await;
 
     let times = source.times();
     for (pause, least) in times[1..].windows(2).map(|pair| pair[1] - pair[0]).zip([0.8, 1.6, 3.2]) {
@@ -142,16 +142,20 @@ async fn by_default_a_delay_is_up_to_twice_as_long_by_chance() {
 async fn an_overloaded_server_is_left_alone_for_a_while_and_not_listed() {
     let source = listed();
     for _ in 0..5 {
-        source.on_watch(ScriptedWatch::fails(says(429, "TooManyRequests")));
+        source.on_watch(ScriptedWatch::fails(status_error(429, "TooManyRequests")));
     }
-    source.on_watch(ScriptedWatch::new().added(ready("a", 15)).breaks(says(429, "TooManyRequests")));
+    source.on_watch(ScriptedWatch::new().added(item("a", 15)).breaks(status_error(429, "TooManyRequests")));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(60.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(60.0).await;
 
     let watches = ["W(10)", "W(10)", "W(10)", "W(10)", "W(10)", "W(10)", "W(15)"];
     assert_eq!(source.requests()[1..], watches);
-    assert_eq!(pauses(&source), [0.0, 0.8, 1.6, 3.2, 6.4, 12.8, 0.8], "the last watch delivered something");
+    assert_eq!(
+        seconds_between_requests(&source),
+        [0.0, 0.8, 1.6, 3.2, 6.4, 12.8, 0.8],
+        "the last watch delivered something"
+    );
     assert_eq!(running.errors().len(), 1, "the outage of 25 seconds");
     running.stop().await;
 }
@@ -161,14 +165,14 @@ async fn an_overloaded_server_is_left_alone_for_a_while_and_not_listed() {
 async fn a_server_that_cannot_be_reached_is_tried_every_two_seconds_at_first_and_more_rarely_later() {
     let source = listed();
     for _ in 0..250 {
-        source.on_watch(ScriptedWatch::fails(refused()));
+        source.on_watch(ScriptedWatch::fails(connection_refused()));
     }
-    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(300)).breaks(refused()));
+    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(300)).breaks(connection_refused()));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1100.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1100.0).await;
 
-    let pauses = pauses(&source);
+    let pauses = seconds_between_requests(&source);
     assert_eq!(pauses[..5], [0.0, 0.8, 1.3, 1.3, 1.3]);
     assert!(pauses[1..96].iter().all(|pause| *pause <= 1.3), "two minutes");
     assert!(pauses[96..250].is_sorted() && pauses[249] > 5.0 && pauses[249] < 30.0, "{pauses:?}");
@@ -182,11 +186,11 @@ async fn a_server_that_cannot_be_reached_is_tried_every_two_seconds_at_first_and
 async fn a_backoff_of_the_users_own_is_kept_to() {
     let source = listed();
     for _ in 0..5 {
-        source.on_watch(ScriptedWatch::fails(refused()));
+        source.on_watch(ScriptedWatch::fails(connection_refused()));
     }
     let backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100)).without_jitter();
     let running = run_with(&source, |builder| builder.backoff(backoff));
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
 
     let times = source.times();
     assert_eq!((times[6] - times[1]).as_millis(), 250);
@@ -197,14 +201,17 @@ async fn a_backoff_of_the_users_own_is_kept_to() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_has_expired_when_a_watch_is_opened_leads_to_a_list() {
     let source = listed();
-    source.on_watch(ScriptedWatch::fails(says(410, "Expired")));
+    source.on_watch(ScriptedWatch::fails(status_error(410, "Expired")));
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(10, no limit)", "W(20)"]);
-    assert_eq!(running.errors(), ["opening a watch of objects failed: the server answered: so it is (Expired, 410)"]);
+    assert_eq!(
+        running.errors(),
+        ["opening a watch of objects failed: the server answered: the scripted status (Expired, 410)"]
+    );
     running.stop().await;
 }
 
@@ -212,11 +219,11 @@ async fn a_version_that_has_expired_when_a_watch_is_opened_leads_to_a_list() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_expires_within_a_watch_leads_to_a_list_from_what_was_seen_last() {
     let source = listed();
-    source.on_watch(ScriptedWatch::new().added(ready("a", 15)).breaks(says(410, "Expired")));
+    source.on_watch(ScriptedWatch::new().added(item("a", 15)).breaks(status_error(410, "Expired")));
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(15, no limit)", "W(20)"]);
     assert!(running.errors().is_empty());
@@ -226,13 +233,15 @@ async fn a_version_that_expires_within_a_watch_leads_to_a_list_from_what_was_see
 /// RE-42, RE-44, HC-27
 #[tokio::test(start_paused = true)]
 async fn other_errors_within_a_watch_lead_to_a_list_and_nobody_hears_of_them() {
-    for error in [says(500, "InternalError"), says(403, "Forbidden"), SourceError::other("the source gave up")] {
+    for error in
+        [status_error(500, "InternalError"), status_error(403, "Forbidden"), SourceError::other("the source gave up")]
+    {
         let source = listed();
-        source.on_watch(ScriptedWatch::new().added(ready("a", 11)).breaks(error));
+        source.on_watch(ScriptedWatch::new().added(item("a", 11)).breaks(error));
         source.on_list(list("20", &[]));
         source.on_watch(open_watch());
-        let running = run_with(&source, |builder| builder.backoff(exact()));
-        seconds(1.0).await;
+        let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+        sleep_seconds(1.0).await;
 
         assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(11, no limit)", "W(20)"]);
         assert!(running.errors().is_empty());
@@ -245,16 +254,16 @@ async fn other_errors_within_a_watch_lead_to_a_list_and_nobody_hears_of_them() {
 async fn errors_of_the_server_are_passing_for_as_long_as_the_user_says() {
     let source = listed();
     for _ in 0..100 {
-        source.on_watch(ScriptedWatch::new().breaks(says(500, "InternalError")));
+        source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
     }
     let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1)).without_jitter();
     let settings = |builder: super::support::ScriptedBuilder| builder.backoff(backoff);
     let running = run_with(&source, |builder| settings(builder).retry_server_errors_for(Duration::from_secs(30)));
-    seconds(60.0).await;
+    sleep_seconds(60.0).await;
 
     let watches = source.requests().iter().filter(|request| request.starts_with("W(")).count();
     assert_eq!((lists(&source), watches), (2, 32), "31 times within the window, then a list that has no answer");
-    assert_eq!(pauses(&source)[1..], [1.0; 32]);
+    assert_eq!(seconds_between_requests(&source)[1..], [1.0; 32]);
     running.stop().await;
 }
 
@@ -262,16 +271,16 @@ async fn errors_of_the_server_are_passing_for_as_long_as_the_user_says() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_connection_goes_on_from_where_it_was() {
     let source = listed();
-    source.on_watch(ScriptedWatch::new().added(ready("a", 11)).breaks(lost()));
-    source.on_watch(ScriptedWatch::new().breaks(lost()));
-    source.on_watch(ScriptedWatch::fails(lost()));
-    source.on_watch(ScriptedWatch::fails(says(503, "ServiceUnavailable")));
+    source.on_watch(ScriptedWatch::new().added(item("a", 11)).breaks(connection_lost()));
+    source.on_watch(ScriptedWatch::new().breaks(connection_lost()));
+    source.on_watch(ScriptedWatch::fails(connection_lost()));
+    source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(10.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(10.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(11)", "W(11)", "W(11)", "W(11)"]);
-    assert_eq!(pauses(&source), [0.0, 0.0, 0.8, 1.3, 1.3]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.0, 0.8, 1.3, 1.3]);
     running.stop().await;
 }
 
@@ -280,12 +289,12 @@ async fn a_lost_connection_goes_on_from_where_it_was() {
 async fn watches_that_fail_again_and_again_lead_to_a_list() {
     let source = listed();
     for _ in 0..5 {
-        source.on_watch(ScriptedWatch::fails(says(503, "ServiceUnavailable")));
+        source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
     }
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(60.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(60.0).await;
 
     assert_eq!(source.requests()[5..], ["W(10)", "L(10, no limit)", "W(20)"]);
     assert_eq!(running.errors().len(), 1);
@@ -303,10 +312,10 @@ async fn a_server_that_says_how_long_to_wait_is_listened_to() {
     source.on_watch(wait(7));
     source.on_watch(wait(100_000));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(100.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(100.0).await;
 
-    assert_eq!(pauses(&source), [0.0, 7.0, 60.0]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 7.0, 60.0]);
     running.stop().await;
 }
 
@@ -317,9 +326,9 @@ async fn a_watch_that_says_nothing_at_all_is_given_up_after_its_time() {
     source.on_watch(open_watch());
     source.on_watch(open_watch());
     let running = run(&source);
-    seconds(329.0).await;
+    sleep_seconds(329.0).await;
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
-    seconds(302.0).await;
+    sleep_seconds(302.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(10)"]);
     assert_eq!(source.open_watches(), 1, "the silent one was let go");
@@ -336,9 +345,9 @@ async fn a_watch_that_falls_silent_is_given_up_and_goes_on_from_where_it_was() {
     );
     source.on_watch(open_watch());
     let running = run(&source);
-    seconds(299.0).await;
+    sleep_seconds(299.0).await;
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(13)"]);
     assert_eq!(running.last_error(), "watching objects failed: the connection was silent for 180 seconds");
@@ -356,14 +365,14 @@ async fn everything_is_told_again_at_its_time_while_a_watch_lasts() {
     let running = run_with(&source, |builder| {
         builder.resync_every_if(Duration::from_secs(10), move || asked.load(Ordering::SeqCst))
     });
-    seconds(109.0).await;
-    assert_eq!(running.told(), ["Replaced@10 []"], "not while there is nothing to tell");
+    sleep_seconds(109.0).await;
+    assert_eq!(running.lines(), ["Replaced@10 []"], "not while there is nothing to tell");
 
-    seconds(12.0).await;
-    assert_eq!(running.told(), ["Replaced@10 []", "Resync", "Resync"]);
+    sleep_seconds(12.0).await;
+    assert_eq!(running.lines(), ["Replaced@10 []", "Resync", "Resync"]);
     is_due.store(false, Ordering::SeqCst);
-    seconds(100.0).await;
-    assert_eq!(running.told().len(), 3);
+    sleep_seconds(100.0).await;
+    assert_eq!(running.lines().len(), 3);
     running.stop().await;
 }
 
@@ -373,9 +382,9 @@ async fn without_a_period_nothing_is_told_again() {
     let source = listed();
     source.on_watch(open_watch());
     let running = run_with(&source, |builder| builder.resync_every(Duration::ZERO));
-    seconds(250.0).await;
+    sleep_seconds(250.0).await;
 
-    assert_eq!(running.told(), ["Replaced@10 []"]);
+    assert_eq!(running.lines(), ["Replaced@10 []"]);
     running.stop().await;
 }
 
@@ -389,9 +398,9 @@ async fn an_object_that_is_kept_does_not_keep_the_bytes_it_came_with() {
     let recorder = Recorder::<Tracked<informant::Lazy<ConfigMap>>>::new();
     let builder = Reflector::builder(config_maps(&server)).without_streaming();
     let running = start(builder, recorder);
-    running.recorder.until(|_, state| state.len() == 100).await;
+    running.recorder.wait_until(|_, state| state.len() == 100).await;
 
-    let object: Cached<_> = running.recorder.forget("shop/c50").unwrap();
+    let object: Cached<_> = running.recorder.remove("shop/c50").unwrap();
     assert!(object.object().object.json().len() < 2000);
     let watch = object.watch();
     drop(object);
@@ -411,7 +420,7 @@ async fn a_watch_is_asked_to_last_five_to_ten_minutes_or_as_much_longer_as_the_u
         }
         server.inject(On::watch().of("configmaps").skip(1).times(20), Fault::status(503));
         let running = start(builder.without_streaming(), recorder);
-        seconds(2.0 * expected as f64 + 400.0).await;
+        sleep_seconds(2.0 * expected as f64 + 400.0).await;
 
         let timeouts: Vec<_> = server.requests().iter().filter_map(|request| request.timeout_seconds).collect();
         assert!(timeouts.len() > 3);
