@@ -1,4 +1,4 @@
-//! Bad input gets a clear error and a delay, and nothing is lost.
+//! Responses that make no sense: the reflector reports an error, waits, and loses no event.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ fn canned(code: u16, body: &str) -> Fault {
     Fault::Response(CannedResponse::new(code, body))
 }
 
-/// The first list is answered so: the error says it, and after a delay everything is there. RE-22
+/// RE-22: the first list has the fault; the second one succeeds after a delay.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
+async fn a_list_response_that_makes_no_sense_is_reported_and_requested_again_after_a_delay() {
     let html =
         CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
     let moved = CannedResponse::new(302, "").header("location", "https://elsewhere/");
@@ -89,15 +89,14 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
         assert!(errors[0].contains(expected), "{fault:?}: {}", errors[0]);
         assert_eq!(server.requests_for("configmaps")[..2], ["L(0, 500)", "L(0, 500)"]);
         let log = server.requests();
-        assert!(log[1].at - log[0].at >= Duration::from_millis(800), "{fault:?}: a delay");
+        assert!(log[1].at - log[0].at >= Duration::from_millis(800), "{fault:?}: the second request has no delay");
         running.stop().await;
     }
 }
 
-/// RE-34. The first watch is so: afterwards everything is there that happened meanwhile, and it was not listed anew where the
-/// version was not in doubt.
+/// RE-34: the first watch has the fault. The second one delivers the events since, after a relist only if the version is invalid.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
+async fn a_watch_response_that_makes_no_sense_is_reported_and_the_watch_resumes() {
     let line = |text: &str| Fault::ExtraLine { after: 0, text: text.into() };
     let html = CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html");
     let endless = line(&format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{}", "x".repeat(20_000)));
@@ -145,9 +144,8 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
     }
 }
 
-/// The same for a streamed list.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all_the_same() {
+async fn a_streamed_list_that_makes_no_sense_is_replaced_and_no_object_is_lost() {
     let line = |text: &str| Fault::ExtraLine { after: 1, text: text.into() };
     let cases = [
         line("garbage\n"),
@@ -191,7 +189,7 @@ async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all
 
 /// RE-30
 #[tokio::test(start_paused = true)]
-async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
+async fn a_watch_event_of_an_unknown_type_is_ignored_and_advances_the_version() {
     let server = server();
     let text = r#"{"type":"RENAMED","object":{"kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"11"}}}"#;
     server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 0, text: format!("{text}\n") });
@@ -205,9 +203,9 @@ async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
     running.stop().await;
 }
 
-/// RE-31: the absence of bookmarks is tolerated.
+/// RE-31
 #[tokio::test(start_paused = true)]
-async fn a_server_without_bookmarks_will_do() {
+async fn the_reflector_works_without_bookmarks() {
     let server = server();
     server.inject(On::any(), Fault::NoBookmarks);
     let running = run_reflector(&server);
@@ -220,9 +218,9 @@ async fn a_server_without_bookmarks_will_do() {
     running.stop().await;
 }
 
-/// A token that expires: 401 until somebody has renewed it.
+/// The server answers with 401 until the token is renewed.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_expired_is_waited_for() {
+async fn the_reflector_recovers_after_an_expired_token_is_renewed() {
     let server = server();
     let running = run_reflector(&server);
     server.wait_for_watches("configmaps", 1).await;
@@ -235,9 +233,8 @@ async fn a_token_that_expired_is_waited_for() {
     running.stop().await;
 }
 
-/// Duplicate items in a list: the last one counts.
 #[tokio::test(start_paused = true)]
-async fn of_an_object_that_is_listed_twice_the_last_state_counts() {
+async fn the_last_of_two_items_with_the_same_key_in_a_list_is_used() {
     let server = server();
     let item =
         |version: u32| format!(r#"{{"metadata":{{"namespace":"shop","name":"a","resourceVersion":"{version}"}}}}"#);
@@ -254,9 +251,8 @@ async fn of_an_object_that_is_listed_twice_the_last_state_counts() {
     running.stop().await;
 }
 
-/// A list's own fields may come after its items, and be in any order.
 #[tokio::test(start_paused = true)]
-async fn a_list_may_say_last_which_version_it_is() {
+async fn the_version_of_a_list_may_come_after_its_items() {
     let server = server();
     let body = r#"{"items":[{"metadata":{"name":"x","resourceVersion":"3"}}],"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"10"}}"#;
     server.inject(On::list().of("configmaps").once(), canned(200, body));

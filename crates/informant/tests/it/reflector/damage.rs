@@ -1,4 +1,4 @@
-//! What cannot be told: damaged, of another kind, without a version. Nothing is lost by it.
+//! Items and events that are damaged, of another kind, or without a version: the reflector requests them again and loses no object.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::support::{
     sleep_seconds, start, wait_until_idle,
 };
 
-/// Objects that nobody can tell: damaged, or of another kind.
+/// Objects that are without a readable identity.
 const DAMAGED: [&str; 3] = [
     r#"{"metadata":{"name":"\x"}}"#,
     r#"{"metadata":{"name":5,"resourceVersion":"11"}}"#,
     r#"{"metadata":{"uid":"u1","uid":"u2","resourceVersion":"11"}}"#,
 ];
 
-/// P1, P5: a damaged event that may be of any object comes once more.
+/// P1, P5: the event may belong to any object, so the watch is resumed before it.
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_damaged_beyond_recognition_is_asked_for_again() {
+async fn a_watch_resumes_before_an_event_without_a_readable_identity() {
     for (kind, damaged) in ["ADDED", "MODIFIED", "DELETED"].into_iter().zip(DAMAGED) {
         let source = ScriptedSource::new();
         source.on_list(list("10", &[("a", 1)]));
@@ -43,9 +43,8 @@ async fn an_event_that_is_damaged_beyond_recognition_is_asked_for_again() {
     }
 }
 
-/// The same within a streamed list, which gives way to an ordinary one.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_with_an_event_that_is_damaged_beyond_recognition_is_not_believed() {
+async fn a_streamed_list_with_an_event_without_a_readable_identity_is_replaced_by_an_ordinary_list() {
     for (kind, damaged) in ["ADDED", "MODIFIED", "DELETED"].into_iter().zip(DAMAGED) {
         let source = ScriptedSource::new();
         let line = format!("{{\"type\":\"{kind}\",\"object\":{damaged}}}\n");
@@ -61,9 +60,9 @@ async fn a_streamed_list_with_an_event_that_is_damaged_beyond_recognition_is_not
     }
 }
 
-/// P1: a list with such an item is asked for once more; if it stays so, that is how it is.
+/// P1: the reflector accepts the second list even if it has the same item.
 #[tokio::test(start_paused = true)]
-async fn a_list_with_an_item_that_is_damaged_beyond_recognition_is_doubted_once() {
+async fn a_list_with_an_item_without_a_readable_identity_is_requested_once_more() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]));
     source.on_watch(ScriptedWatch::new().breaks(SourceError::expired()));
@@ -83,9 +82,9 @@ async fn a_list_with_an_item_that_is_damaged_beyond_recognition_is_doubted_once(
     running.stop().await;
 }
 
-/// P1: what says that it is of another kind may be an object of ours all the same, so it comes once more.
+/// P1: the event may belong to an object of the watched kind, so the watch is resumed before it.
 #[tokio::test(start_paused = true)]
-async fn an_event_of_another_kind_changes_nothing_and_is_asked_for_again() {
+async fn a_watch_resumes_before_an_event_of_another_kind() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     server.inject(On::watch().of("configmaps").skip(1).once(), Fault::WrongKind);
@@ -106,7 +105,7 @@ async fn an_event_of_another_kind_changes_nothing_and_is_asked_for_again() {
 
 /// P1
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_of_another_kind_empties_nothing() {
+async fn a_streamed_list_of_another_kind_deletes_no_objects() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 2, code: 410 });
@@ -120,9 +119,9 @@ async fn a_streamed_list_of_another_kind_empties_nothing() {
     running.stop().await;
 }
 
-/// A list that does not say which version it is of, after one that did, is none; and nothing is lost.
+/// The first list had a version, so a list without one is an error.
 #[tokio::test(start_paused = true)]
-async fn a_list_without_a_version_empties_nothing() {
+async fn a_list_without_a_version_deletes_no_objects() {
     for body in [r#"{"kind":"ConfigMapList"}"#, r#"{"items":null}"#, r#"{"items":[]}"#] {
         let server = server_at_10();
         server.put("configmaps", config_map("a", "1")).unwrap();
@@ -140,7 +139,7 @@ async fn a_list_without_a_version_empties_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_of_a_streamed_list_without_a_version_is_none() {
+async fn a_streamed_list_that_ends_without_a_version_is_replaced_by_an_ordinary_list() {
     let source = ScriptedSource::new();
     source.on_stream(ScriptedWatch::new().added(item("a", 5)).list_ends("10").breaks(SourceError::expired()));
     source.on_stream(ScriptedWatch::new().list_ends("").stays_open());
@@ -155,7 +154,7 @@ async fn an_end_of_a_streamed_list_without_a_version_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_listed_twice_first_bad_then_good_is_good() {
+async fn an_object_that_is_listed_twice_is_not_quarantined_if_the_second_item_is_good() {
     let source = ScriptedSource::new();
     let bad = r#"{"metadata":{"name":"a","uid":"u1","resourceVersion":"4"}}"#;
     source.on_list(ScriptedList::at("10").json(bad).object(item("a", 5)));
@@ -168,9 +167,8 @@ async fn an_object_that_is_listed_twice_first_bad_then_good_is_good() {
     running.stop().await;
 }
 
-/// Quarantine ends with the object, by whatever way that is heard.
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_or_good_again_is_no_longer_quarantined() {
+async fn quarantine_ends_when_the_object_is_deleted_or_can_be_decoded_again() {
     let bad = |name: &str| format!(r#"{{"metadata":{{"name":"{name}","uid":"u1","resourceVersion":"11"}}}}"#);
     let line = |kind: &str, name: &str| format!("{{\"type\":\"{kind}\",\"object\":{}}}\n", bad(name));
     let source = ScriptedSource::new();
@@ -191,9 +189,8 @@ async fn what_is_gone_or_good_again_is_no_longer_quarantined() {
     running.stop().await;
 }
 
-/// B15: the version of a delete counts also if its final state cannot be read.
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_cannot_be_read_moves_the_version() {
+async fn a_delete_whose_final_state_cannot_be_decoded_advances_the_version() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]));
     let line = r#"{"type":"DELETED","object":{"metadata":{"name":"a","uid":"u1","resourceVersion":"11"}}}"#;

@@ -1,4 +1,4 @@
-//! The Kubernetes API as a source: what is asked of it, in which scope and form.
+//! `KubeSource`: its requests, its scopes, and the object types that it serves.
 
 use informant::listwatch::{KubeSource, Reflector, ScopeError};
 use informant::object::{DecodeError, RawObject};
@@ -47,7 +47,7 @@ impl Object for Text {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_source_serves_every_form_of_the_objects() {
+async fn a_kube_source_serves_every_object_type() {
     let server = server();
 
     let running = run_reflector::<ConfigMap>(config_maps(&server));
@@ -70,7 +70,7 @@ async fn the_same_source_serves_every_form_of_the_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_run_time_is_followed_as_well() {
+async fn a_kube_source_serves_dynamic_kinds() {
     let server = ApiServer::new();
     server.register(Kind::new("example.com", "v1", "Widget", "widgets"));
     server
@@ -93,7 +93,7 @@ async fn a_kind_of_run_time_is_followed_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_metadata_only_the_metadata_is_asked_for() {
+async fn a_metadata_object_type_requests_only_metadata() {
     let server = server();
     for streams in [true, false] {
         server.clear_requests();
@@ -114,9 +114,9 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
     }
 }
 
-/// RE-24, RE-52, and the fact that servers from 1.37 on may compress watches event by event.
+/// RE-24, RE-52. Watches do not allow compression, since servers from 1.37 on may compress each event by itself.
 #[tokio::test(start_paused = true)]
-async fn requests_ask_for_what_the_reflector_needs() {
+async fn list_and_watch_requests_have_the_parameters_that_the_reflector_needs() {
     let server = server();
     let running = run_reflector::<ConfigMap>(config_maps(&server));
     running.recorder.wait_until(|_, state| state.len() == 2).await;
@@ -147,7 +147,7 @@ async fn requests_ask_for_what_the_reflector_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_is_asked_for_and_nothing_else_comes() {
+async fn a_kube_source_with_a_namespace_or_selector_requests_only_matching_objects() {
     let server = server();
     let scopes = [
         (config_maps(&server).in_namespace("shop").unwrap(), "shop/a@11"),
@@ -170,7 +170,7 @@ async fn a_scope_is_asked_for_and_nothing_else_comes() {
 }
 
 #[test]
-fn a_namespace_for_a_kind_that_has_none_is_an_error_at_once() {
+fn a_namespace_for_a_cluster_scoped_kind_is_an_error() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _guard = runtime.enter();
     let server = ApiServer::new();
@@ -194,16 +194,16 @@ fn a_namespace_for_a_kind_that_has_none_is_an_error_at_once() {
     assert!(pods.in_namespace("kube-system").is_ok());
 }
 
-/// The decision that a 404 alone empties nothing: discovery must confirm it, after a delay.
+/// Discovery must confirm a 404, after a delay, before the objects are deleted.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_gone_takes_its_objects_with_it_once_discovery_says_so() {
+async fn the_objects_of_a_kind_are_deleted_once_discovery_confirms_that_it_is_gone() {
     let server = server_at_10();
     let widget = || Kind::new("example.com", "v1", "Widget", "widgets");
     server.register(widget());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w"}})).unwrap();
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let source = KubeSource::dynamic(client(&server), ApiResource::from_gvk_with_plural(&kind, "widgets"));
-    // The watch falls silent after the list, so that nobody hears how the objects go.
+    // The watch delivers nothing after the list, so that the reflector receives no delete events.
     server.inject(On::watch().once(), Fault::freeze_after_events(2));
     let running = run_reflector::<DynamicObject>(source);
     running.recorder.wait_until(|_, state| state.len() == 1).await;
@@ -214,21 +214,21 @@ async fn a_kind_that_is_gone_takes_its_objects_with_it_once_discovery_says_so() 
     assert_eq!(running.lines(), ["Replaced@11 [shop/w@11]", "Replaced@11 []"]);
     assert!(running.handle.status().is_gone);
     let requests = server.requests();
-    let asked = requests.iter().position(|request| request.line == "GET /apis/example.com/v1").unwrap();
-    assert!(requests[asked].at > requests[asked - 1].at, "after a delay");
+    let discovery = requests.iter().position(|request| request.line == "GET /apis/example.com/v1").unwrap();
+    assert!(requests[discovery].at > requests[discovery - 1].at, "the discovery request has a delay");
     sleep_seconds(300.0).await;
     let count = |word: &str| server.requests().iter().filter(|request| request.line.ends_with(word)).count();
-    assert_eq!(count("GET /apis/example.com/v1"), 1, "it is asked once");
+    assert_eq!(count("GET /apis/example.com/v1"), 1, "the reflector sends one discovery request");
 
     server.register(widget());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "x"}})).unwrap();
     running.recorder.wait_until(|_, state| state.len() == 1).await;
-    assert!(!running.handle.status().is_gone, "and it comes back by itself");
+    assert!(!running.handle.status().is_gone, "the kind is served again");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_404_of_a_kind_that_is_served_changes_nothing() {
+async fn a_404_of_a_kind_that_discovery_lists_deletes_no_objects() {
     let server = server();
     let running = run_reflector::<ConfigMap>(config_maps(&server));
     running.recorder.wait_until(|_, state| state.len() == 2).await;

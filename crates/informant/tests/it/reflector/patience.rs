@@ -224,7 +224,7 @@ async fn durations_may_be_duration_max() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_idle_timeout_of_a_watch_is_at_most_its_requested_duration() {
+async fn the_idle_timeout_ends_at_most_30_seconds_after_the_requested_duration_of_a_watch() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     let bookmarks = ScriptedWatch::new().bookmark("11").wait(Duration::from_secs(290)).bookmark("12");

@@ -1,4 +1,5 @@
-//! Through a socket, on real time: waits for events, not for the clock.
+//! The reflector over a TCP socket. These tests run on real time, since paused time would advance while a socket is read; they wait for
+//! signals, and their backoff is a few milliseconds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,13 +12,13 @@ use super::support::{Recorder, Running, config_map, server_at_10, show_error, st
 
 fn client(address: std::net::SocketAddr, scheme: &str) -> kube::Client {
     let mut config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());
-    // The reflector's own retries are what is tested.
+    // Retries of the client would hide those of the reflector, which are under test.
     config.default_retry = false;
     config.accept_invalid_certs = true;
     kube::Client::try_from(config).unwrap()
 }
 
-fn short() -> Backoff {
+fn short_backoff() -> Backoff {
     Backoff::new(Duration::from_millis(5), Duration::from_millis(50))
 }
 
@@ -25,11 +26,11 @@ async fn run_reflector(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informa
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "http"));
-    (start(Reflector::builder(source).backoff(short()), recorder), listening)
+    (start(Reflector::builder(source).backoff(short_backoff()), recorder), listening)
 }
 
 #[tokio::test]
-async fn a_server_behind_a_socket_is_followed() {
+async fn a_reflector_lists_and_watches_over_a_socket() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     let (running, listening) = run_reflector(&server).await;
@@ -46,7 +47,7 @@ async fn a_server_behind_a_socket_is_followed() {
 }
 
 #[tokio::test]
-async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost() {
+async fn a_reflector_reconnects_after_broken_connections_and_loses_no_event() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     let endings = [
@@ -74,9 +75,9 @@ async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost(
     listening.stop().await;
 }
 
-/// A server that goes away and comes back at the same address.
+/// The server stops and listens again at the same address.
 #[tokio::test]
-async fn a_server_that_is_restarted_is_found_again() {
+async fn a_watch_resumes_after_a_restart_of_the_server() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     let (running, listening) = run_reflector(&server).await;
@@ -89,20 +90,20 @@ async fn a_server_that_is_restarted_is_found_again() {
     while !handle.changed().await.last_error.is_some_and(|error| show_error(&*error).contains("was refused")) {}
     let listening = server.listen(address).await.unwrap();
     running.wait_for_line("Added shop/b@12").await;
-    assert_eq!(running.handle.status().lists, 1, "it was not listed anew");
+    assert_eq!(running.handle.status().lists, 1, "the reflector does not relist");
 
     running.stop().await;
     listening.stop().await;
 }
 
-/// TLS failure: the server speaks none.
+/// The client uses TLS, the server does not.
 #[tokio::test]
-async fn a_failure_of_tls_is_told_of() {
+async fn a_tls_failure_is_reported() {
     let server = server_at_10();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::<ConfigMap>::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "https"));
-    let builder = Reflector::builder(source).backoff(short()).without_streaming();
+    let builder = Reflector::builder(source).backoff(short_backoff()).without_streaming();
     let running = start(builder, recorder);
     let mut handle = running.handle.clone();
     while handle.changed().await.last_error.is_none() {}
@@ -114,9 +115,9 @@ async fn a_failure_of_tls_is_told_of() {
     listening.stop().await;
 }
 
-/// A list of many objects arrives in chunks of any size, whole.
+/// The responses arrive in chunks of any size.
 #[tokio::test]
-async fn two_thousand_pods_arrive_in_every_form() {
+async fn a_list_and_a_streamed_list_of_two_thousand_pods_arrive_over_a_socket() {
     let server = ApiServer::new();
     let _load = Load::of("pods", 2000).seed(7).fill(&server).await.unwrap();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What can be seen of a reflector from outside.
+//! `ReflectorHandle::status` and `changed`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
+async fn the_status_has_the_activity_of_the_reflector_and_the_cause_of_a_backoff() {
     let source = ScriptedSource::new();
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     assert!(matches!(running.handle.status().activity, Activity::Idle));
@@ -32,8 +32,8 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     sleep_seconds(1.0).await;
     let status = running.handle.status();
     assert!(matches!(status.activity, Activity::Watching));
-    assert!(status.failing_since.is_none(), "all is well again");
-    assert_eq!(status.last_error.unwrap().source.code(), Some(403), "but what failed last is not forgotten");
+    assert!(status.failing_since.is_none(), "a successful list ends the failure");
+    assert_eq!(status.last_error.unwrap().source.code(), Some(403), "the last error stays in the status");
     assert_eq!((status.lists, status.watches, status.events), (1, 1, 0));
 
     let before = status.last_event.unwrap();
@@ -47,9 +47,9 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     assert!(matches!(handle.status().activity, Activity::Stopped));
 }
 
-/// Somebody may list, but not watch: each round begins with a list that succeeds, and all of them fail.
+/// Lists are allowed, watches are not: each round begins with a list that succeeds, and fails with its watch.
 #[tokio::test(start_paused = true)]
-async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_first() {
+async fn failing_since_is_the_time_of_the_first_failed_watch_although_lists_succeed() {
     let source = ScriptedSource::new();
     for version in ["10", "11", "12"] {
         source.on_list(list(version, &[("a", 1)]));
@@ -74,7 +74,7 @@ async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_firs
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_change_is_woken_by_it() {
+async fn changed_returns_after_each_change_of_the_status() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::fails(connection_refused()));
@@ -90,17 +90,17 @@ async fn whoever_waits_for_a_change_is_woken_by_it() {
             Activity::Opening => "opening",
             Activity::Watching => "watching",
             Activity::BackingOff { .. } => "backing off",
-            Activity::Stopped | _ => "something else",
+            Activity::Stopped | _ => "other",
         });
     }
     assert!(seen.contains(&"backing off"), "{seen:?}");
     running.stop().await;
     assert!(matches!(handle.changed().await.activity, Activity::Stopped));
-    assert!(matches!(handle.changed().await.activity, Activity::Stopped), "and does not wait for ever");
+    assert!(matches!(handle.changed().await.activity, Activity::Stopped), "`changed` returns at once after the stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_can_be_seen_while_a_list_comes() {
+async fn the_status_counts_the_objects_of_a_streamed_list_in_progress() {
     let source = ScriptedSource::new();
     source.on_stream(ScriptedWatch::new().added(item("a", 1)).added(item("b", 2)).stays_open());
     let running = run(&source);
@@ -111,7 +111,7 @@ async fn progress_can_be_seen_while_a_list_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
+async fn the_status_counts_the_events_before_an_error_in_the_same_chunk() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     let bookmark = |version: u32| {
@@ -128,7 +128,7 @@ async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_tells_a_watch_that_is_being_opened_from_a_wait() {
+async fn the_status_distinguishes_a_pending_watch_request_from_a_backoff() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::fails(connection_refused()));

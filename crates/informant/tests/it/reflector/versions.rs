@@ -1,4 +1,4 @@
-//! Versions that go back: whoever lags is asked again, whoever really went back is believed.
+//! Versions that go backwards: the reflector repeats the list of a lagging replica, and accepts a history change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,9 +14,9 @@ use super::support::{
     seconds_between_requests, server_at_10, sleep_seconds, start, status_error, wait_until_idle,
 };
 
-/// B7: RE-27 as we want it. P2
+/// RE-27, but the watch ends. P2
 #[tokio::test(start_paused = true)]
-async fn an_event_older_than_the_one_before_it_ends_the_watch_and_is_not_passed_on() {
+async fn a_watch_event_older_than_the_one_before_it_ends_the_watch_and_is_not_passed_on() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().added(item("a", 55)).modified(item("a", 32)).stays_open());
@@ -31,9 +31,9 @@ async fn an_event_older_than_the_one_before_it_ends_the_watch_and_is_not_passed_
     running.stop().await;
 }
 
-/// B7: a replica that lags must not take us back in time.
+/// A lagging replica answers with an older state, which must not replace the newer one in the cache.
 #[tokio::test(start_paused = true)]
-async fn a_list_older_than_what_was_seen_is_asked_for_once_more_as_the_newest_state() {
+async fn a_list_older_than_the_reached_version_is_requested_again_without_a_version() {
     let source = ScriptedSource::new();
     source.on_list(list("100", &[("a", 90)]));
     source.on_watch(ScriptedWatch::new().breaks(status_error(400, "BadRequest")));
@@ -50,7 +50,7 @@ async fn a_list_older_than_what_was_seen_is_asked_for_once_more_as_the_newest_st
     running.stop().await;
 }
 
-/// An etcd restore looks like this.
+/// This is how a restored backup of etcd appears to the reflector.
 #[tokio::test(start_paused = true)]
 async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_object_is_reused() {
     let object = |content: u32| {
@@ -76,9 +76,8 @@ async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_obj
     running.stop().await;
 }
 
-/// The same with a streamed list.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_is_older_is_asked_for_once_more_too() {
+async fn a_streamed_list_older_than_the_reached_version_is_requested_again_without_a_version() {
     let source = ScriptedSource::new();
     source.on_stream(ScriptedWatch::new().list_ends("100").breaks(status_error(400, "BadRequest")));
     source.on_stream(ScriptedWatch::new().added(item("a", 5)).list_ends("60").stays_open());
@@ -94,7 +93,7 @@ async fn a_streamed_list_that_is_older_is_asked_for_once_more_too() {
 
 /// RE-33
 #[tokio::test(start_paused = true)]
-async fn a_watch_without_a_version_begins_with_what_exists_in_no_order() {
+async fn a_watch_without_a_version_begins_with_all_objects_in_any_order() {
     let source = ScriptedSource::new();
     source.on_list(list("0", &[]));
     let events = ScriptedWatch::new().added(item("a", 9)).added(item("b", 3));
@@ -109,9 +108,9 @@ async fn a_watch_without_a_version_begins_with_what_exists_in_no_order() {
     running.stop().await;
 }
 
-/// RE-33: what exists does not move the version; and without one, what happens between two watches would be lost.
+/// RE-33: the initial objects do not advance the version, and without a version the events between two watches would be lost.
 #[tokio::test(start_paused = true)]
-async fn what_exists_does_not_move_the_version_so_after_the_watch_everything_is_listed_anew() {
+async fn the_initial_objects_of_a_watch_without_a_version_do_not_advance_it_and_a_relist_follows() {
     let source = ScriptedSource::new();
     source.on_list(list("0", &[]));
     source.on_watch(ScriptedWatch::new().added(item("a", 9)).breaks(super::support::connection_refused()));
@@ -124,12 +123,12 @@ async fn what_exists_does_not_move_the_version_so_after_the_watch_everything_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_without_versions_is_watched_all_the_same_and_listed_anew_after_each_watch() {
+async fn a_source_without_versions_is_relisted_after_each_watch() {
     let object = |name: &str| Item::new(Identity::of_key(Key::cluster_scoped(name)), ());
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("").object(object("a")));
     source.on_watch(ScriptedWatch::new().added(object("b")).deleted(object("a")).wait(Duration::from_secs(100)));
-    // Before the next watch, c came and b went.
+    // Between the watches, c is created and b is deleted.
     source.on_list(ScriptedList::at("").object(object("c")));
     source.on_watch(ScriptedWatch::new().modified(object("c")).stays_open());
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
@@ -144,9 +143,9 @@ fn versioned(content: u32) -> Item<u32> {
     Item::new(Identity { key: Key::cluster_scoped("a"), uid: "u1".into(), version: "70".into() }, content)
 }
 
-/// Of a list whose version turns out to be older, what was taken from the cache on the way may not be kept.
+/// The reflector has reused cached objects before the list's version shows the history change, so it lists once more.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_reveals_a_history_change_is_read_once_more_without_the_cache() {
+async fn a_list_that_reveals_a_history_change_is_repeated_without_reuse_of_cached_objects() {
     for streams in [true, false] {
         let source = ScriptedSource::<u32>::new();
         let mut expected = vec!["L(0, 500)", "W(100)", "L(100, no limit)", "L(\"\", 500)", "L(\"\", 500)", "W(62)"];
@@ -176,9 +175,9 @@ async fn a_list_that_reveals_a_history_change_is_read_once_more_without_the_cach
     }
 }
 
-/// A version too large may be that of a server that went back: the next list does not trust the cache.
+/// The answer "version too large" may mean a history change, so the next list reuses no cached objects.
 #[tokio::test(start_paused = true)]
-async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_those_after_it_with_it() {
+async fn after_a_version_too_large_one_relist_reuses_no_cached_objects() {
     let too_large = || {
         let status = kube::core::Status::failure("Too large resource version", "Timeout").with_code(504);
         ScriptedList::fails(status.into())
@@ -199,13 +198,13 @@ async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_t
     sleep_seconds(5.0).await;
 
     assert_eq!(running.handle.status().version, Some("106".into()));
-    assert_eq!(*running.recorder.object("a").unwrap(), 2, "the same state, taken from the cache");
+    assert_eq!(*running.recorder.object("a").unwrap(), 2, "the later relist reuses the cached object");
     running.stop().await;
 }
 
-/// A server that went back and has overtaken us meanwhile.
+/// The version of the server has passed the reached one again since its history changed.
 #[tokio::test(start_paused = true)]
-async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_for_the_next_list() {
+async fn after_a_watch_whose_versions_go_backwards_the_relist_reuses_no_cached_objects() {
     let object = |content: u32| {
         let identity = Identity { key: Key::cluster_scoped("a"), uid: "u1".into(), version: "70".into() };
         Item::new(identity, content)
@@ -225,9 +224,9 @@ async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_fo
     running.stop().await;
 }
 
-/// B7, K#83651: a limit beside a version would mean that very version, for ever.
+/// Without `NotOlderThan`, a limit beside a version would request exactly that version.
 #[tokio::test(start_paused = true)]
-async fn a_page_of_a_version_may_be_of_a_newer_one() {
+async fn a_paged_relist_accepts_a_newer_version_than_it_requests() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { after: 0, code: 410 });
@@ -244,9 +243,9 @@ async fn a_page_of_a_version_may_be_of_a_newer_one() {
     running.stop().await;
 }
 
-/// RE-33: any event but ADDED says that what exists was told.
+/// RE-33: any event but ADDED ends the initial objects.
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_or_a_delete_ends_the_part_without_order_as_well() {
+async fn a_bookmark_or_a_delete_ends_the_initial_objects_of_a_watch_without_a_version() {
     for ends_with_delete in [true, false] {
         let source = ScriptedSource::new();
         source.on_list(list("0", &[]));

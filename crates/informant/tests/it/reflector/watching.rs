@@ -1,4 +1,4 @@
-//! The changes: how a watch goes on, and when everything is listed anew.
+//! Watches: how they resume, which delays they have, and which errors lead to a relist.
 
 use std::{
     sync::{
@@ -20,21 +20,21 @@ use super::support::{
 };
 use crate::support::Tracked;
 
-/// A source that was listed at 10.
-fn listed() -> ScriptedSource<()> {
+/// A source whose first list has version 10 and no objects.
+fn source_listed_at_10() -> ScriptedSource<()> {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source
 }
 
-fn lists(source: &ScriptedSource<()>) -> usize {
+fn count_lists(source: &ScriptedSource<()>) -> usize {
     source.requests().iter().filter(|request| request.starts_with("L(")).count()
 }
 
 /// RE-26, RE-31, RE-32, RE-47
 #[tokio::test(start_paused = true)]
-async fn events_are_passed_on_in_their_order_and_move_the_version() {
-    let source = listed();
+async fn watch_events_are_passed_on_in_order_and_advance_the_version() {
+    let source = source_listed_at_10();
     let watch = ScriptedWatch::new().added(item("a", 11)).modified(item("a", 12)).bookmark("20");
     source.on_watch(watch.deleted(item("a", 21)).stays_open());
     let running = run(&source);
@@ -48,22 +48,22 @@ async fn events_are_passed_on_in_their_order_and_move_the_version() {
 
 /// RE-35
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_after_an_event_is_opened_again_at_once() {
-    let source = listed();
+async fn a_watch_that_ends_after_an_event_is_resumed_at_once() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::new().added(item("a", 15)));
     source.on_watch(open_watch());
     let running = run(&source);
     wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(15)"]);
-    assert!(running.handle.status().last_error.is_none(), "that is no failure");
+    assert!(running.handle.status().last_error.is_none(), "the end of such a watch is not an error");
     running.stop().await;
 }
 
-/// RE-35, RE-37: the second is counted from before the request.
+/// RE-35, RE-37: the second counts from before the request.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_after_a_second_is_opened_again_at_once() {
-    let source = listed();
+async fn a_watch_that_ends_after_a_second_is_resumed_at_once() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::new().after(Duration::from_millis(600)).wait(Duration::from_millis(400)));
     source.on_watch(open_watch());
     let running = run(&source);
@@ -76,8 +76,8 @@ async fn a_watch_that_ends_after_a_second_is_opened_again_at_once() {
 
 /// RE-36, HC-27
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_at_once_without_a_word_is_listed_anew_after_a_delay() {
-    let source = listed();
+async fn a_watch_that_ends_within_a_second_without_an_event_leads_to_a_relist_after_a_delay() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::new().wait(Duration::from_millis(900)));
     source.on_list(list("11", &[]));
     source.on_watch(open_watch());
@@ -90,10 +90,10 @@ async fn a_watch_that_ends_at_once_without_a_word_is_listed_anew_after_a_delay()
     running.stop().await;
 }
 
-/// P10: a bookmark of the version that is known says nothing new.
+/// P10: a bookmark of the reached version is no progress.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_only_repeats_what_is_known_and_ends_does_not_spin() {
-    let source = listed();
+async fn a_watch_that_ends_after_a_bookmark_of_the_reached_version_is_not_reopened_at_once() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::new().bookmark("10"));
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     sleep_seconds(0.5).await;
@@ -104,9 +104,8 @@ async fn a_watch_that_only_repeats_what_is_known_and_ends_does_not_spin() {
 
 /// HC-24, HC-27: RE-38
 #[tokio::test(start_paused = true)]
-async fn a_refused_watch_is_opened_again_soon_from_the_same_version_and_is_not_reported_if_it_is_over_within_three_seconds()
- {
-    let source = listed();
+async fn a_refused_watch_is_resumed_at_the_same_version_and_not_reported_within_three_seconds() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(open_watch());
@@ -119,10 +118,10 @@ async fn a_refused_watch_is_opened_again_soon_from_the_same_version_and_is_not_r
     running.stop().await;
 }
 
-/// HC-24: RE-02 with chance
+/// HC-24: RE-02, with jitter
 #[tokio::test(start_paused = true)]
-async fn by_default_a_delay_is_up_to_twice_as_long_by_chance() {
-    let source = listed();
+async fn the_default_backoff_adds_jitter_of_up_to_the_delay() {
+    let source = source_listed_at_10();
     for _ in 0..3 {
         source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
     }
@@ -139,8 +138,8 @@ async fn by_default_a_delay_is_up_to_twice_as_long_by_chance() {
 
 /// HC-24: RE-40, RE-38, RE-04
 #[tokio::test(start_paused = true)]
-async fn an_overloaded_server_is_left_alone_for_a_while_and_not_listed() {
-    let source = listed();
+async fn status_429_of_a_watch_delays_it_with_backoff_and_leads_to_no_relist() {
+    let source = source_listed_at_10();
     for _ in 0..5 {
         source.on_watch(ScriptedWatch::fails(status_error(429, "TooManyRequests")));
     }
@@ -154,16 +153,17 @@ async fn an_overloaded_server_is_left_alone_for_a_while_and_not_listed() {
     assert_eq!(
         seconds_between_requests(&source),
         [0.0, 0.8, 1.6, 3.2, 6.4, 12.8, 0.8],
-        "the last watch delivered something"
+        "the last watch delivered an event, which resets the backoff"
     );
-    assert_eq!(running.errors().len(), 1, "the outage of 25 seconds");
+    assert_eq!(running.errors().len(), 1, "only the outage of 25 seconds is reported");
     running.stop().await;
 }
 
-/// HC-25 and RE-03 as we want them: a short outage is over within seconds, a long one does not burden the server.
+/// HC-25 and RE-03, but with short delays at first: the reflector recovers from a short outage within seconds, and a long one does not
+/// burden the server.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_be_reached_is_tried_every_two_seconds_at_first_and_more_rarely_later() {
-    let source = listed();
+async fn an_unreachable_server_is_retried_within_two_seconds_at_first_and_less_often_later() {
+    let source = source_listed_at_10();
     for _ in 0..250 {
         source.on_watch(ScriptedWatch::fails(connection_refused()));
     }
@@ -174,17 +174,17 @@ async fn a_server_that_cannot_be_reached_is_tried_every_two_seconds_at_first_and
 
     let pauses = seconds_between_requests(&source);
     assert_eq!(pauses[..5], [0.0, 0.8, 1.3, 1.3, 1.3]);
-    assert!(pauses[1..96].iter().all(|pause| *pause <= 1.3), "two minutes");
+    assert!(pauses[1..96].iter().all(|pause| *pause <= 1.3), "delays stay short for two minutes");
     assert!(pauses[96..250].is_sorted() && pauses[249] > 5.0 && pauses[249] < 30.0, "{pauses:?}");
-    assert_eq!(pauses[251], 300.8, "five healthy minutes, then one failure");
-    assert_eq!(lists(&source), 1);
+    assert_eq!(pauses[251], 300.8, "five healthy minutes reset the backoff");
+    assert_eq!(count_lists(&source), 1);
     running.stop().await;
 }
 
 /// HC-25: RE-05
 #[tokio::test(start_paused = true)]
-async fn a_backoff_of_the_users_own_is_kept_to() {
-    let source = listed();
+async fn a_configured_backoff_is_used() {
+    let source = source_listed_at_10();
     for _ in 0..5 {
         source.on_watch(ScriptedWatch::fails(connection_refused()));
     }
@@ -197,10 +197,10 @@ async fn a_backoff_of_the_users_own_is_kept_to() {
     running.stop().await;
 }
 
-/// B8: an HTTP 410 on opening leads to a list as one within the stream does. RE-39, RE-06, HC-27
+/// RE-39, RE-06, HC-27: a 410 to the watch request has the same effect as a 410 inside the watch.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_has_expired_when_a_watch_is_opened_leads_to_a_list() {
-    let source = listed();
+async fn status_410_to_a_watch_request_leads_to_a_relist() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::fails(status_error(410, "Expired")));
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
@@ -217,8 +217,8 @@ async fn a_version_that_has_expired_when_a_watch_is_opened_leads_to_a_list() {
 
 /// RE-41, HC-27
 #[tokio::test(start_paused = true)]
-async fn a_version_that_expires_within_a_watch_leads_to_a_list_from_what_was_seen_last() {
-    let source = listed();
+async fn status_410_within_a_watch_leads_to_a_relist_at_the_last_version() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::new().added(item("a", 15)).breaks(status_error(410, "Expired")));
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
@@ -232,11 +232,11 @@ async fn a_version_that_expires_within_a_watch_leads_to_a_list_from_what_was_see
 
 /// RE-42, RE-44, HC-27
 #[tokio::test(start_paused = true)]
-async fn other_errors_within_a_watch_lead_to_a_list_and_nobody_hears_of_them() {
+async fn other_errors_within_a_watch_lead_to_a_relist_and_are_not_reported() {
     for error in
         [status_error(500, "InternalError"), status_error(403, "Forbidden"), SourceError::other("the source gave up")]
     {
-        let source = listed();
+        let source = source_listed_at_10();
         source.on_watch(ScriptedWatch::new().added(item("a", 11)).breaks(error));
         source.on_list(list("20", &[]));
         source.on_watch(open_watch());
@@ -249,10 +249,10 @@ async fn other_errors_within_a_watch_lead_to_a_list_and_nobody_hears_of_them() {
     }
 }
 
-/// HC-28 as we want it: RE-42, RE-43, with a delay for each attempt.
+/// HC-28: RE-42, RE-43, but each attempt has a delay.
 #[tokio::test(start_paused = true)]
-async fn errors_of_the_server_are_passing_for_as_long_as_the_user_says() {
-    let source = listed();
+async fn retry_server_errors_for_resumes_watches_after_server_errors_for_that_long() {
+    let source = source_listed_at_10();
     for _ in 0..100 {
         source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
     }
@@ -262,15 +262,15 @@ async fn errors_of_the_server_are_passing_for_as_long_as_the_user_says() {
     sleep_seconds(60.0).await;
 
     let watches = source.requests().iter().filter(|request| request.starts_with("W(")).count();
-    assert_eq!((lists(&source), watches), (2, 32), "31 times within the window, then a list that has no answer");
+    assert_eq!((count_lists(&source), watches), (2, 32), "31 watches within the window, then a list without an answer");
     assert_eq!(seconds_between_requests(&source)[1..], [1.0; 32]);
     running.stop().await;
 }
 
-/// P10: the version is not in doubt, so there is no reason to list.
+/// P10: the version stays valid, so a relist is not needed.
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_goes_on_from_where_it_was() {
-    let source = listed();
+async fn a_watch_resumes_at_its_version_after_a_lost_connection() {
+    let source = source_listed_at_10();
     source.on_watch(ScriptedWatch::new().added(item("a", 11)).breaks(connection_lost()));
     source.on_watch(ScriptedWatch::new().breaks(connection_lost()));
     source.on_watch(ScriptedWatch::fails(connection_lost()));
@@ -284,10 +284,10 @@ async fn a_lost_connection_goes_on_from_where_it_was() {
     running.stop().await;
 }
 
-/// P1: perhaps lists still work where watches do not.
+/// P1: lists may still work where watches fail.
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail_again_and_again_lead_to_a_list() {
-    let source = listed();
+async fn five_failed_watches_in_a_row_lead_to_a_relist() {
+    let source = source_listed_at_10();
     for _ in 0..5 {
         source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
     }
@@ -301,10 +301,10 @@ async fn watches_that_fail_again_and_again_lead_to_a_list() {
     running.stop().await;
 }
 
-/// The server's wish is granted, within reason.
+/// The reflector waits at most a minute, even if the server asks for more.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_how_long_to_wait_is_listened_to() {
-    let source = listed();
+async fn the_reflector_waits_for_the_retry_delay_of_the_server() {
+    let source = source_listed_at_10();
     let wait = |seconds| {
         let status = Box::new(kube::core::Status::failure("wait", "TooManyRequests").with_code(429));
         ScriptedWatch::fails(SourceError::Status { status, retry_after: Some(Duration::from_secs(seconds)) })
@@ -319,10 +319,10 @@ async fn a_server_that_says_how_long_to_wait_is_listened_to() {
     running.stop().await;
 }
 
-/// The watchdog, before it has seen bookmarks: the time that the watch was asked to last, and half a minute.
+/// Before it has received bookmarks, the idle timeout is the requested duration of the watch and half a minute.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_says_nothing_at_all_is_given_up_after_its_time() {
-    let source = listed();
+async fn a_watch_without_any_event_is_reopened_after_the_idle_timeout() {
+    let source = source_listed_at_10();
     source.on_watch(open_watch());
     source.on_watch(open_watch());
     let running = run(&source);
@@ -331,15 +331,15 @@ async fn a_watch_that_says_nothing_at_all_is_given_up_after_its_time() {
     sleep_seconds(302.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(10)"]);
-    assert_eq!(source.open_watches(), 1, "the silent one was let go");
+    assert_eq!(source.open_watches(), 1, "the idle watch was closed");
     running.stop().await;
 }
 
-/// The watchdog: three times the longest pause between bookmarks, but at least three minutes.
+/// With bookmarks, the idle timeout is three times the longest pause between them, but at least three minutes.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_given_up_and_goes_on_from_where_it_was() {
+async fn a_watch_that_becomes_idle_after_bookmarks_is_resumed_at_its_version() {
     let minute = Duration::from_secs(60);
-    let source = listed();
+    let source = source_listed_at_10();
     source.on_watch(
         ScriptedWatch::new().bookmark("11").wait(minute).bookmark("12").wait(minute).bookmark("13").stays_open(),
     );
@@ -356,17 +356,17 @@ async fn a_watch_that_falls_silent_is_given_up_and_goes_on_from_where_it_was() {
 
 /// RE-48, RE-49
 #[tokio::test(start_paused = true)]
-async fn everything_is_told_again_at_its_time_while_a_watch_lasts() {
+async fn resyncs_are_requested_periodically_while_a_watch_is_open_and_the_predicate_is_true() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]).after(Duration::from_secs(100)));
     source.on_watch(open_watch());
     let is_due = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&is_due);
+    let predicate = Arc::clone(&is_due);
     let running = run_with(&source, |builder| {
-        builder.resync_every_if(Duration::from_secs(10), move || asked.load(Ordering::SeqCst))
+        builder.resync_every_if(Duration::from_secs(10), move || predicate.load(Ordering::SeqCst))
     });
     sleep_seconds(109.0).await;
-    assert_eq!(running.lines(), ["Replaced@10 []"], "not while there is nothing to tell");
+    assert_eq!(running.lines(), ["Replaced@10 []"], "no resync is requested before the first list");
 
     sleep_seconds(12.0).await;
     assert_eq!(running.lines(), ["Replaced@10 []", "Resync", "Resync"]);
@@ -378,8 +378,8 @@ async fn everything_is_told_again_at_its_time_while_a_watch_lasts() {
 
 /// RE-48
 #[tokio::test(start_paused = true)]
-async fn without_a_period_nothing_is_told_again() {
-    let source = listed();
+async fn a_resync_period_of_zero_disables_resyncs() {
+    let source = source_listed_at_10();
     source.on_watch(open_watch());
     let running = run_with(&source, |builder| builder.resync_every(Duration::ZERO));
     sleep_seconds(250.0).await;
@@ -388,9 +388,9 @@ async fn without_a_period_nothing_is_told_again() {
     running.stop().await;
 }
 
-/// RE-23: a listed object keeps nothing else alive.
+/// RE-23: a listed object does not keep the bytes of its list alive.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_kept_does_not_keep_the_bytes_it_came_with() {
+async fn a_lazy_object_does_not_hold_the_response_that_it_was_listed_in() {
     let server = ApiServer::new();
     for number in 0..100 {
         server.put("configmaps", config_map(&format!("c{number:02}"), &"x".repeat(1000))).unwrap();
@@ -404,13 +404,13 @@ async fn an_object_that_is_kept_does_not_keep_the_bytes_it_came_with() {
     assert!(object.object().object.json().len() < 2000);
     let watch = object.watch();
     drop(object);
-    assert!(watch.upgrade().is_none(), "nobody but the consumer and we had it");
+    assert!(watch.upgrade().is_none(), "only the recorder and this test had a handle of the object");
     running.stop().await;
 }
 
 /// RE-25
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_asked_to_last_five_to_ten_minutes_or_as_much_longer_as_the_user_says() {
+async fn the_requested_duration_of_a_watch_is_random_between_the_watch_timeout_and_twice_that() {
     for (least, expected) in [(None, 300), (Some(10), 300), (Some(1000), 1000)] {
         let server = ApiServer::new();
         let recorder = Recorder::<ConfigMap>::new();
@@ -425,7 +425,7 @@ async fn a_watch_is_asked_to_last_five_to_ten_minutes_or_as_much_longer_as_the_u
         let timeouts: Vec<_> = server.requests().iter().filter_map(|request| request.timeout_seconds).collect();
         assert!(timeouts.len() > 3);
         assert!(timeouts.iter().all(|timeout| (expected..2 * expected).contains(timeout)), "{timeouts:?}");
-        assert!(timeouts.iter().any(|timeout| *timeout != timeouts[0]), "by chance: {timeouts:?}");
+        assert!(timeouts.iter().any(|timeout| *timeout != timeouts[0]), "durations are random: {timeouts:?}");
         running.stop().await;
     }
 }
