@@ -218,7 +218,7 @@ fn a_queue_that_begins_with_an_empty_list_is_synced_when_its_marker_is_acknowled
     }
 }
 
-// RF-20, RF-30, but requeued changes come first
+// RF-20; RF-30, but the change is requeued
 #[test]
 fn a_requeued_change_is_taken_next_and_the_queue_is_synced_without_it() {
     let fifo = Fifo::new();
@@ -470,7 +470,7 @@ fn the_queue_holds_no_handle_of_acknowledged_objects() {
     }
 }
 
-// RF-39, but the list must be processed
+// RF-39, but the count is exact
 #[test]
 fn a_bookmark_taken_before_the_first_list_does_not_make_the_queue_synced() {
     let fifo = Fifo::new();

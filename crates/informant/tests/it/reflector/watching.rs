@@ -159,8 +159,8 @@ async fn status_429_of_a_watch_delays_it_with_backoff_and_leads_to_no_relist() {
     running.stop().await;
 }
 
-/// HC-25 and RE-03, but with short delays at first: the reflector recovers from a short outage within seconds, and a long one does not
-/// burden the server.
+/// HC-25 and RE-03, but the delays do not start again during an outage: the reflector recovers from a short outage within seconds, and
+/// does not burden the server in a long one.
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_server_is_retried_within_two_seconds_at_first_and_less_often_later() {
     let source = source_listed_at_10();
