@@ -52,7 +52,7 @@ fn partial_object_metadata_is_decoded() {
     assert_eq!(pod.metadata.labels, Some(BTreeMap::from([("app".to_owned(), "web".to_owned())])));
 }
 
-/// Keeps two fields of a pod.
+/// A projection that keeps the node name of a pod.
 #[derive(Deserialize)]
 struct Placement {
     spec: PlacementSpec,
@@ -117,7 +117,7 @@ fn cached_of_takes_the_identity_from_a_decoded_object() {
     assert!(matches!(Cached::of(Pod::default()), Err(DecodeError::NoName)));
 }
 
-/// `ResourceExt` and `Lazy` both have a method `labels`; a user who imports both traits must not have to qualify the call.
+/// kube's `ResourceExt` and `Lazy` both have a method `labels`; calls need no qualification.
 #[test]
 fn labels_can_be_read_with_resource_ext_in_scope() {
     use kube::ResourceExt;

@@ -350,7 +350,7 @@ fn changes_that_concern_all_objects_have_a_batch_of_their_own() {
     assert_eq!(batches, expected);
 }
 
-// RF-28 and HC-37, but by waiting for room
+// RF-28 and HC-37, but the producer waits in `room`
 #[tokio::test(start_paused = true)]
 async fn room_waits_while_a_batch_is_in_flight_and_two_more_are_queued() {
     let filled = |count: u64| {

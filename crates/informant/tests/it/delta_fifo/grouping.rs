@@ -189,7 +189,7 @@ impl KnownObjects<()> for PanickingCache {
     }
 }
 
-// DF-20, but without a partial result
+// DF-20, but a relist cannot stop half-way
 #[test]
 fn a_relist_whose_known_objects_panic_changes_nothing() {
     let fifo = DeltaFifo::builder().known_objects(Arc::new(PanickingCache)).build();

@@ -7,7 +7,7 @@ use informant::queue::ItemOutcome;
 use super::{Fifo, drain, fifo_with_known, pop, pop_all};
 use crate::support::{key, list, object, object_of_incarnation, observed, show_deltas, show_object_changes};
 
-// DF-27, but without a lock during processing
+// DF-27, but the consumer does not hold the lock of the queue
 #[test]
 fn producers_and_readers_do_not_wait_while_a_batch_is_in_flight() {
     let fifo = Fifo::new();

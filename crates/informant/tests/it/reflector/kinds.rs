@@ -1,8 +1,9 @@
 //! Kinds that the server stops serving: a 404 deletes no object until discovery confirms that the kind is gone.
 
-use informant::listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch, Served};
-use informant_apiserver::{CannedResponse, Fault, On};
+use informant::listwatch::{KubeSource, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, Served};
+use informant_apiserver::{CannedResponse, Fault, Kind, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::kube_source::config_maps;
 use super::support::{
@@ -21,8 +22,7 @@ async fn an_empty_discovery_document_does_not_delete_the_objects_of_a_kind() {
         let running = start(Reflector::builder(config_maps(&server)).backoff(backoff_without_jitter()), recorder);
         running.wait_for_line("Replaced@11 [shop/a@11]").await;
         server.inject(On::any().of("configmaps"), Fault::status(404));
-        server
-            .inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
+        server.inject(On::verbs([Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
         sleep_seconds(3000.0).await;
 
         assert_eq!(running.recorder.state(), ["shop/a@11"], "{body}");
@@ -107,10 +107,6 @@ async fn the_reflector_waits_for_a_kind_that_is_not_served_yet() {
 /// A list of custom objects may have any kind name within its group, and a list of any objects may be a `v1, List`.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_a_custom_kind_may_have_another_kind_name_but_not_another_group() {
-    use informant_apiserver::Kind;
-    use kube::core::ApiResource;
-    use kube::core::DynamicObject;
-    use kube::core::GroupVersionKind;
     let server = server_at_10();
     server.register(Kind::new("example.com", "v1", "Widget", "widgets"));
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
@@ -125,7 +121,7 @@ async fn a_list_of_a_custom_kind_may_have_another_kind_name_but_not_another_grou
         server.clear_faults();
         server.inject(On::list().of("widgets.example.com").once(), Fault::Response(CannedResponse::new(200, body)));
         let client = kube::Client::new(server.service(), "default");
-        let source = informant::listwatch::KubeSource::dynamic(client, resource.clone());
+        let source = KubeSource::dynamic(client, resource.clone());
         let recorder = Recorder::<DynamicObject>::new();
         let builder = Reflector::builder(source).backoff(backoff_without_jitter()).without_streaming();
         let running = start(builder, recorder);
@@ -139,10 +135,6 @@ async fn a_list_of_a_custom_kind_may_have_another_kind_name_but_not_another_grou
 /// A discovery document that has the group but not the version proves that the version is gone.
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_gone_if_discovery_lists_its_group_without_its_version() {
-    use informant_apiserver::Kind;
-    use kube::core::ApiResource;
-    use kube::core::DynamicObject;
-    use kube::core::GroupVersionKind;
     for (versions, is_gone) in [
         (r#"[{"groupVersion":"example.com/v2","version":"v2"}]"#, true),
         (r#"[{"groupVersion":"example.com/v1","version":"v1"}]"#, false),
@@ -154,7 +146,7 @@ async fn a_kind_is_gone_if_discovery_lists_its_group_without_its_version() {
         let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
         let client = kube::Client::new(server.service(), "default");
         let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
-        let source = informant::listwatch::KubeSource::dynamic(client, resource);
+        let source = KubeSource::dynamic(client, resource);
         let recorder = Recorder::<DynamicObject>::new();
         let running = start(Reflector::builder(source).backoff(backoff_without_jitter()), recorder);
         running.recorder.wait_until(|_, state| state.len() == 1).await;
@@ -163,7 +155,7 @@ async fn a_kind_is_gone_if_discovery_lists_its_group_without_its_version() {
         let groups = format!(
             r#"{{"kind":"APIGroupList","apiVersion":"v1","groups":[{{"name":"example.com","versions":{versions}}}]}}"#
         );
-        let discover = || On::verbs([informant_apiserver::Verb::Discover]);
+        let discover = || On::verbs([Verb::Discover]);
         server.inject(discover().once(), Fault::status(404));
         server.inject(discover().skip(1).once(), Fault::Response(CannedResponse::new(200, groups)));
         server.inject(discover().skip(2), Fault::status(503));

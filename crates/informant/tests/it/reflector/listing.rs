@@ -7,8 +7,8 @@ use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
 
 use super::support::{
-    backoff_without_jitter, item, list, open_watch, run, run_with, seconds_between_requests, sleep_seconds,
-    status_error, wait_until_idle,
+    backoff_without_jitter, connection_lost, item, list, open_watch, run, run_with, seconds_between_requests,
+    sleep_seconds, status_error, wait_until_idle,
 };
 
 /// A watch that fails so that a relist follows.
@@ -242,9 +242,9 @@ async fn a_failed_list_is_reported_and_no_watch_is_opened() {
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_list_is_not_passed_on() {
     let source = ScriptedSource::new();
-    source.on_list(list("10", &[("a", 1)]).breaks(super::support::connection_lost()));
+    source.on_list(list("10", &[("a", 1)]).breaks(connection_lost()));
     source.on_list(list("10", &[("a", 1)]).more("C1"));
-    source.on_list(list("10", &[("b", 1)]).breaks(super::support::connection_lost()));
+    source.on_list(list("10", &[("b", 1)]).breaks(connection_lost()));
     source.on_list(list("11", &[("c", 1)]));
     source.on_watch(open_watch());
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
@@ -295,7 +295,7 @@ async fn without_an_on_error_callback_errors_are_logged_as_warnings_except_expec
     source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
     source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     // The reflector has logged this outage already.
-    source.on_list(ScriptedList::fails(super::support::connection_lost()));
+    source.on_list(ScriptedList::fails(connection_lost()));
     let reflector =
         informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
     let queue = informant::queue::DeltaFifo::new();

@@ -99,7 +99,7 @@ async fn a_live_source_serves_eager_lazy_and_dynamic_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_resumes_receives_the_events_since_its_failure() {
+async fn a_resumed_watch_of_a_live_source_receives_the_events_since_its_failure() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
     handle.added(config("b", "9"));
@@ -147,7 +147,7 @@ async fn a_live_source_serves_several_informers_and_a_failure_ends_the_watch_of_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_recreated_during_an_outage_has_another_uid() {
+async fn a_live_source_gives_a_recreated_object_another_uid() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
     let (informer, mut events) = start_informer(&source);
@@ -162,7 +162,7 @@ async fn an_object_that_is_recreated_during_an_outage_has_another_uid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_are_made_to_fail_are_retried() {
+async fn fail_next_list_makes_lists_fail_and_the_reflector_retries_them() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
     handle.fail_next_list(connection_lost());
@@ -175,7 +175,7 @@ async fn lists_that_are_made_to_fail_are_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_cleanly_is_resumed_at_the_version_of_the_last_bookmark() {
+async fn end_watch_makes_the_reflector_resume_at_the_version_of_the_last_bookmark() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     let (informer, mut events) = start_informer(&source);
     assert_eq!(next_line(&mut events).await, "synced");
@@ -190,7 +190,7 @@ async fn a_watch_that_ends_cleanly_is_resumed_at_the_version_of_the_last_bookmar
 }
 
 #[tokio::test(start_paused = true)]
-async fn uids_and_versions_that_are_given_are_kept() {
+async fn a_live_source_keeps_given_uids_and_versions() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(json!({"metadata": {"namespace": "shop", "name": "a", "uid": "u1", "resourceVersion": "15"}}));
     let (informer, mut events) = start_informer(&source);
@@ -206,7 +206,7 @@ async fn uids_and_versions_that_are_given_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn decoded_items_are_copied_so_that_each_informer_can_transform_them() {
+async fn a_live_source_copies_decoded_items_so_that_each_informer_can_transform_them() {
     let stock = |name: &str, count: u32| Item::new(Identity::of_key(name.parse().unwrap()), count);
     let (source, handle) = ScriptedSource::<u32>::live();
     handle.added(stock("apples", 12));
@@ -252,7 +252,7 @@ async fn scripted_answers_take_precedence_over_the_objects_of_a_live_source() {
 }
 
 #[test]
-fn a_wrong_call_of_the_handle_panics_with_the_reason() {
+fn a_wrong_call_of_a_source_handle_panics_with_the_reason() {
     let (_source, handle) = ScriptedSource::<ConfigMap>::live();
     let panics = |call: fn(&SourceHandle<ConfigMap>)| {
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&handle))).unwrap_err();

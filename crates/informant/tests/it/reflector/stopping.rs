@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{Activity, Destination, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
-use informant::queue::InOrderFifo;
+use informant::listwatch::{
+    Activity, Destination, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource, ScriptedWatch,
+    SourceError, WatchRequest, WatchStream,
+};
+use informant::queue::{DeltaFifo, InOrderFifo};
 
 use super::support::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
 
@@ -106,7 +109,7 @@ async fn a_reflector_stops_at_once_and_closes_the_open_watch() {
 #[tokio::test(start_paused = true)]
 async fn a_reflector_that_is_stopped_before_its_first_request_sends_none() {
     let source = ScriptedSource::<()>::new();
-    let queue = informant::queue::DeltaFifo::new();
+    let queue = DeltaFifo::new();
     let reflector = Reflector::of_decoded_objects(source.clone()).build(queue);
 
     reflector.run(std::future::ready(())).await;
@@ -151,7 +154,7 @@ async fn a_reflector_whose_task_is_aborted_is_stopped_and_closes_its_watch() {
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let reflector = Reflector::of_decoded_objects(source.clone()).build(informant::queue::DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(DeltaFifo::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
     wait_until_idle().await;
@@ -166,22 +169,16 @@ async fn a_reflector_whose_task_is_aborted_is_stopped_and_closes_its_watch() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_source_ends_the_task_of_the_reflector() {
     struct Panics;
-    impl informant::listwatch::ListWatch<()> for Panics {
-        async fn list(
-            &self,
-            _: informant::listwatch::ListRequest,
-        ) -> Result<informant::listwatch::ListStream<()>, informant::listwatch::SourceError> {
+    impl ListWatch<()> for Panics {
+        async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
             panic!("no more lists")
         }
 
-        async fn watch(
-            &self,
-            _: informant::listwatch::WatchRequest,
-        ) -> Result<informant::listwatch::WatchStream<()>, informant::listwatch::SourceError> {
+        async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
             panic!("no more watches")
         }
     }
-    let reflector = Reflector::of_decoded_objects(Panics).build(informant::queue::DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(Panics).build(DeltaFifo::new());
     let handle = reflector.handle();
 
     assert!(tokio::spawn(reflector.run(std::future::pending())).await.unwrap_err().is_panic());

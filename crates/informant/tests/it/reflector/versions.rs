@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
 use super::support::{
-    Recorder, backoff_without_jitter, config_map, item, list, open_watch, run_with, run_without_jitter,
-    seconds_between_requests, server_at_10, sleep_seconds, start, status_error, wait_until_idle,
+    Recorder, backoff_without_jitter, config_map, connection_refused, item, list, open_watch, run_with,
+    run_without_jitter, seconds_between_requests, server_at_10, sleep_seconds, start, status_error, wait_until_idle,
 };
 
 /// RE-27, but the watch ends. P2
@@ -97,7 +97,7 @@ async fn a_watch_without_a_version_begins_with_all_objects_in_any_order() {
     let source = ScriptedSource::new();
     source.on_list(list("0", &[]));
     let events = ScriptedWatch::new().added(item("a", 9)).added(item("b", 3));
-    source.on_watch(events.modified(item("a", 12)).added(item("c", 13)).breaks(super::support::connection_refused()));
+    source.on_watch(events.modified(item("a", 12)).added(item("c", 13)).breaks(connection_refused()));
     source.on_watch(ScriptedWatch::new().stays_open());
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     sleep_seconds(0.5).await;
@@ -113,7 +113,7 @@ async fn a_watch_without_a_version_begins_with_all_objects_in_any_order() {
 async fn the_initial_objects_of_a_watch_without_a_version_do_not_advance_it_and_a_relist_follows() {
     let source = ScriptedSource::new();
     source.on_list(list("0", &[]));
-    source.on_watch(ScriptedWatch::new().added(item("a", 9)).breaks(super::support::connection_refused()));
+    source.on_watch(ScriptedWatch::new().added(item("a", 9)).breaks(connection_refused()));
     source.on_watch(ScriptedWatch::new().stays_open());
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     sleep_seconds(1.0).await;

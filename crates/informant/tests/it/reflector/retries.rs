@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{Activity, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
+use informant::listwatch::{Activity, Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
 use super::support::{
-    Recorder, backoff_without_jitter, connection_refused, item, list, open_watch, run_with, run_without_jitter,
-    seconds_between_requests, server_at_10, sleep_seconds, start, status_error,
+    Recorder, backoff_without_jitter, connection_lost, connection_refused, item, list, open_watch, run_with,
+    run_without_jitter, seconds_between_requests, server_at_10, sleep_seconds, start, status_error,
 };
 
 /// P10
@@ -102,11 +102,7 @@ async fn watches_that_open_slowly_and_then_fail_are_delayed_and_lead_to_a_relist
         source.on_list(list("10", &[]));
         for _ in 0..5 {
             let watch = ScriptedWatch::new().after(slow);
-            source.on_watch(if garbled {
-                watch.bytes("garbage\n")
-            } else {
-                watch.breaks(super::support::connection_lost())
-            });
+            source.on_watch(if garbled { watch.bytes("garbage\n") } else { watch.breaks(connection_lost()) });
         }
         source.on_list(list("20", &[]));
         source.on_watch(open_watch());
@@ -197,7 +193,7 @@ async fn a_backoff_of_zero_still_delays_retries() {
     for _ in 0..5000 {
         source.on_list(ScriptedList::fails(status_error(500, "InternalError")));
     }
-    let backoff = informant::listwatch::Backoff::new(Duration::ZERO, Duration::ZERO);
+    let backoff = Backoff::new(Duration::ZERO, Duration::ZERO);
     let running = run_with(&source, |builder| builder.backoff(backoff));
     sleep_seconds(0.1).await;
 
@@ -215,7 +211,7 @@ async fn durations_may_be_duration_max() {
             .streaming_deadline(Duration::MAX)
             .watch_timeout(Duration::MAX)
             .idle_timeout(Duration::MAX)
-            .backoff(informant::listwatch::Backoff::new(Duration::MAX, Duration::MAX))
+            .backoff(Backoff::new(Duration::MAX, Duration::MAX))
     });
     sleep_seconds(1.0).await;
 

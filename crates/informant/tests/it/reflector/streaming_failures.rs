@@ -5,8 +5,8 @@ use std::time::Duration;
 use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 
 use super::support::{
-    backoff_without_jitter, connection_refused, item, list, open_watch, run_with, run_without_jitter, sleep_seconds,
-    status_error, wait_until_idle,
+    backoff_without_jitter, connection_lost, connection_refused, item, list, open_watch, run_with, run_without_jitter,
+    sleep_seconds, status_error, wait_until_idle,
 };
 
 /// P1
@@ -83,7 +83,7 @@ async fn after_a_lost_connection_a_streamed_list_is_tried_again() {
     let source = ScriptedSource::new();
     source.on_stream(ScriptedWatch::fails(status_error(422, "Invalid")));
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::new().added(item("a", 11)).breaks(super::support::connection_lost()));
+    source.on_watch(ScriptedWatch::new().added(item("a", 11)).breaks(connection_lost()));
     source.on_watch(ScriptedWatch::new().breaks(SourceError::expired()));
     source.on_stream(ScriptedWatch::new().list_ends("12").stays_open());
     let running = run_without_jitter(&source);

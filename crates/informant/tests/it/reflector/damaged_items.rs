@@ -13,7 +13,7 @@ use super::support::{
     sleep_seconds, start, wait_until_idle,
 };
 
-/// Objects that are without a readable identity.
+/// Objects without a readable identity.
 const DAMAGED: [&str; 3] = [
     r#"{"metadata":{"name":"\x"}}"#,
     r#"{"metadata":{"name":5,"resourceVersion":"11"}}"#,
