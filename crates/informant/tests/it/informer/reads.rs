@@ -228,7 +228,7 @@ async fn a_time_limit_says_what_failed_and_where_the_cache_stands() {
     assert_eq!(
         show_error(&error),
         "informer things has not seen version 5 within 5s; its cache is at no version yet: \
-         listing objects failed: the connection was refused: nobody is there"
+         listing objects failed: the connection was refused: no server listens there"
     );
     leaks.stop(&informer).await;
 }
