@@ -228,7 +228,11 @@ impl ApiError {
 
     /// Creates the error of an injected fault.
     pub(crate) fn injected(code: u16, retry_after: Option<u32>) -> Self {
-        Self::Injected { code, message: format!("injected fault with code {code}"), retry_after }
+        let message = match code {
+            403 => "forbidden: the user has no permission (injected fault with code 403)".to_owned(),
+            code => format!("injected fault with code {code}"),
+        };
+        Self::Injected { code, message, retry_after }
     }
 
     /// Creates the error for invalid parameters of a list or watch.

@@ -268,7 +268,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = ApiServer::new();
 //! # let client = server.client();
-//! server.inject(On::any().of("secrets"), Fault::status(403));
+//! server.inject(On::any().of("secrets"), Fault::forbidden());
 //!
 //! let factory = SharedInformerFactory::builder(client).fail_fast().build();
 //! factory.informer::<Secret>();

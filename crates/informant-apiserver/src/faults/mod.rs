@@ -210,6 +210,11 @@ impl Fault {
         Self::Status { code, retry_after: None }
     }
 
+    /// A response with status 403, as for a user without permission.
+    pub fn forbidden() -> Self {
+        Self::status(403)
+    }
+
     /// A response with status 429 (too many requests) and a `Retry-After` header, rounded down to seconds.
     pub fn too_many_requests(retry_after: Duration) -> Self {
         Self::Status { code: 429, retry_after: Some(u32::try_from(retry_after.as_secs()).unwrap_or(u32::MAX)) }

@@ -300,3 +300,27 @@ async fn a_watcher_recovers_from_faults(client: Client, server: ApiServer) {
     put("c");
     until(&mut events, "apply c").await;
 }
+
+#[tokio::test]
+async fn a_server_side_apply_is_rejected_with_the_patch_to_send_instead() {
+    let server = ApiServer::new();
+    server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}})).unwrap();
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), "shop");
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"open": "9-17"}});
+
+    let error = configs.patch("hours", &PatchParams::apply("test"), &Patch::Apply(&config)).await.unwrap_err();
+
+    assert!(error.to_string().contains("no server-side apply; send a merge patch"), "{error}");
+}
+
+#[tokio::test]
+async fn a_forbidden_request_is_answered_with_status_403() {
+    let server = ApiServer::new();
+    server.inject(On::list().of("configmaps"), Fault::forbidden());
+    let configs: Api<ConfigMap> = Api::all(server.client());
+
+    let error = configs.list(&ListParams::default()).await.unwrap_err();
+
+    assert!(matches!(&error, kube::Error::Api(status) if status.code == 403), "{error:?}");
+    assert!(error.to_string().contains("no permission"), "{error}");
+}

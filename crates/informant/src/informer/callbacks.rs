@@ -100,6 +100,16 @@ use crate::subscribers::Registration;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Callbacks that read and write other objects
+///
+/// - **Other caches.** The callbacks of one informer can run before another informer has its initial list. A callback that reads another
+///   informer's cache first awaits that informer's [`synced`](SharedInformer::synced).
+/// - **Failed writes.** A callback is not called again for the same event. To try again later, set
+///   [`resync_every`](super::InformerBuilder::resync_every) of the informer: the callback for updates then receives every object once per period.
+/// - **Own writes.** [`wait_for_write`](SharedInformer::wait_for_write) waits until a cache shows what a callback has written.
+/// - **Stopping.** If a callback waits for another informer, stop its [`Registration`] before the factory: once the other informer has stopped,
+///   the wait fails.
 #[must_use = "no callback is called before `register` or `register_blocking`"]
 pub struct Callbacks<'a, O, T = SharedInformer<O>> {
     pub(crate) subscribe: Subscribe<'a, O, T>,

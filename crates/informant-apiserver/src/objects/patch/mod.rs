@@ -54,7 +54,9 @@ impl Patch {
                 operations::read(list).map(Self::Operations)
             }
             (_, Origin::BuiltIn | Origin::Custom) => {
-                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice: None })
+                let advice = "this server has no server-side apply; send a merge patch";
+                let advice = content_type.starts_with("application/apply-patch").then_some(advice);
+                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice })
             }
         }
     }
