@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::super::intake::Taken;
+use super::super::decoder::DecodeResult;
 use super::super::quarantine::Entries;
 use super::super::rules::anchors::Anchors;
 use crate::Cached;
@@ -33,7 +33,7 @@ impl Collected {
         Self { objects: Vec::new(), quarantined: Entries::default() }
     }
 
-    pub(super) fn push(&mut self, taken: Taken) {
+    pub(super) fn push(&mut self, taken: DecodeResult) {
         match taken {
             Ok(object) => {
                 // It may be listed twice.
@@ -52,7 +52,7 @@ impl Collected {
     }
 
     /// Those of which a good state is here, and no newer bad one.
-    pub(super) fn certain(&self) -> impl Iterator<Item = &Cached<Erased>> {
+    pub(super) fn not_quarantined(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.objects.iter().filter(|object| !self.quarantined.contains(object.key()))
     }
 
@@ -86,7 +86,7 @@ impl Snapshot {
     }
 
     /// An object is there, or has changed; says whether it is new.
-    pub(super) fn upsert(&mut self, taken: Taken) -> bool {
+    pub(super) fn upsert(&mut self, taken: DecodeResult) -> bool {
         match taken {
             Ok(object) => {
                 self.quarantined.remove(object.key());

@@ -24,22 +24,22 @@ use super::super::Operation;
 use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
-use super::super::intake::Taken;
+use super::super::decoder::DecodeResult;
 use super::super::rules::endings::AfterWatch;
 use super::super::rules::endings::Ending;
-use super::super::rules::endings::Life;
 use super::super::rules::endings::Streak;
+use super::super::rules::endings::WatchStats;
 use super::super::rules::endings::after_check;
 use super::super::rules::endings::after_watch;
-use super::super::rules::meaning::Meaning;
+use super::super::rules::error_class::ErrorClass;
 use super::super::rules::resume::Moved;
 use super::super::rules::silence::Silence;
 use super::super::rules::silence::SilenceStep;
 use super::super::rules::silence::VersionAnswer;
+use super::main_loop::ReflectorLoop;
+use super::main_loop::RoundFailure;
+use super::reader::DecodedEvent;
 use super::reader::EventReader;
-use super::reader::Happening;
-use super::rounds::Over;
-use super::rounds::Rounds;
 use super::status::Activity;
 use crate::Cached;
 use crate::ResourceVersion;
@@ -69,9 +69,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
-impl Rounds {
+impl ReflectorLoop {
     /// Watches from where the list ended, or goes on with a stream that began with the list, until that cannot go on.
-    pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> Over {
+    pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> RoundFailure {
         let mut streak = Streak::default();
         let mut resync_at = self.next_resync();
         loop {
@@ -91,7 +91,7 @@ impl Rounds {
                 },
             };
             let (ending, error) = match opened {
-                Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
+                Err(error) => (Ending::Unopened(error.class()), Some(error)),
                 Ok(mut reader) => {
                     operation = Operation::Watch;
                     opened_at = Instant::now();
@@ -100,22 +100,23 @@ impl Rounds {
                     // A clean end counts as contact with the server; after an error, the last byte does.
                     self.outage.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
                     if progress.has_moved || opened_at.elapsed() >= STEADY {
-                        self.made_progress();
+                        self.note_progress();
                     }
                     match read {
                         Ok(()) => (Ending::Cleanly, None),
-                        Err(error) => (Ending::Failed(error.meaning()), Some(error)),
+                        Err(error) => (Ending::Failed(error.class()), Some(error)),
                     }
                 }
             };
             let (since_asked, since_opened) = (begun.elapsed(), opened_at.elapsed());
-            let was_of_use = Life { has_moved: progress.has_moved, since_asked, since_opened }.was_of_use(ending);
-            let failures = streak.count(ending, was_of_use);
+            let made_progress =
+                WatchStats { has_moved: progress.has_moved, since_asked, since_opened }.made_progress(ending);
+            let failures = streak.count(ending, made_progress);
             let now = Instant::now();
             let window = &mut self.window;
             let next = match self.resume.is_versioned() {
                 true if operation == Operation::CheckHistory => after_check(ending, failures),
-                true => after_watch(ending, was_of_use, failures, || window.allows(now)),
+                true => after_watch(ending, made_progress, failures, || window.allows(now)),
                 // There is no place to go on from: what happens between two watches would be lost.
                 false => AfterWatch::Relist,
             };
@@ -129,8 +130,8 @@ impl Rounds {
                 }
                 AfterWatch::ReopenLater => {
                     // A watch that opened and broke at once is a failed attempt.
-                    if let Ending::Failed(meaning) = ending {
-                        self.outage.attempt_failed(meaning);
+                    if let Ending::Failed(class) = ending {
+                        self.outage.attempt_failed(class);
                     }
                     let error = self.failed(operation, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
                     self.wait(error).await;
@@ -142,8 +143,8 @@ impl Rounds {
                     };
                     let error = self.failed(operation, error.unwrap_or(ended));
                     // Failures within a watch are reported only if they last.
-                    let is_heard = operation != Operation::Watch || is_history_change(&error);
-                    return Over { error, is_heard };
+                    let is_reported = operation != Operation::Watch || is_history_change(&error);
+                    return RoundFailure { error, is_reported };
                 }
             }
         }
@@ -219,7 +220,7 @@ impl Rounds {
                 }
                 Input::Answer(answer) => {
                     question = None;
-                    silence.answer(Instant::now(), self.understand_answer(answer)?)
+                    silence.answer(Instant::now(), self.interpret_answer(answer)?)
                 }
                 Input::Time => silence.wake(Instant::now()),
             };
@@ -261,13 +262,13 @@ impl Rounds {
     /// # Errors
     ///
     /// If it shows that the history changed.
-    fn understand_answer(
+    fn interpret_answer(
         &mut self,
         answer: Option<Result<Option<Lookup<Erased>>, SourceError>>,
     ) -> Result<VersionAnswer, SourceError> {
         let found = match answer {
             None => return Ok(VersionAnswer::Nothing),
-            Some(Err(error)) if error.meaning().is_passing() => return Ok(VersionAnswer::Nothing),
+            Some(Err(error)) if error.class().is_temporary() => return Ok(VersionAnswer::Nothing),
             Some(Ok(None) | Err(_)) => return Ok(VersionAnswer::Unsupported),
             Some(Ok(Some(found))) => found,
         };
@@ -281,8 +282,8 @@ impl Rounds {
     fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<bool, SourceError> {
         while let Some(incoming) = reader.next_here()? {
             // A watch delivers changes, so there is no point in looking for them in the cache.
-            let happening = incoming.understand(&mut self.intake, &|_| None)?;
-            self.pass_on(happening, progress, reader.last_byte_at)?;
+            let event = incoming.decode(&mut self.decoder, &|_| None)?;
+            self.pass_on(event, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
             if progress.unapplied >= EVENTS_BEFORE_YIELD {
                 return Ok(true);
@@ -291,9 +292,14 @@ impl Rounds {
         Ok(false)
     }
 
-    fn pass_on(&mut self, happening: Happening, progress: &mut Progress, heard: Instant) -> Result<(), SourceError> {
-        match happening {
-            Happening::Added(taken) => {
+    fn pass_on(
+        &mut self,
+        event: DecodedEvent,
+        progress: &mut Progress,
+        received_at: Instant,
+    ) -> Result<(), SourceError> {
+        match event {
+            DecodedEvent::Added(taken) => {
                 let is_unordered = progress.is_unordered;
                 match self.check(taken, progress, !is_unordered)? {
                     Some(object) if is_unordered => self.destination.add_unordered(object),
@@ -301,22 +307,22 @@ impl Rounds {
                     None => {}
                 }
             }
-            Happening::Modified(taken) => {
+            DecodedEvent::Modified(taken) => {
                 progress.is_unordered = false;
                 if let Some(object) = self.check(taken, progress, true)? {
                     self.destination.update(object);
                 }
             }
-            Happening::Deleted(taken) => {
+            DecodedEvent::Deleted(taken) => {
                 progress.is_unordered = false;
                 self.pass_on_delete(taken, progress)?;
             }
-            Happening::Bookmark { version, .. } => {
+            DecodedEvent::Bookmark { version, .. } => {
                 progress.is_unordered = false;
-                self.watchdog.bookmark(heard);
+                self.watchdog.bookmark(received_at);
                 self.pass_on_version(version, progress)?;
             }
-            Happening::Unknown { kind, version } => {
+            DecodedEvent::Unknown { kind, version } => {
                 progress.is_unordered = false;
                 warn!(informer = self.resource(), event = kind, rv = %version, "the watch delivered an event of an unknown type; skipped");
                 self.pass_on_version(version, progress)?;
@@ -338,7 +344,7 @@ impl Rounds {
     /// The object, if it is one; else it is set aside, and counts as told.
     fn check(
         &mut self,
-        taken: Taken,
+        taken: DecodeResult,
         progress: &mut Progress,
         is_ordered: bool,
     ) -> Result<Option<Cached<Erased>>, SourceError> {
@@ -378,14 +384,14 @@ impl Rounds {
                     }
                 }
                 if self.quarantine.add((*bad).clone()) {
-                    self.tell_of_quarantined(&bad);
+                    self.report_quarantined(&bad);
                 }
                 Ok(None)
             }
         }
     }
 
-    fn pass_on_delete(&mut self, taken: Taken, progress: &mut Progress) -> Result<(), SourceError> {
+    fn pass_on_delete(&mut self, taken: DecodeResult, progress: &mut Progress) -> Result<(), SourceError> {
         match taken {
             Ok(object) => {
                 self.advance(object.version(), progress)?;
@@ -399,7 +405,7 @@ impl Rounds {
                     self.advance(version, progress)?;
                     self.anchor_bad(&bad, true);
                 }
-                self.tell_of_quarantined(&bad);
+                self.report_quarantined(&bad);
                 match &bad.key {
                     Some(key) => {
                         self.quarantine.release(key, &bad.version);
@@ -505,5 +511,5 @@ async fn next_signal(
 }
 
 fn is_history_change(error: &ListWatchError) -> bool {
-    error.source.meaning() == Meaning::HistoryChanged
+    error.source.class() == ErrorClass::HistoryChanged
 }

@@ -21,9 +21,9 @@ use super::super::LookupRequest;
 use super::super::SourceError;
 use super::super::error::Chain;
 use super::super::rules::anchors::Anchor;
-use super::super::rules::meaning::Meaning;
+use super::super::rules::error_class::ErrorClass;
 use super::super::rules::resume::Moved;
-use super::rounds::Rounds;
+use super::main_loop::ReflectorLoop;
 use super::status::Activity;
 use crate::Key;
 use crate::ResourceVersion;
@@ -131,18 +131,18 @@ impl Outage {
     }
 
     /// An attempt failed.
-    pub(super) fn attempt_failed(&mut self, meaning: Meaning) {
-        self.has_failed |= match meaning {
-            Meaning::Refused | Meaning::Lost | Meaning::Trouble => true,
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::HistoryChanged
-            | Meaning::Overloaded
-            | Meaning::Garbled
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => false,
+    pub(super) fn attempt_failed(&mut self, class: ErrorClass) {
+        self.has_failed |= match class {
+            ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError => true,
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::Overloaded
+            | ErrorClass::InvalidResponse
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other => false,
         };
     }
 
@@ -151,7 +151,7 @@ impl Outage {
     }
 }
 
-impl Rounds {
+impl ReflectorLoop {
     /// Before a watch is opened: after an outage, checks whether it can be resumed.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Rounds {
     /// that ends the watch.
     pub(super) fn begin_new_history(&mut self) -> SourceError {
         self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
-        self.intake.begin_history();
+        self.decoder.begin_history();
         self.has_history_changed = true;
         self.resume.unavailable();
         SourceError::HistoryChanged { reached: self.resume.newest() }
@@ -212,23 +212,23 @@ impl Rounds {
         let _permit = health.check_permit().await;
         match self.compare_history().await {
             Ok(check) => Ok(check),
-            Err(error) => match error.meaning() {
-                Meaning::Expired => Ok(HistoryCheck::Unproven),
+            Err(error) => match error.class() {
+                ErrorClass::Expired => Ok(HistoryCheck::Unproven),
                 // A server that is starting may refuse what it will allow in a moment.
-                Meaning::NotFound | Meaning::Other if self.is_server_starting() => Err(error),
-                Meaning::NotFound | Meaning::Unsupported | Meaning::Other => {
+                ErrorClass::NotFound | ErrorClass::Other if self.is_server_starting() => Err(error),
+                ErrorClass::NotFound | ErrorClass::Unsupported | ErrorClass::Other => {
                     debug!(informer = self.resource(), error = %Chain(&error), "the history cannot be checked; resuming the watch");
                     self.status.note(|status| status.unchecked_outages += 1);
                     Ok(HistoryCheck::Unknown)
                 }
-                Meaning::TooLarge
-                | Meaning::OlderVersion
-                | Meaning::HistoryChanged
-                | Meaning::Overloaded
-                | Meaning::Refused
-                | Meaning::Lost
-                | Meaning::Garbled
-                | Meaning::Trouble => Err(error),
+                ErrorClass::TooLarge
+                | ErrorClass::OlderVersion
+                | ErrorClass::HistoryChanged
+                | ErrorClass::Overloaded
+                | ErrorClass::Unreachable
+                | ErrorClass::ConnectionLost
+                | ErrorClass::InvalidResponse
+                | ErrorClass::ServerError => Err(error),
             },
         }
     }
@@ -323,7 +323,7 @@ impl Rounds {
     /// The object at exactly this version; `None` if the server has compacted that version.
     async fn state_at(&mut self, key: &Key, version: &ResourceVersion) -> Result<Option<ObservedState>, SourceError> {
         match self.look_up(Some(key), version.clone()).await {
-            Err(error) if error.meaning() == Meaning::Expired => Ok(None),
+            Err(error) if error.class() == ErrorClass::Expired => Ok(None),
             found => found,
         }
     }
@@ -339,7 +339,7 @@ impl Rounds {
         let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: idle_timeout })?? else {
             return Ok(None);
         };
-        let object = object.and_then(|object| self.intake.identify(&object));
+        let object = object.and_then(|object| self.decoder.identify(&object));
         Ok(Some(ObservedState { version, object: object.filter(|(object, _)| Some(&object.key) == key) }))
     }
 }

@@ -18,12 +18,12 @@ use super::super::SourceError;
 use super::super::SourceEvent;
 use super::super::WatchPiece;
 use super::super::WatchStream;
+use super::super::decoder::DecodeResult;
+use super::super::decoder::Decoder;
+use super::super::decoder::Known;
 use super::super::frames::EventType;
 use super::super::frames::LineCutter;
 use super::super::frames::WatchEvent;
-use super::super::intake::Intake;
-use super::super::intake::Known;
-use super::super::intake::Taken;
 use crate::ResourceVersion;
 use crate::object::Erased;
 
@@ -38,9 +38,9 @@ pub(super) struct EventReader {
     pub(super) last_byte_at: Instant,
 }
 
-impl Happening {
+impl DecodedEvent {
     /// An event of an object that cannot be told must come once more.
-    fn certain(self) -> Result<Self, SourceError> {
+    fn require_identified(self) -> Result<Self, SourceError> {
         match &self {
             Self::Added(Err(bad)) | Self::Modified(Err(bad)) | Self::Deleted(Err(bad)) if bad.may_be_any() => {
                 Err(SourceError::Damaged { source: Arc::clone(&bad.error) })
@@ -59,10 +59,10 @@ pub(super) enum Incoming {
 }
 
 /// What an event says.
-pub(super) enum Happening {
-    Added(Taken),
-    Modified(Taken),
-    Deleted(Taken),
+pub(super) enum DecodedEvent {
+    Added(DecodeResult),
+    Modified(DecodeResult),
+    Deleted(DecodeResult),
     Bookmark {
         version: ResourceVersion,
         ends_initial_events: bool,
@@ -110,17 +110,17 @@ impl Incoming {
     /// # Errors
     ///
     /// If it says that something failed, or makes no sense.
-    pub(super) fn understand(self, intake: &mut Intake, known: Known<'_>) -> Result<Happening, SourceError> {
-        self.read(intake, known)?.certain()
+    pub(super) fn decode(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
+        self.read(decoder, known)?.require_identified()
     }
 
-    fn read(self, intake: &mut Intake, known: Known<'_>) -> Result<Happening, SourceError> {
+    fn read(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
         let line = match self {
-            Self::Event(event) => return Ok(from_source(event, intake, known)),
+            Self::Event(event) => return Ok(from_source(event, decoder, known)),
             Self::Line(line) => line,
         };
-        if let Some(happening) = usual(&line, intake, known) {
-            return Ok(happening);
+        if let Some(event) = fast_path(&line, decoder, known) {
+            return Ok(event);
         }
         let event = match WatchEvent::read(&line) {
             Ok(event) => event,
@@ -128,13 +128,13 @@ impl Incoming {
             Err(error) => return Err(read_status(&line).map_or(error.into(), SourceError::from)),
         };
         Ok(match event.kind {
-            EventType::Added => Happening::Added(intake.take_json(event.object, known)),
-            EventType::Modified => Happening::Modified(intake.take_json(event.object, known)),
-            EventType::Deleted => Happening::Deleted(intake.take_json(event.object, known)),
+            EventType::Added => DecodedEvent::Added(decoder.decode_json(event.object, known)),
+            EventType::Modified => DecodedEvent::Modified(decoder.decode_json(event.object, known)),
+            EventType::Deleted => DecodedEvent::Deleted(decoder.decode_json(event.object, known)),
             EventType::Bookmark => {
                 let metadata = read_metadata(event.object);
                 let mark = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
-                Happening::Bookmark {
+                DecodedEvent::Bookmark {
                     version: metadata.resource_version.unwrap_or_default().as_str().into(),
                     ends_initial_events: mark.as_deref() == Some("true"),
                 }
@@ -144,32 +144,34 @@ impl Incoming {
             }
             EventType::Unknown(kind) => {
                 let version = read_metadata(event.object).resource_version.unwrap_or_default();
-                Happening::Unknown { kind, version: version.as_str().into() }
+                DecodedEvent::Unknown { kind, version: version.as_str().into() }
             }
         })
     }
 }
 
 /// A line as servers write it, read in one pass; `None` if it is anything else.
-fn usual(line: &[u8], intake: &mut Intake, known: Known<'_>) -> Option<Happening> {
-    type Wrap = fn(Taken) -> Happening;
+fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<DecodedEvent> {
+    type Wrap = fn(DecodeResult) -> DecodedEvent;
     let types: [(&[u8], Wrap); 3] = [
-        (br#"MODIFIED","object":"#, Happening::Modified),
-        (br#"ADDED","object":"#, Happening::Added),
-        (br#"DELETED","object":"#, Happening::Deleted),
+        (br#"MODIFIED","object":"#, DecodedEvent::Modified),
+        (br#"ADDED","object":"#, DecodedEvent::Added),
+        (br#"DELETED","object":"#, DecodedEvent::Deleted),
     ];
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let (object, wrap) = types.iter().find_map(|(prefix, wrap)| Some((rest.strip_prefix(*prefix)?, wrap)))?;
-    intake.take_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
+    decoder.decode_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
 }
 
-fn from_source(event: SourceEvent<Erased>, intake: &mut Intake, known: Known<'_>) -> Happening {
-    let mut take = |item: Item<Erased>| intake.take(item, known);
+fn from_source(event: SourceEvent<Erased>, decoder: &mut Decoder, known: Known<'_>) -> DecodedEvent {
+    let mut decode = |item: Item<Erased>| decoder.decode_item(item, known);
     match event {
-        SourceEvent::Added(item) => Happening::Added(take(item)),
-        SourceEvent::Modified(item) => Happening::Modified(take(item)),
-        SourceEvent::Deleted(item) => Happening::Deleted(take(item)),
-        SourceEvent::Bookmark { version, ends_initial_events } => Happening::Bookmark { version, ends_initial_events },
+        SourceEvent::Added(item) => DecodedEvent::Added(decode(item)),
+        SourceEvent::Modified(item) => DecodedEvent::Modified(decode(item)),
+        SourceEvent::Deleted(item) => DecodedEvent::Deleted(decode(item)),
+        SourceEvent::Bookmark { version, ends_initial_events } => {
+            DecodedEvent::Bookmark { version, ends_initial_events }
+        }
     }
 }
 

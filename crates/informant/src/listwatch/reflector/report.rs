@@ -17,9 +17,9 @@ use tracing::warn;
 
 use super::super::ListWatchError;
 use super::super::error::Chain;
-use super::super::rules::meaning::Meaning;
+use super::super::rules::error_class::ErrorClass;
 use super::Callback;
-use super::rounds::call;
+use super::main_loop::call;
 use super::status::ReflectorHandle;
 
 /// Reports failures of one reflector.
@@ -46,7 +46,7 @@ impl Reporter {
             call(kind, "on_error", || callback(failure));
             return;
         }
-        match failure.source.meaning() == Meaning::Expired {
+        match failure.source.class() == ErrorClass::Expired {
             true => {
                 debug!(informer = kind, error = %Chain(failure), "the server no longer has the version; listing again");
             }

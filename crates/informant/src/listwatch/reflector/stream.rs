@@ -22,10 +22,10 @@ use super::super::rules::endings::SHORT;
 use super::super::rules::endings::after_streaming;
 use super::collected::Collected;
 use super::collected::Snapshot;
+use super::main_loop::ReflectorLoop;
+use super::main_loop::known;
+use super::reader::DecodedEvent;
 use super::reader::EventReader;
-use super::reader::Happening;
-use super::rounds::Rounds;
-use super::rounds::known;
 use super::status::Activity;
 use crate::ResourceVersion;
 use crate::object::Identity;
@@ -34,7 +34,7 @@ use crate::object::Identity;
 struct Unfinished {
     ending: Ending,
     error: SourceError,
-    was_of_use: bool,
+    made_progress: bool,
 }
 
 /// So many times the deadline is the longest that a streamed list may take.
@@ -46,7 +46,7 @@ const VERIFYING_ATTEMPTS: u32 = 3;
 /// How often to complain of a streamed list that says nothing.
 const COMPLAINS_EVERY: Duration = Duration::from_secs(10);
 
-impl Rounds {
+impl ReflectorLoop {
     /// Gets the list as a stream, which then goes on as a watch; `None` if an ordinary list is to be tried.
     pub(super) async fn stream(&mut self) -> Option<EventReader> {
         let mut failures = 0;
@@ -69,17 +69,17 @@ impl Rounds {
                     match self.accept(&asked, listed, version, false) {
                         Ok(()) => return Some(reader),
                         Err(error) => {
-                            let ending = Ending::Failed(error.meaning());
-                            Unfinished { ending, error, was_of_use: true }
+                            let ending = Ending::Failed(error.class());
+                            Unfinished { ending, error, made_progress: true }
                         }
                     }
                 }
                 Err(unfinished) => unfinished,
             };
-            let Unfinished { ending, error, was_of_use } = unfinished;
+            let Unfinished { ending, error, made_progress } = unfinished;
             failures += 1;
-            let next = after_streaming(ending, was_of_use, failures, self.may_repeat);
-            self.note_unavailable(error.meaning());
+            let next = after_streaming(ending, made_progress, failures, self.may_repeat);
+            self.note_unavailable(error.class());
             let error = self.failed(Operation::StreamList, error);
             match next {
                 AfterStreaming::AskNewest => self.may_repeat = false,
@@ -110,23 +110,23 @@ impl Rounds {
         &mut self,
         asked: &ResourceVersion,
     ) -> Result<(EventReader, Collected, ResourceVersion), Unfinished> {
-        self.intake.forget_reused();
+        self.decoder.forget_reused();
         let begun = Instant::now();
         let request =
             WatchRequest { version: asked.clone(), sends_initial_events: true, timeout: self.random_watch_timeout() };
         let mut reader = self.open(request).await.map_err(|error| Unfinished {
-            ending: Ending::Unopened(error.meaning()),
+            ending: Ending::Unopened(error.class()),
             error,
-            was_of_use: false,
+            made_progress: false,
         })?;
         let mut snapshot = Snapshot::new();
         let mut has_come = false;
         let result = self.read_snapshot(&mut reader, &mut snapshot, &mut has_come).await;
-        let was_of_use = has_come || begun.elapsed() >= SHORT;
+        let made_progress = has_come || begun.elapsed() >= SHORT;
         match result {
             Ok(Some(version)) => Ok((reader, snapshot.into_collected(), version)),
-            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, was_of_use }),
-            Err(error) => Err(Unfinished { ending: Ending::Failed(error.meaning()), error, was_of_use }),
+            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, made_progress }),
+            Err(error) => Err(Unfinished { ending: Ending::Failed(error.class()), error, made_progress }),
         }
     }
 
@@ -144,21 +144,21 @@ impl Rounds {
         loop {
             while let Some(incoming) = reader.next_here()? {
                 let known = known(&self.settings, self.may_reuse());
-                match incoming.understand(&mut self.intake, &known)? {
-                    Happening::Added(taken) | Happening::Modified(taken) => {
+                match incoming.decode(&mut self.decoder, &known)? {
+                    DecodedEvent::Added(taken) | DecodedEvent::Modified(taken) => {
                         if snapshot.upsert(taken) {
                             last_new = Instant::now();
                         }
                     }
-                    Happening::Deleted(taken) => {
+                    DecodedEvent::Deleted(taken) => {
                         let key = taken.as_ref().map_or_else(|bad| bad.key.as_ref(), |object| Some(object.key()));
                         if let Some(key) = key {
                             snapshot.remove(key);
                         }
                     }
-                    Happening::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
-                    Happening::Bookmark { .. } => {}
-                    Happening::Unknown { kind, .. } => warn!(
+                    DecodedEvent::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
+                    DecodedEvent::Bookmark { .. } => {}
+                    DecodedEvent::Unknown { kind, .. } => warn!(
                         informer = self.resource(),
                         event = kind,
                         "the streamed list delivered an event of an unknown type; skipped"
@@ -203,9 +203,9 @@ impl Rounds {
             match self.list_pages(&request).await {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
-                    let is_passing = error.meaning().is_passing();
+                    let is_temporary = error.class().is_temporary();
                     let error = self.failed(Operation::List, error);
-                    if !is_passing || attempts == VERIFYING_ATTEMPTS {
+                    if !is_temporary || attempts == VERIFYING_ATTEMPTS {
                         debug!(informer = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
                     }
@@ -216,7 +216,7 @@ impl Rounds {
         };
         let states = |collected: &Collected| -> HashSet<String> {
             let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
-            collected.certain().map(|object| shown(object.identity())).collect()
+            collected.not_quarantined().map(|object| shown(object.identity())).collect()
         };
         let (listed, streamed) = (states(&listed), states(streamed));
         let missing = listed.difference(&streamed).count();

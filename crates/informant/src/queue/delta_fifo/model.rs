@@ -37,7 +37,7 @@ struct Model {
     first_list: Option<(CallId, BTreeSet<Option<Key>>)>,
     is_populated: bool,
     /// The newest call whose version a receipt has told.
-    told: Option<CallId>,
+    announced: Option<CallId>,
 }
 
 impl Model {
@@ -160,7 +160,7 @@ impl Model {
             }
         }
         if self.is_nothing_in_flight() {
-            self.told = self.told.min(self.reached(true).map(|(call, _)| call));
+            self.announced = self.announced.min(self.reached(true).map(|(call, _)| call));
         }
     }
 
@@ -300,8 +300,8 @@ impl Run {
 
     fn take(&mut self, at_most: usize) {
         let is_alone = self.model.is_nothing_in_flight();
-        let is_untold = is_alone && self.model.reached(true).map(|(call, _)| call) > self.model.told;
-        let has_news = !self.model.line.is_empty() || !self.model.notices.calls.is_empty() || is_untold;
+        let is_unannounced = is_alone && self.model.reached(true).map(|(call, _)| call) > self.model.announced;
+        let has_news = !self.model.line.is_empty() || !self.model.notices.calls.is_empty() || is_unannounced;
         let receipt = if at_most == 1 { self.fifo.try_pop() } else { self.fifo.try_drain() };
         let Ok(Some(receipt)) = receipt else {
             assert!(!has_news);
@@ -320,9 +320,9 @@ impl Run {
             assert_eq!(format!("{deltas:?}"), format!("{expected:?}"));
             assert_eq!(taken.origin() == Origin::InitialList, self.model.is_initial(taken.key()));
         }
-        let after = self.model.reached(false).filter(|(call, _)| is_alone && Some(*call) > self.model.told);
+        let after = self.model.reached(false).filter(|(call, _)| is_alone && Some(*call) > self.model.announced);
         assert_eq!(receipt.version().map(ToString::to_string), after.map(|(_, version)| version.to_string()));
-        self.model.told = after.map(|(call, _)| call).max(self.model.told);
+        self.model.announced = after.map(|(call, _)| call).max(self.model.announced);
         self.receipts.push((self.taken, receipt));
         self.taken += 1;
     }
@@ -348,8 +348,9 @@ impl Run {
     }
 
     fn check(&self) {
-        let notices: Vec<Hold> = self.receipts.iter().flat_map(|(_, receipt)| receipt.ticket().clone()).collect();
-        self.fifo.shared.state.with(|state| state.check_invariants(&notices));
+        let taken_versions: Vec<VersionRef> =
+            self.receipts.iter().flat_map(|(_, receipt)| receipt.pending_versions().clone()).collect();
+        self.fifo.shared.state.with(|state| state.check_invariants(&taken_versions));
         assert_eq!(self.fifo.is_synced(), self.model.is_synced());
         assert_eq!(self.fifo.len(), self.model.line.len());
         let reached = self.model.reached(true).map(|(_, version)| version.to_string());

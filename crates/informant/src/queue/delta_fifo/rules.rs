@@ -9,8 +9,8 @@ use super::super::receipt::sealed::Batch;
 use super::super::watched::Rules;
 use super::ItemOutcome;
 use super::ObjectChanges;
-use super::marks::MarkId;
-use super::marks::Marks;
+use super::version_tracker::VersionId;
+use super::version_tracker::VersionTracker;
 use crate::Cached;
 use crate::Deleted;
 use crate::Key;
@@ -33,15 +33,15 @@ pub(super) struct State<O> {
     entries: Slots<Entry<O>>,
 
     /// News for the consumer that came without a delta.
-    notices: Vec<Hold>,
+    pending_versions: Vec<VersionRef>,
 
-    marks: Marks,
+    tracker: VersionTracker,
 
     /// How many entries there were at most since there was none.
     peak: usize,
 
     /// The number of the newest version that a receipt has told.
-    told: u64,
+    announced: u64,
 
     /// How much of the initial list was not attempted yet; `None` until the first change.
     ///
@@ -66,20 +66,20 @@ struct Entry<O> {
 
 struct Waiting<O> {
     deltas: Deltas<O>,
-    hold: Hold,
+    version_ref: VersionRef,
 }
 
 /// What the queue remembers of deltas that were taken.
 struct InFlight<O> {
     newest: Delta<O>,
-    hold: Hold,
+    version_ref: VersionRef,
 }
 
 /// What a piece of work keeps from being announced: a version, and perhaps the end of the initial list.
 #[derive(Debug, Clone, Copy)]
-pub struct Hold {
+pub struct VersionRef {
     /// The mark of its oldest change.
-    mark: MarkId,
+    id: VersionId,
     initial: Initial,
     /// Whether it is the notice of a relist of a changed history.
     history_changed: bool,
@@ -95,9 +95,9 @@ enum Initial {
     Attempted,
 }
 
-impl Hold {
-    fn new(mark: MarkId, initial: Initial) -> Self {
-        Self { mark, initial, history_changed: false }
+impl VersionRef {
+    fn new(id: VersionId, initial: Initial) -> Self {
+        Self { id, initial, history_changed: false }
     }
 }
 
@@ -106,10 +106,10 @@ impl<O> State<O> {
         Self {
             order: VecDeque::new(),
             entries: Slots::default(),
-            notices: Vec::new(),
-            marks: Marks::default(),
+            pending_versions: Vec::new(),
+            tracker: VersionTracker::default(),
             peak: 0,
-            told: 0,
+            announced: 0,
             initial_left: None,
             emits_replaced,
             is_closed: false,
@@ -150,7 +150,7 @@ impl<O> State<O> {
             self.push_with_version(delta, version);
         } else {
             self.discarded.push(delta.into_object());
-            self.notice(version);
+            self.push_version(version);
         }
     }
 
@@ -165,7 +165,7 @@ impl<O> State<O> {
         self.initial_left.get_or_insert(0);
         match last_known {
             Some(last_known) => self.push_with_version(Delta::Deleted(Deleted::Missed { last_known }), version),
-            None => self.notice(version),
+            None => self.push_version(version),
         }
     }
 
@@ -176,15 +176,15 @@ impl<O> State<O> {
         let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
         self.initial_left.get_or_insert(0);
         // Also wakes the consumer for a list that changes nothing.
-        let mark = self.notice_at(Some(relist.version.clone()), initial, relist.history_changed);
+        let id = self.push_pending(Some(relist.version.clone()), initial, relist.history_changed);
 
         for object in &relist.objects {
             let object = object.clone();
             let delta = if self.emits_replaced { Delta::Replaced(object) } else { Delta::Sync(object) };
-            self.push(delta, Hold::new(mark, initial));
+            self.push(delta, VersionRef::new(id, initial));
         }
         for last_known in missing {
-            self.push(Delta::Deleted(Deleted::Missed { last_known }), Hold::new(mark, initial));
+            self.push(Delta::Deleted(Deleted::Missed { last_known }), VersionRef::new(id, initial));
         }
     }
 
@@ -207,9 +207,9 @@ impl<O> State<O> {
         if idle.is_empty() {
             return;
         }
-        let mark = self.marks.begin(None);
+        let id = self.tracker.push(None);
         for object in idle {
-            self.push(Delta::Sync(object), Hold::new(mark, Initial::No));
+            self.push(Delta::Sync(object), VersionRef::new(id, Initial::No));
         }
     }
 
@@ -221,59 +221,60 @@ impl<O> State<O> {
             self.discarded.extend(deltas.into_objects());
             return false;
         }
-        let mark = self.marks.begin(None);
-        self.wait(None, deltas, Hold::new(mark, Initial::No));
+        let id = self.tracker.push(None);
+        self.wait(None, deltas, VersionRef::new(id, Initial::No));
         true
     }
 
     /// Tells the consumer a version that came without a change.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
-        self.notice(Some(version));
+        self.push_version(Some(version));
     }
 
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Takes the longest-waiting objects and all notices; `None` if there is nothing to tell.
-    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<ObjectChanges<O>, Vec<Hold>>> {
-        let is_alone = !self.marks.is_anything_in_flight();
-        if self.order.is_empty() && self.notices.is_empty() && !(is_alone && self.is_version_untold()) {
+    /// Takes the longest-waiting objects and all pending_versions; `None` if there is nothing to tell.
+    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<ObjectChanges<O>, Vec<VersionRef>>> {
+        let is_alone = !self.tracker.is_anything_in_flight();
+        if self.order.is_empty() && self.pending_versions.is_empty() && !(is_alone && self.has_unannounced_version()) {
             return None;
         }
-        let ticket = std::mem::take(&mut self.notices);
-        ticket.iter().for_each(|notice| self.marks.take(notice.mark));
+        let pending_versions = std::mem::take(&mut self.pending_versions);
+        pending_versions.iter().for_each(|notice| self.tracker.move_in_flight(notice.id));
         let count = self.order.len().min(at_most);
         let mut items = Vec::with_capacity(count);
         for slot in self.order.drain(..count) {
             let entry = self.entries.get_mut(slot).expect("INV-Q1");
-            let Waiting { deltas, hold } = entry.waiting.take().expect("INV-Q1");
-            self.marks.take(hold.mark);
-            entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
-            items.push(ObjectChanges { slot, deltas, origin: hold.initial.origin() });
+            let Waiting { deltas, version_ref } = entry.waiting.take().expect("INV-Q1");
+            self.tracker.move_in_flight(version_ref.id);
+            entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), version_ref });
+            items.push(ObjectChanges { slot, deltas, origin: version_ref.initial.origin() });
         }
-        let version = self.marks.reached_after_flight().filter(|pushed| is_alone && pushed.number > self.told).cloned();
-        self.told = version.as_ref().map_or(self.told, |pushed| pushed.number);
-        let history_changed = ticket.iter().any(|notice| notice.history_changed);
-        Some(Batch { items, ticket, version: version.map(|pushed| pushed.version), history_changed })
+        let version =
+            self.tracker.reached_when_done().filter(|pushed| is_alone && pushed.number > self.announced).cloned();
+        self.announced = version.as_ref().map_or(self.announced, |pushed| pushed.number);
+        let history_changed = pending_versions.iter().any(|notice| notice.history_changed);
+        Some(Batch { items, pending_versions, version: version.map(|pushed| pushed.version), history_changed })
     }
 
     /// Whether the consumer has reached a version that no receipt could tell, because others were out.
-    fn is_version_untold(&self) -> bool {
-        self.marks.reached().is_some_and(|reached| reached.number > self.told)
+    fn has_unannounced_version(&self) -> bool {
+        self.tracker.reached().is_some_and(|reached| reached.number > self.announced)
     }
 
     /// Enters the answers for what was taken.
     ///
     /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
-    pub(super) fn answer(&mut self, items: &[ObjectChanges<O>], answers: &Answers, notices: &[Hold]) {
-        for notice in notices {
+    pub(super) fn answer(&mut self, items: &[ObjectChanges<O>], answers: &Answers, pending_versions: &[VersionRef]) {
+        for notice in pending_versions {
             self.count_attempt(notice.initial);
             match answers {
-                Answers::AllDone | Answers::Each(_) => self.marks.done(notice.mark),
+                Answers::AllDone | Answers::Each(_) => self.tracker.remove_in_flight(notice.id),
                 Answers::AllRequeued => {
-                    self.marks.put_back(notice.mark);
-                    self.notices.push(Hold { initial: notice.initial.after_attempt(), ..*notice });
+                    self.tracker.move_to_waiting(notice.id);
+                    self.pending_versions.push(VersionRef { initial: notice.initial.after_attempt(), ..*notice });
                 }
             }
         }
@@ -286,14 +287,14 @@ impl<O> State<O> {
                 },
             }
         }
-        if !self.marks.is_anything_in_flight() {
+        if !self.tracker.is_anything_in_flight() {
             // If something went back, a version that was told is not reached after all, and is told again.
-            self.told = self.told.min(self.marks.reached().map_or(0, |reached| reached.number));
+            self.announced = self.announced.min(self.tracker.reached().map_or(0, |reached| reached.number));
         }
         if self.entries.len() == 0 {
             if is_far_too_large(self.entries.capacity(), self.peak) {
                 (self.entries, self.order) = (Slots::default(), VecDeque::new());
-                self.marks.give_back();
+                self.tracker.free_memory();
             }
             self.peak = 0;
         }
@@ -301,8 +302,8 @@ impl<O> State<O> {
 
     /// Whether nothing will come any more, unless somebody still pushes.
     pub(super) fn is_exhausted(&self) -> bool {
-        let has_news = !self.notices.is_empty() || self.is_version_untold();
-        self.is_closed && self.entries.len() == 0 && !has_news && !self.marks.is_anything_in_flight()
+        let has_news = !self.pending_versions.is_empty() || self.has_unannounced_version();
+        self.is_closed && self.entries.len() == 0 && !has_news && !self.tracker.is_anything_in_flight()
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -310,7 +311,7 @@ impl<O> State<O> {
     }
 
     pub(super) fn reached(&self) -> Option<&ResourceVersion> {
-        self.marks.reached().map(|reached| &reached.version)
+        self.tracker.reached().map(|reached| &reached.version)
     }
 
     /// How many objects could be taken now.
@@ -340,35 +341,35 @@ impl<O> State<O> {
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
             Some(waiting) => {
                 self.discarded.extend(waiting.deltas.push(delta));
-                self.marks.renew(version);
+                self.tracker.replace_newest(version);
             }
             None => {
-                let mark = self.marks.begin(version);
-                self.wait(slot, delta.into(), Hold::new(mark, Initial::No));
+                let id = self.tracker.push(version);
+                self.wait(slot, delta.into(), VersionRef::new(id, Initial::No));
             }
         }
     }
 
-    /// Appends a delta that shares a mark with others; `hold` counts only if none of the object's was waiting.
-    fn push(&mut self, delta: Delta<O>, hold: Hold) {
+    /// Appends a delta that shares a mark with others; `version_ref` counts only if none of the object's was waiting.
+    fn push(&mut self, delta: Delta<O>, version_ref: VersionRef) {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
             Some(waiting) => {
                 self.discarded.extend(waiting.deltas.push(delta));
-                if waiting.hold.initial == Initial::No && hold.initial == Initial::Counted {
-                    waiting.hold.initial = Initial::Counted;
+                if waiting.version_ref.initial == Initial::No && version_ref.initial == Initial::Counted {
+                    waiting.version_ref.initial = Initial::Counted;
                     self.count(Initial::Counted);
                 }
             }
-            None => self.wait(slot, delta.into(), hold),
+            None => self.wait(slot, delta.into(), version_ref),
         }
     }
 
     /// Lets deltas of an object wait of which none did; it has a slot if it is in flight.
-    fn wait(&mut self, slot: Option<Slot>, deltas: Deltas<O>, hold: Hold) {
-        self.hold(hold);
+    fn wait(&mut self, slot: Option<Slot>, deltas: Deltas<O>, version_ref: VersionRef) {
+        self.register(version_ref);
         let key = deltas.key().clone();
-        let waiting = Some(Waiting { deltas, hold });
+        let waiting = Some(Waiting { deltas, version_ref });
         match slot.and_then(|slot| self.entries.get_mut(slot)) {
             // It joins the line when its receipt is answered.
             Some(entry) => entry.waiting = waiting,
@@ -379,27 +380,27 @@ impl<O> State<O> {
         }
     }
 
-    fn notice(&mut self, version: Option<ResourceVersion>) {
-        match self.notices.last() {
+    fn push_version(&mut self, version: Option<ResourceVersion>) {
+        match self.pending_versions.last() {
             // A consumer that does not look has one notice to read, not thousands.
-            Some(notice) if self.marks.is_newest(notice.mark) => self.marks.renew(version),
+            Some(notice) if self.tracker.is_newest(notice.id) => self.tracker.replace_newest(version),
             Some(_) | None => {
-                self.notice_at(version, Initial::No, false);
+                self.push_pending(version, Initial::No, false);
             }
         }
     }
 
-    fn notice_at(&mut self, version: Option<ResourceVersion>, initial: Initial, history_changed: bool) -> MarkId {
-        let mark = self.marks.begin(version);
-        let hold = Hold { mark, initial, history_changed };
-        self.hold(hold);
-        self.notices.push(hold);
-        mark
+    fn push_pending(&mut self, version: Option<ResourceVersion>, initial: Initial, history_changed: bool) -> VersionId {
+        let id = self.tracker.push(version);
+        let version_ref = VersionRef { id, initial, history_changed };
+        self.register(version_ref);
+        self.pending_versions.push(version_ref);
+        id
     }
 
-    fn hold(&mut self, hold: Hold) {
-        self.marks.hold(hold.mark);
-        self.count(hold.initial);
+    fn register(&mut self, version_ref: VersionRef) {
+        self.tracker.add_waiting(version_ref.id);
+        self.count(version_ref.initial);
     }
 
     fn count(&mut self, initial: Initial) {
@@ -418,32 +419,32 @@ impl<O> State<O> {
 
     fn done(&mut self, slot: Slot) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
-        let hold = entry.in_flight.take().expect("INV-Q4").hold;
+        let version_ref = entry.in_flight.take().expect("INV-Q4").version_ref;
         if entry.waiting.is_some() {
             self.order.push_back(slot);
         } else {
             self.entries.remove(slot);
         }
-        self.count_attempt(hold.initial);
-        self.marks.done(hold.mark);
+        self.count_attempt(version_ref.initial);
+        self.tracker.remove_in_flight(version_ref.id);
     }
 
     /// Puts what could not be processed back in line. If newer deltas came meanwhile they take its place, but for a
     /// delete: that stays before them.
     fn put_back(&mut self, slot: Slot, rest: Deltas<O>) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
-        let mut hold = entry.in_flight.take().expect("INV-Q4").hold;
+        let mut version_ref = entry.in_flight.take().expect("INV-Q4").version_ref;
         let newer = entry.waiting.take();
-        self.count_attempt(hold.initial);
-        hold.initial = hold.initial.after_attempt();
-        self.marks.put_back(hold.mark);
+        self.count_attempt(version_ref.initial);
+        version_ref.initial = version_ref.initial.after_attempt();
+        self.tracker.move_to_waiting(version_ref.id);
         let deltas = match newer {
             None => rest,
             Some(newer) => {
-                // The newer deltas stand for the older ones too, so they hold the older mark.
-                self.marks.merge_into_older(newer.hold.mark);
-                if newer.hold.initial == Initial::Counted {
-                    hold.initial = Initial::Counted;
+                // The newer deltas stand for the older ones too, so they version_ref the older mark.
+                self.tracker.replace_by_older(newer.version_ref.id);
+                if newer.version_ref.initial == Initial::Counted {
+                    version_ref.initial = Initial::Counted;
                 }
                 match rest.deletes() {
                     None => newer.deltas,
@@ -454,13 +455,13 @@ impl<O> State<O> {
                 }
             }
         };
-        self.entries.get_mut(slot).expect("INV-Q4").waiting = Some(Waiting { deltas, hold });
+        self.entries.get_mut(slot).expect("INV-Q4").waiting = Some(Waiting { deltas, version_ref });
         self.order.push_back(slot);
     }
 
-    /// `taken_notices` are those of all receipts that are out.
+    /// `taken_versions` are those of all receipts that are out.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, taken_notices: &[Hold]) {
+    pub(super) fn check_invariants(&self, taken_versions: &[VersionRef]) {
         self.entries.check_invariants();
         let mut in_line: Vec<_> = self.order.iter().copied().collect();
         in_line.sort();
@@ -473,14 +474,15 @@ impl<O> State<O> {
             assert!(deltas.all(|delta| *delta.key() == entry.key), "INV-D1");
         }
 
-        let waiting = self.entries.iter().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.hold);
-        let waiting: Vec<_> = waiting.chain(self.notices.iter().copied()).collect();
-        let in_flight = self.entries.iter().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.hold);
-        let in_flight: Vec<_> = in_flight.chain(taken_notices.iter().copied()).collect();
-        let counted = waiting.iter().chain(&in_flight).filter(|hold| hold.initial == Initial::Counted).count();
+        let waiting = self.entries.iter().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.version_ref);
+        let waiting: Vec<_> = waiting.chain(self.pending_versions.iter().copied()).collect();
+        let in_flight = self.entries.iter().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.version_ref);
+        let in_flight: Vec<_> = in_flight.chain(taken_versions.iter().copied()).collect();
+        let counted =
+            waiting.iter().chain(&in_flight).filter(|version_ref| version_ref.initial == Initial::Counted).count();
         assert_eq!(self.initial_left.unwrap_or_default(), counted, "INV-Q3");
-        let marks = |holds: Vec<Hold>| holds.iter().map(|hold| hold.mark).collect();
-        self.marks.check_invariants(marks(waiting), marks(in_flight));
+        let ids = |refs: Vec<VersionRef>| refs.iter().map(|version_ref| version_ref.id).collect();
+        self.tracker.check_invariants(ids(waiting), ids(in_flight));
     }
 }
 

@@ -19,7 +19,7 @@ use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
 use super::receipt::sealed::Answers;
-use super::receipt::sealed::Books;
+use super::receipt::sealed::ReceiptOwner;
 use super::watched::Watched;
 use crate::Cached;
 use crate::Deleted;
@@ -279,11 +279,11 @@ impl<O> InOrderChange<O> {
 
 impl<O> ReceiptQueue for InOrderFifo<O> {}
 
-impl<O> Books for InOrderFifo<O> {
+impl<O> ReceiptOwner for InOrderFifo<O> {
     type Taken = InOrderChange<O>;
-    type Ticket = ();
+    type PendingVersions = ();
 
-    fn enter(&self, items: &mut Vec<InOrderChange<O>>, answers: Answers, (): ()) -> usize {
+    fn settle_items(&self, items: &mut Vec<InOrderChange<O>>, answers: Answers, (): ()) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
             state.answer(items, &answers);

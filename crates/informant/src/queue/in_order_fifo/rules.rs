@@ -215,7 +215,7 @@ impl<O> State<O> {
         self.in_flight = Some(InFlight { deltas: if remembers { deltas.cloned().collect() } else { Vec::new() } });
         let version = self.reached_after(&items);
         let history_changed = items.iter().any(|taken| taken.item.history_changed);
-        Some(Batch { items, ticket: (), version, history_changed })
+        Some(Batch { items, pending_versions: (), version, history_changed })
     }
 
     /// How many changes from the head may be taken together: each object once, all of the initial list or none, and what

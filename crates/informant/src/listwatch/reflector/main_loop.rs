@@ -18,15 +18,15 @@ use super::super::Operation;
 use super::super::Quarantined;
 use super::super::Served;
 use super::super::SourceError;
+use super::super::decoder::Decoder;
 use super::super::error::Chain;
 use super::super::health::Prober;
 use super::super::health::Waits;
-use super::super::intake::Intake;
 use super::super::quarantine::Entries;
 use super::super::quarantine::Quarantine;
 use super::super::rules::anchors::Anchors;
 use super::super::rules::delays::Delays;
-use super::super::rules::meaning::Meaning;
+use super::super::rules::error_class::ErrorClass;
 use super::super::rules::resume::Listed;
 use super::super::rules::resume::Resume;
 use super::super::rules::watchdog::Watchdog;
@@ -46,9 +46,9 @@ use crate::object::Erased;
 use crate::panics;
 
 /// A reflector at work.
-pub(super) struct Rounds {
+pub(super) struct ReflectorLoop {
     pub(super) destination: Box<dyn Destination<Erased>>,
-    pub(super) intake: Intake,
+    pub(super) decoder: Decoder,
     pub(super) settings: ReflectorSettings,
     pub(super) quarantine: Quarantine,
     pub(super) status: StatusBoard,
@@ -73,7 +73,7 @@ pub(super) struct Rounds {
     startup: Startup,
     /// How many requests in a row did not reach the server although it answered those of other reflectors.
     lone_failures: u32,
-    /// Whether everything was listed again at once since a watch last [made progress](Self::made_progress).
+    /// Whether everything was listed again at once since a watch last [made progress](Self::note_progress).
     has_relisted_at_once: bool,
     /// Set when the server's history is in doubt, until a list is accepted: cached objects are not reused.
     is_reuse_suspended: bool,
@@ -102,16 +102,16 @@ const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
 const QUICK_LONE_FAILURES: u32 = 5;
 
 /// How a round ended.
-pub(super) struct Over {
+pub(super) struct RoundFailure {
     pub(super) error: Arc<ListWatchError>,
     /// Whether the error callback hears of it.
-    pub(super) is_heard: bool,
+    pub(super) is_reported: bool,
 }
 
-impl Rounds {
+impl ReflectorLoop {
     pub(super) fn new(
         destination: Box<dyn Destination<Erased>>,
-        intake: Intake,
+        decoder: Decoder,
         settings: ReflectorSettings,
         quarantine: Quarantine,
         status: StatusBoard,
@@ -139,7 +139,7 @@ impl Rounds {
             was_damaged: false,
             resource: settings.source.name().into(),
             destination,
-            intake,
+            decoder,
             settings,
             quarantine,
             status,
@@ -149,15 +149,15 @@ impl Rounds {
 
     pub(super) async fn run(mut self) -> Infallible {
         loop {
-            let Over { error, is_heard } = self.round().await;
-            if is_heard {
+            let RoundFailure { error, is_reported } = self.round().await;
+            if is_reported {
                 self.report(&error);
             }
             self.wait(error).await;
         }
     }
 
-    async fn round(&mut self) -> Over {
+    async fn round(&mut self) -> RoundFailure {
         self.may_repeat = true;
         if self.presence == Presence::InDoubt {
             self.look_for_kind().await;
@@ -166,7 +166,7 @@ impl Rounds {
         let _ = self.check_history_after_outage().await;
         let stream = match self.stream_or_list().await {
             Ok(stream) => stream,
-            Err(over) => return over,
+            Err(failure) => return failure,
         };
         self.follow(stream).await
     }
@@ -230,10 +230,10 @@ impl Rounds {
             Listed::HistoryChanged if !self.has_history_changed => {
                 let error = self.begin_new_history();
                 // Objects that were taken from the cache may differ, although uid and version are the same.
-                if self.intake.reused() > 0 {
+                if self.decoder.reused() > 0 {
                     return Err(error);
                 }
-                listed.for_each_mut(|object| self.intake.move_to_new_history(object));
+                listed.for_each_mut(|object| self.decoder.move_to_new_history(object));
             }
             Listed::HistoryChanged | Listed::Accepted => {}
         }
@@ -249,7 +249,7 @@ impl Rounds {
         debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
-            self.tell_of_quarantined(&object);
+            self.report_quarantined(&object);
         }
         self.destination.replace(relist);
         self.presence = Presence::Present;
@@ -297,11 +297,11 @@ impl Rounds {
     }
 
     /// If the version that was asked for is not to be had, the newest state is asked for next.
-    pub(super) fn note_unavailable(&mut self, meaning: Meaning) {
-        if meaning == Meaning::TooLarge {
+    pub(super) fn note_unavailable(&mut self, class: ErrorClass) {
+        if class == ErrorClass::TooLarge {
             self.suspend_reuse();
         }
-        if let Meaning::Expired | Meaning::TooLarge = meaning {
+        if let ErrorClass::Expired | ErrorClass::TooLarge = class {
             self.resume.unavailable();
         }
     }
@@ -323,12 +323,14 @@ impl Rounds {
 
     /// Something failed: everybody can see it.
     pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
-        let meaning = source.meaning();
-        if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
+        let class = source.class();
+        if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(streaming)) =
+            (class, &self.settings.streaming)
+        {
             streaming.connection_lost();
         }
         if operation == Operation::List {
-            match (self.presence, meaning == Meaning::NotFound) {
+            match (self.presence, class == ErrorClass::NotFound) {
                 (Presence::Present, true) => self.presence = Presence::InDoubt,
                 (Presence::Denied, true) => self.lose_kind(),
                 // What discovery said was said before this.
@@ -345,7 +347,7 @@ impl Rounds {
         });
         debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
         if operation != Operation::Watch {
-            self.outage.attempt_failed(meaning);
+            self.outage.attempt_failed(class);
             match error.is_unreachable() {
                 true => self.startup.unreachable(Instant::now()),
                 false => self.server_answered(),
@@ -379,27 +381,27 @@ impl Rounds {
 
     fn delay_after(&mut self, now: Instant, because: &ListWatchError) -> Duration {
         let second = Duration::from_secs(1);
-        match because.source.meaning() {
+        match because.source.class() {
             // Once, until a watch has made progress.
-            Meaning::HistoryChanged if !std::mem::replace(&mut self.has_relisted_at_once, true) => Duration::ZERO,
-            Meaning::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
+            ErrorClass::HistoryChanged if !std::mem::replace(&mut self.has_relisted_at_once, true) => Duration::ZERO,
+            ErrorClass::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
                 self.delays.between(Duration::ZERO, second)
             }
-            Meaning::Expired
-            | Meaning::HistoryChanged
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::Overloaded
-            | Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::Trouble
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => {
+            ErrorClass::Expired
+            | ErrorClass::HistoryChanged
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::Overloaded
+            | ErrorClass::Unreachable
+            | ErrorClass::ConnectionLost
+            | ErrorClass::InvalidResponse
+            | ErrorClass::ServerError
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other => {
                 let retry_after = because.source.retry_after();
                 let delay = self.delays.failed(now, retry_after);
-                let is_lost = because.source.meaning() == Meaning::Lost && self.is_server_starting();
+                let is_lost = because.source.class() == ErrorClass::ConnectionLost && self.is_server_starting();
                 match because.may_be_startup_error() || is_lost {
                     true => delay.min(self.delays.soon().max(retry_after.unwrap_or_default())),
                     false => delay,
@@ -427,7 +429,7 @@ impl Rounds {
     }
 
     /// A watch has delivered something, or was open for a while.
-    pub(super) fn made_progress(&mut self) {
+    pub(super) fn note_progress(&mut self) {
         self.delays.restart();
         self.has_relisted_at_once = false;
     }
@@ -437,7 +439,7 @@ impl Rounds {
     pub(super) fn report(&self, failure: &ListWatchError) {
         let since = self.status.failing_since();
         // The server did not say so; the list that follows is reported if it fails.
-        if failure.operation == Operation::CheckHistory && failure.source.meaning() == Meaning::Expired {
+        if failure.operation == Operation::CheckHistory && failure.source.class() == ErrorClass::Expired {
             return;
         }
         let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
@@ -445,16 +447,16 @@ impl Rounds {
             Operation::List | Operation::StreamList => true,
             Operation::OpenWatch | Operation::Watch | Operation::CheckHistory => false,
         };
-        let is_reported = self.reporter.has_reported(since) && failure.source.meaning() != Meaning::HistoryChanged;
+        let is_reported = self.reporter.has_reported(since) && failure.source.class() != ErrorClass::HistoryChanged;
         if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {
             return;
         }
         self.reporter.report(failure, since);
     }
 
-    pub(super) fn tell_of_quarantined(&self, object: &Quarantined) {
-        if let Some(hear) = &self.settings.on_quarantine {
-            self.call("on_quarantine", || hear(object));
+    pub(super) fn report_quarantined(&self, object: &Quarantined) {
+        if let Some(callback) = &self.settings.on_quarantine {
+            self.call("on_quarantine", || callback(object));
             return;
         }
         let key = object.key.as_ref().map(Key::as_str);

@@ -11,7 +11,7 @@ use crate::listwatch::frames::FrameError;
 
 /// What a failure means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum ErrorClass {
     /// The version is too old: the server has forgotten what came after it.
     Expired,
     /// The version is one that the server has not reached yet.
@@ -23,13 +23,13 @@ pub(crate) enum Meaning {
     /// The server has too much to do.
     Overloaded,
     /// Nobody listens, or can be reached.
-    Refused,
+    Unreachable,
     /// The connection is lost or silent.
-    Lost,
+    ConnectionLost,
     /// What came is not what it should be.
-    Garbled,
+    InvalidResponse,
     /// The server is in trouble (5xx).
-    Trouble,
+    ServerError,
     /// It does not exist (404).
     NotFound,
     /// The request is one that the server does not take.
@@ -42,16 +42,16 @@ pub(crate) enum Meaning {
 const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
 const TOO_LARGE_PHRASE: &str = "Too large resource version";
 
-impl Meaning {
+impl ErrorClass {
     /// Whether the same request may well succeed a little later.
-    pub(crate) fn is_passing(self) -> bool {
+    pub(crate) fn is_temporary(self) -> bool {
         match self {
-            Self::Overloaded | Self::Refused | Self::Lost | Self::Trouble => true,
+            Self::Overloaded | Self::Unreachable | Self::ConnectionLost | Self::ServerError => true,
             Self::Expired
             | Self::TooLarge
             | Self::OlderVersion
             | Self::HistoryChanged
-            | Self::Garbled
+            | Self::InvalidResponse
             | Self::NotFound
             | Self::Unsupported
             | Self::Other => false,
@@ -65,16 +65,16 @@ impl ListWatchError {
     pub fn is_transient(&self) -> bool {
         match &self.source {
             SourceError::Status { .. } if self.may_be_startup_error() => true,
-            SourceError::Status { .. } => match self.source.meaning() {
-                Meaning::Expired | Meaning::TooLarge | Meaning::Overloaded | Meaning::Trouble => true,
-                Meaning::OlderVersion
-                | Meaning::HistoryChanged
-                | Meaning::Refused
-                | Meaning::Lost
-                | Meaning::Garbled
-                | Meaning::NotFound
-                | Meaning::Unsupported
-                | Meaning::Other => false,
+            SourceError::Status { .. } => match self.source.class() {
+                ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::Overloaded | ErrorClass::ServerError => true,
+                ErrorClass::OlderVersion
+                | ErrorClass::HistoryChanged
+                | ErrorClass::Unreachable
+                | ErrorClass::ConnectionLost
+                | ErrorClass::InvalidResponse
+                | ErrorClass::NotFound
+                | ErrorClass::Unsupported
+                | ErrorClass::Other => false,
             },
             // The client cannot even say who it is.
             SourceError::Connection { .. } if self.is_of_credentials() => false,
@@ -135,18 +135,18 @@ impl ListWatchError {
 
     /// Returns true for 403, 429 and 5xx of a server that has answered again for less than 30 s: a starting server answers so.
     pub(crate) fn may_be_startup_error(&self) -> bool {
-        let may_be = match self.source.meaning() {
-            Meaning::Overloaded | Meaning::Trouble => true,
-            Meaning::Other => self.source.is_forbidden(),
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::HistoryChanged
-            | Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::NotFound
-            | Meaning::Unsupported => false,
+        let may_be = match self.source.class() {
+            ErrorClass::Overloaded | ErrorClass::ServerError => true,
+            ErrorClass::Other => self.source.is_forbidden(),
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::Unreachable
+            | ErrorClass::ConnectionLost
+            | ErrorClass::InvalidResponse
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported => false,
         };
         self.server_may_be_starting && may_be
     }
@@ -159,7 +159,7 @@ impl ListWatchError {
 
     /// What can be done about it, if that is likely to be known.
     pub fn advice(&self) -> Option<&'static str> {
-        match (self.source.meaning(), self.source.code()) {
+        match (self.source.class(), self.source.code()) {
             _ if self.may_be_startup_error() => {
                 Some("the server could not be reached a moment ago and may still be starting; wait for it")
             }
@@ -171,9 +171,9 @@ impl ListWatchError {
                     "grant the client's user `watch` on it"
                 }
             }),
-            (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
+            (ErrorClass::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
             (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
-            (Meaning::Refused, _) => Some(self.advice_on_connection()),
+            (ErrorClass::Unreachable, _) => Some(self.advice_on_connection()),
             _ => None,
         }
     }
@@ -200,56 +200,58 @@ impl SourceError {
     }
 
     /// What it means.
-    pub(crate) fn meaning(&self) -> Meaning {
+    pub(crate) fn class(&self) -> ErrorClass {
         match self {
-            Self::Status { status, .. } => meaning_of(status),
-            Self::Refused { .. } | Self::Unreachable { .. } => Meaning::Refused,
-            Self::Connection { .. } | Self::Silent { .. } | Self::Body(FrameError::Truncated { .. }) => Meaning::Lost,
+            Self::Status { status, .. } => class_of(status),
+            Self::Refused { .. } | Self::Unreachable { .. } => ErrorClass::Unreachable,
+            Self::Connection { .. } | Self::Silent { .. } | Self::Body(FrameError::Truncated { .. }) => {
+                ErrorClass::ConnectionLost
+            }
             Self::Body(_)
             | Self::ContentType { .. }
             | Self::Compressed { .. }
             | Self::WrongList { .. }
             | Self::NoVersion
-            | Self::Damaged { .. } => Meaning::Garbled,
-            Self::Endless { .. } => Meaning::Unsupported,
-            Self::OlderVersion { .. } => Meaning::OlderVersion,
-            Self::HistoryChanged { .. } => Meaning::HistoryChanged,
-            Self::HistoryUnproven { .. } => Meaning::Expired,
+            | Self::Damaged { .. } => ErrorClass::InvalidResponse,
+            Self::Endless { .. } => ErrorClass::Unsupported,
+            Self::OlderVersion { .. } => ErrorClass::OlderVersion,
+            Self::HistoryChanged { .. } => ErrorClass::HistoryChanged,
+            Self::HistoryUnproven { .. } => ErrorClass::Expired,
             Self::Redirected { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
             | Self::Ended
             | Self::EndedEarly
             | Self::Inconsistent { .. }
-            | Self::Other { .. } => Meaning::Other,
+            | Self::Other { .. } => ErrorClass::Other,
         }
     }
 }
 
-fn meaning_of(status: &Status) -> Meaning {
+fn class_of(status: &Status) -> ErrorClass {
     // A reason says more than a code; a code counts if there is none.
     match status.reason.as_str() {
-        "Expired" | "Gone" => return Meaning::Expired,
-        "Timeout" | "ServerTimeout" if is_too_large(status) => return Meaning::TooLarge,
-        "TooManyRequests" => return Meaning::Overloaded,
-        "NotFound" => return Meaning::NotFound,
+        "Expired" | "Gone" => return ErrorClass::Expired,
+        "Timeout" | "ServerTimeout" if is_too_large(status) => return ErrorClass::TooLarge,
+        "TooManyRequests" => return ErrorClass::Overloaded,
+        "NotFound" => return ErrorClass::NotFound,
         _ => {}
     }
     match status.code {
-        410 if !reason::is_known(&status.reason) || status.reason.is_empty() => Meaning::Expired,
+        410 if !reason::is_known(&status.reason) || status.reason.is_empty() => ErrorClass::Expired,
         _ if status
             .details
             .as_ref()
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == TOO_LARGE_CAUSE)) =>
         {
-            Meaning::TooLarge
+            ErrorClass::TooLarge
         }
-        504 if is_too_large(status) => Meaning::TooLarge,
-        429 => Meaning::Overloaded,
-        404 => Meaning::NotFound,
-        400 | 405 | 406 | 415 | 422 | 501 => Meaning::Unsupported,
-        500..=599 => Meaning::Trouble,
-        _ => Meaning::Other,
+        504 if is_too_large(status) => ErrorClass::TooLarge,
+        429 => ErrorClass::Overloaded,
+        404 => ErrorClass::NotFound,
+        400 | 405 | 406 | 415 | 422 | 501 => ErrorClass::Unsupported,
+        500..=599 => ErrorClass::ServerError,
+        _ => ErrorClass::Other,
     }
 }
 
@@ -323,33 +325,33 @@ mod tests {
     fn what_the_server_says_is_understood_in_all_its_encodings() {
         let phrase = "Too large resource version: 20, current: 10";
         let table = [
-            (status(410, "Expired", ""), Meaning::Expired),
-            (status(410, "Gone", ""), Meaning::Expired),
-            (status(410, "", "too old resource version"), Meaning::Expired),
-            (status(410, "SomethingNew", ""), Meaning::Expired),
-            (status(0, "Expired", ""), Meaning::Expired),
-            (status(410, "Forbidden", ""), Meaning::Other),
-            (with_cause(status(504, "Timeout", ""), "ResourceVersionTooLarge", ""), Meaning::TooLarge),
-            (with_cause(status(504, "Timeout", ""), "", phrase), Meaning::TooLarge),
-            (status(504, "Timeout", phrase), Meaning::TooLarge),
-            (status(504, "", phrase), Meaning::TooLarge),
-            (status(504, "Timeout", "it took too long"), Meaning::Trouble),
-            (status(500, "InternalError", phrase), Meaning::Trouble),
-            (status(429, "TooManyRequests", ""), Meaning::Overloaded),
-            (status(429, "", ""), Meaning::Overloaded),
-            (status(404, "NotFound", ""), Meaning::NotFound),
-            (status(404, "", ""), Meaning::NotFound),
-            (status(500, "InternalError", ""), Meaning::Trouble),
-            (status(503, "ServiceUnavailable", ""), Meaning::Trouble),
-            (status(422, "Invalid", ""), Meaning::Unsupported),
-            (status(400, "BadRequest", ""), Meaning::Unsupported),
-            (status(405, "MethodNotAllowed", ""), Meaning::Unsupported),
-            (status(401, "Unauthorized", ""), Meaning::Other),
-            (status(403, "Forbidden", ""), Meaning::Other),
+            (status(410, "Expired", ""), ErrorClass::Expired),
+            (status(410, "Gone", ""), ErrorClass::Expired),
+            (status(410, "", "too old resource version"), ErrorClass::Expired),
+            (status(410, "SomethingNew", ""), ErrorClass::Expired),
+            (status(0, "Expired", ""), ErrorClass::Expired),
+            (status(410, "Forbidden", ""), ErrorClass::Other),
+            (with_cause(status(504, "Timeout", ""), "ResourceVersionTooLarge", ""), ErrorClass::TooLarge),
+            (with_cause(status(504, "Timeout", ""), "", phrase), ErrorClass::TooLarge),
+            (status(504, "Timeout", phrase), ErrorClass::TooLarge),
+            (status(504, "", phrase), ErrorClass::TooLarge),
+            (status(504, "Timeout", "it took too long"), ErrorClass::ServerError),
+            (status(500, "InternalError", phrase), ErrorClass::ServerError),
+            (status(429, "TooManyRequests", ""), ErrorClass::Overloaded),
+            (status(429, "", ""), ErrorClass::Overloaded),
+            (status(404, "NotFound", ""), ErrorClass::NotFound),
+            (status(404, "", ""), ErrorClass::NotFound),
+            (status(500, "InternalError", ""), ErrorClass::ServerError),
+            (status(503, "ServiceUnavailable", ""), ErrorClass::ServerError),
+            (status(422, "Invalid", ""), ErrorClass::Unsupported),
+            (status(400, "BadRequest", ""), ErrorClass::Unsupported),
+            (status(405, "MethodNotAllowed", ""), ErrorClass::Unsupported),
+            (status(401, "Unauthorized", ""), ErrorClass::Other),
+            (status(403, "Forbidden", ""), ErrorClass::Other),
         ];
-        for (status, meaning) in table {
+        for (status, class) in table {
             let shown = format!("{status:?}");
-            assert_eq!(SourceError::from(status).meaning(), meaning, "{shown}");
+            assert_eq!(SourceError::from(status).class(), class, "{shown}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) type Decode = fn(&RawObject<'_>) -> Result<AnyObject, DecodeError>;
 type AnyObject = Box<dyn Any + Send + Sync>;
 
 /// Makes objects of items.
-pub(super) struct Intake {
+pub(super) struct Decoder {
     scanner: Scanner,
     decode: Decode,
     transform: Option<Transform>,
@@ -53,7 +53,7 @@ struct Stamp {
 }
 
 /// What became of an item.
-pub(super) type Taken = Result<Cached<Erased>, Box<Quarantined>>;
+pub(super) type DecodeResult = Result<Cached<Erased>, Box<Quarantined>>;
 
 /// Finds the object that is cached under a key.
 pub(super) type Known<'a> = &'a dyn Fn(&Key) -> Option<Cached<Erased>>;
@@ -100,7 +100,7 @@ mod sealed {
     impl<E> Sealed for Result<(), E> {}
 }
 
-impl Intake {
+impl Decoder {
     pub(super) fn new(
         scanner: Scanner,
         decode: Decode,
@@ -142,14 +142,14 @@ impl Intake {
     }
 
     /// Takes an item. What is known in the same state is not decoded again.
-    pub(super) fn take(&mut self, item: Item<Erased>, known: Known<'_>) -> Taken {
+    pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
-            ItemContent::Json(json) => self.take_json(&json, known),
-            ItemContent::Ready(object) => self.take_ready(object, known),
+            ItemContent::Json(json) => self.decode_json(&json, known),
+            ItemContent::Ready(object) => self.decode_ready(object, known),
         }
     }
 
-    pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_>) -> Taken {
+    pub(super) fn decode_json(&mut self, json: &[u8], known: Known<'_>) -> DecodeResult {
         match self.scanner.scan(json) {
             Ok(raw) => {
                 make(raw, self.decode, self.transform.as_ref(), known, self.stamp.history, &mut self.reused, json)
@@ -160,17 +160,17 @@ impl Intake {
 
     /// Takes the item that stands at the start of the bytes, and says how long it is; `None` if it is not complete, or not
     /// as it should be.
-    pub(super) fn take_first(&mut self, json: &[u8], known: Known<'_>) -> Option<(Taken, usize)> {
-        self.take_first_before(json, known, |_| true)
+    pub(super) fn decode_first(&mut self, json: &[u8], known: Known<'_>) -> Option<(DecodeResult, usize)> {
+        self.decode_first_before(json, known, |_| true)
     }
 
-    /// As [`take_first`](Self::take_first), if what follows the item is as it should be.
-    pub(super) fn take_first_before(
+    /// As [`decode_first`](Self::decode_first), if what follows the item is as it should be.
+    pub(super) fn decode_first_before(
         &mut self,
         json: &[u8],
         known: Known<'_>,
         is_right: impl FnOnce(&[u8]) -> bool,
-    ) -> Option<(Taken, usize)> {
+    ) -> Option<(DecodeResult, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
         if !is_right(rest) {
@@ -180,7 +180,7 @@ impl Intake {
         Some((make(raw, self.decode, self.transform.as_ref(), known, history, &mut self.reused, item), length))
     }
 
-    fn take_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> Taken {
+    fn decode_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
         if let Some(same) = same_state(object.identity(), known, self.stamp.history, || object.digest()) {
             self.reused += 1;
             return Ok(same);
@@ -219,7 +219,7 @@ fn make(
     history: u64,
     reused: &mut usize,
     json: &[u8],
-) -> Taken {
+) -> DecodeResult {
     if let Some(same) = same_state(raw.identity(), known, history, || raw.digest()) {
         *reused += 1;
         return Ok(same);
@@ -231,7 +231,7 @@ fn make(
 }
 
 /// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
-fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: Option<&[u8]>) -> Taken {
+fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: Option<&[u8]>) -> DecodeResult {
     let Some(transform) = transform else { return Ok(object) };
     let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
     match outcome {
