@@ -160,7 +160,7 @@ impl AnyInformer {
         self.while_writing(|indexer| indexer.add_any_functions(functions))
     }
 
-    /// Runs `write` while `apply_lock` is held: index functions run, and another thread must not wait for the cache's writer while it waits for a turn.
+    /// Runs `write` while `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this lock already, so that two threads cannot wait for each other.
     fn while_writing<R>(&self, write: impl FnOnce(&Indexer<Erased>) -> R) -> R {
         let core = self.core();
         // INV-A2: `Some` until the closure has run.

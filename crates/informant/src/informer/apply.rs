@@ -1,7 +1,7 @@
-//! BatchApplier a batch of changes into writes to the cache, and what the writes replaced into notices for handlers.
+//! Turns a batch of changes into writes to the cache, and the replaced objects into events for handlers.
 //!
 //! - **In:** the items of a receipt.
-//! - **Out:** one batch of cache writes; then the notices, derived from the replaced objects.
+//! - **Out:** one batch of cache writes; then the events, derived from the replaced objects.
 //! - **Knows nothing of:** handlers.
 
 use super::relist_order::deletes_first;

@@ -167,7 +167,7 @@ impl<O: 'static> Subscribe<'_, O> {
 }
 
 impl AnyInformer {
-    /// Registers a handler; with a turn, if it is registered with other informers too.
+    /// Registers a handler. `turn` is `Some` if the handler is registered with other informers too, whose workers then call it one at a time.
     pub(crate) fn add_handler(
         &self,
         handler: AnyHandler,

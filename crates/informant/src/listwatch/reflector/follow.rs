@@ -1,4 +1,4 @@
-//! Follows changes over one watch after another, and asks the server when a watch is silent.
+//! Opens one watch after another and passes their events to the destination. Asks the server for its version when a watch is silent.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -46,21 +46,23 @@ use crate::ResourceVersion;
 use crate::object::Erased;
 use crate::object::Identity;
 
-/// How far one watch has come.
+/// The progress of one watch.
 struct Progress {
-    /// The watch began without a version: what exists is told in no order, until something changes.
+    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change ends that.
     is_unordered: bool,
+    /// True if the watch delivered a newer version.
     has_moved: bool,
+    /// The number of events that the status does not show yet.
     events: u64,
-    /// Events passed on since the consumer last ran.
+    /// The number of events passed on since the consumer last ran.
     unapplied: usize,
 }
 
-/// So many events are passed on before the consumer gets the chance to apply them. It runs in the same task, and a source that
-/// always has another event ready would keep it waiting.
+/// After this number of events, the reflector yields so that the consumer can apply them. The consumer runs in the same task, and a source
+/// that always has another event ready would keep it from running.
 const EVENTS_BEFORE_YIELD: usize = 64;
 
-/// A watch that was open for this long counts as progress, also if nothing changed.
+/// A watch that was open for this long counts as progress, even if nothing changed.
 const STEADY: Duration = Duration::from_secs(10);
 
 /// How long the source has to answer when it is asked because the watch is silent.
@@ -70,7 +72,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
 impl ReflectorLoop {
-    /// Watches from where the list ended, or goes on with a stream that began with the list, until that cannot go on.
+    /// Watches from the version of the list, or continues the stream that began with the list, until everything must be listed again. Returns why.
     pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> RoundFailure {
         let mut streak = Streak::default();
         let mut resync_at = self.next_resync();
@@ -117,10 +119,10 @@ impl ReflectorLoop {
             let next = match self.resume.is_versioned() {
                 true if operation == Operation::CheckHistory => after_check(ending, failures),
                 true => after_watch(ending, made_progress, failures, || window.allows(now)),
-                // There is no place to go on from: what happens between two watches would be lost.
+                // Without a version the watch cannot be resumed: changes between two watches would be lost.
                 false => AfterWatch::Relist,
             };
-            // Also if a watch is opened and ends at once: others must be able to run.
+            // If each watch ends at once, this loop must not keep other tasks from running.
             consume_budget().await;
             match next {
                 AfterWatch::Reopen => {
@@ -170,7 +172,7 @@ impl ReflectorLoop {
         self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
     }
 
-    /// Passes events on until the watch ends.
+    /// Passes on the events of a watch until it ends.
     async fn read_changes(
         &mut self,
         reader: &mut EventReader,
@@ -191,7 +193,7 @@ impl ReflectorLoop {
             consume_budget().await;
             let full_since = Instant::now();
             self.destination.room().await;
-            // While nothing is read, the watch is not silent.
+            // The time in which the reflector did not read does not count as silence.
             reader.last_byte_at += full_since.elapsed();
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
@@ -257,11 +259,11 @@ impl ReflectorLoop {
         Box::pin(async move { timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await.ok() })
     }
 
-    /// What the source's answer means for a silent watch.
+    /// Compares the source's answer with the version that the watch has reached.
     ///
     /// # Errors
     ///
-    /// If it shows that the history changed.
+    /// If the answer shows that the history changed.
     fn interpret_answer(
         &mut self,
         answer: Option<Result<Option<Lookup<Erased>>, SourceError>>,
@@ -281,7 +283,7 @@ impl ReflectorLoop {
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
     fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<bool, SourceError> {
         while let Some(incoming) = reader.next_here()? {
-            // A watch delivers changes, so there is no point in looking for them in the cache.
+            // A watch delivers changes, so the cache is not searched for the same state.
             let event = incoming.decode(&mut self.decoder, &|_| None)?;
             self.pass_on(event, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
@@ -331,7 +333,7 @@ impl ReflectorLoop {
         Ok(())
     }
 
-    /// An event without an object. One without a version as well says nothing.
+    /// Passes on the version of an event without an object. Ignores an empty version.
     fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
         if version.is_empty() {
             return Ok(());
@@ -341,7 +343,7 @@ impl ReflectorLoop {
         Ok(())
     }
 
-    /// The object, if it is one; else it is set aside, and counts as told.
+    /// Notes the version of an event. Returns its object, or quarantines the object and returns `None` if it could not be decoded.
     fn check(
         &mut self,
         taken: DecodeResult,
@@ -373,7 +375,7 @@ impl ReflectorLoop {
                 let version = Some(bad.version.clone()).filter(|_| is_ordered && is_certain);
                 let known = bad.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
                 match known {
-                    // It is another life, so the one that is known is over.
+                    // The event is of another incarnation, so the cached one was deleted.
                     Some(known) if !known.identity().may_be_same_incarnation(&bad.uid) => {
                         self.destination.delete_unread(known.key(), version);
                     }
@@ -420,7 +422,7 @@ impl ReflectorLoop {
         Ok(())
     }
 
-    /// Remembers the event of an object that cannot be read as one that the server's history is recognised by.
+    /// Stores the event of an object that could not be decoded as an anchor of the server's history.
     fn anchor_bad(&mut self, bad: &Quarantined, is_deleted: bool) {
         if let Some(key) = bad.key.clone() {
             let identity = Identity { key, uid: bad.uid.clone(), version: bad.version.clone() };
@@ -428,7 +430,11 @@ impl ReflectorLoop {
         }
     }
 
-    /// An event of this version has come.
+    /// Notes an event of this version.
+    ///
+    /// # Errors
+    ///
+    /// If the version is older than the reached one.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
         trace!(informer = self.resource(), rv = %version, "received an event");
         progress.events += 1;
@@ -471,12 +477,12 @@ impl ReflectorLoop {
     }
 }
 
-/// A question for the source's version that is under way; no answer in time is `None`.
+/// A pending question for the source's version. Its result is `None` if the source does not answer in time.
 type Question = BoxFuture<'static, Option<Result<Option<Lookup<Erased>>, SourceError>>>;
 
-/// What can happen while a watch is open.
+/// An input of the loop that reads a watch.
 enum Input {
-    /// Something was read from the watch, or it ended.
+    /// The watch delivered bytes or an event (true), or ended (false).
     Read(Result<bool, SourceError>),
     /// The source answered, or did not in time.
     Answer(Option<Result<Option<Lookup<Erased>>, SourceError>>),
@@ -486,7 +492,7 @@ enum Input {
     Time,
 }
 
-/// Waits for what can happen beside the watch. Cancel safe.
+/// Waits for the answer to a pending question, or for a history change. Cancel safe.
 async fn next_signal(
     question: &mut Option<Question>,
     history_changes: &mut watch::Receiver<u64>,

@@ -1,4 +1,4 @@
-//! Everything that exists, page by page.
+//! Requests a list page by page.
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
@@ -29,7 +29,7 @@ use crate::object::DecodeError;
 const MOST_PAGES: usize = 100_000;
 
 impl ReflectorLoop {
-    /// Brings the destination up to date; gives the watch that goes on from there, if there is one already.
+    /// Receives a list and passes it to the destination. Returns the open watch if the list was streamed.
     pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader>, RoundFailure> {
         let now = Instant::now();
         let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
@@ -46,7 +46,7 @@ impl ReflectorLoop {
         loop {
             let request = self.resume.list();
             self.status.set(Activity::Listing { objects: 0 });
-            self.decoder.forget_reused();
+            self.decoder.reset_reused();
             let health = self.settings.health.clone();
             let permit = health.list_permit(self.is_server_starting()).await;
             let listed = self.list_pages(&request).await;
@@ -69,7 +69,7 @@ impl ReflectorLoop {
         }
     }
 
-    /// All pages; gives the version of the first, and whether there were more.
+    /// Requests all pages. Returns the items, the version of the first page, and whether there was more than one page.
     pub(super) async fn list_pages(
         &mut self,
         request: &ListRequest,
@@ -86,7 +86,7 @@ impl ReflectorLoop {
                         && page.continue_token.is_some()
                         && std::mem::take(&mut self.may_repeat) =>
                 {
-                    // The rest of the pages is gone, but all in one may still be had.
+                    // The server no longer has the other pages, but may have the list without pages.
                     self.failed(Operation::List, error);
                     (page, collected, version) = (request.unpaged(), Collected::new(), None);
                     tokens.clear();
@@ -100,10 +100,12 @@ impl ReflectorLoop {
                 return Ok((collected, version.clone(), !is_first));
             }
             if !tokens.insert(metadata.continue_token.clone()) {
-                return Err(SourceError::other("the server gave the same continue token twice"));
+                return Err(SourceError::other("the server sent the same continue token twice"));
             }
             if tokens.len() == MOST_PAGES {
-                return Err(SourceError::other("the list has too many pages; does the server heed the limit?"));
+                return Err(SourceError::other(
+                    "the list has more than 100,000 pages; check that the server supports the `limit` parameter",
+                ));
             }
             page = request.next_page(metadata.continue_token);
         }
@@ -141,7 +143,7 @@ impl ReflectorLoop {
                 ListPiece::Item(item) => collected.push(of_our_kind(self.decoder.decode_item(item, &known))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
-            // A source that is always ready must not keep others from running.
+            // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = collected.len();
             self.status.note(|status| status.activity = Activity::Listing { objects });
@@ -152,7 +154,7 @@ impl ReflectorLoop {
         end.ok_or(SourceError::EndedEarly)
     }
 
-    /// A list of something else is none; one that does not say what it is of is believed.
+    /// Refuses a list of another kind. Accepts a list without a kind.
     fn check_head(&self, head: ListHead) -> Result<ListMetadata, SourceError> {
         let expected = self.settings.source.types();
         let ListHead { api_version, kind, metadata } = head;
@@ -161,7 +163,7 @@ impl ReflectorLoop {
             return Ok(metadata);
         }
         let list_kind = format!("{}List", expected.kind);
-        // Lists of custom kinds, whose groups have dots, may be called as their authors like.
+        // Custom kinds, whose groups have dots, can define the kind of their lists.
         let is_custom = expected.api_version.contains('.');
         let is_of_version = api_version.is_empty() || api_version == expected.api_version;
         let is_of_kind = is_custom || kind.is_empty() || kind == list_kind;
@@ -173,7 +175,7 @@ impl ReflectorLoop {
     }
 }
 
-/// An item of another kind says that it is no list of ours.
+/// Refuses the whole list if an item is of another kind.
 fn of_our_kind(taken: DecodeResult) -> Result<DecodeResult, SourceError> {
     if let Err(bad) = &taken
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error

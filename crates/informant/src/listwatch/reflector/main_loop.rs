@@ -1,4 +1,4 @@
-//! The loop: everything, then the changes, until that fails; then wait and begin again.
+//! The main loop of a reflector: lists, watches until that fails, waits, and begins again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ use crate::delta::Relist;
 use crate::object::Erased;
 use crate::panics;
 
-/// A reflector at work.
+/// The state of a running reflector.
 pub(super) struct ReflectorLoop {
     pub(super) destination: Box<dyn Destination<Erased>>,
     pub(super) decoder: Decoder,
@@ -57,54 +57,54 @@ pub(super) struct ReflectorLoop {
     pub(super) delays: Delays,
     pub(super) watchdog: Watchdog,
     pub(super) window: RetryWindow,
-    /// Whether a request may still be repeated at once in this round.
+    /// True if a request may still be repeated at once in this round.
     pub(super) may_repeat: bool,
     /// The newest events, by which the server's history is recognised.
     pub(super) anchors: Anchors,
     pub(super) outage: Outage,
     /// How many changes of the server's history the reflectors of this client have found.
     pub(super) history_changes: watch::Receiver<u64>,
-    /// How many of them this one has taken account of.
+    /// How many of them this reflector has taken into account.
     pub(super) history_changes_seen: u64,
-    /// Whether the next list is the first one of another history.
+    /// True if the next list is the first one of another history.
     pub(super) has_history_changed: bool,
     /// `Some` while this reflector is the prober.
     prober: Option<Prober>,
     startup: Startup,
     /// How many requests in a row did not reach the server although it answered those of other reflectors.
     lone_failures: u32,
-    /// Whether everything was listed again at once since a watch last [made progress](Self::note_progress).
+    /// True if the reflector has listed without a delay since a watch last [made progress](Self::note_progress).
     has_relisted_at_once: bool,
     /// Set when the server's history is in doubt, until a list is accepted: cached objects are not reused.
     is_reuse_suspended: bool,
     presence: Presence,
-    /// Whether the last list had an item that may be any object of ours.
+    /// True if the last list had an item that is too damaged to tell which object it is.
     was_damaged: bool,
     resource: Arc<str>,
 }
 
-/// Whether the source has the kind, as far as that is known.
+/// Whether the source serves the kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Present,
-    /// A list was not found.
+    /// A list failed with 404.
     InDoubt,
-    /// And the source says that it has no such kind.
+    /// A list failed with 404, and then the source answered that it does not serve the kind.
     Denied,
-    /// It is not there, and the destination knows.
+    /// The source does not serve the kind, and the destination has deleted its objects.
     Gone,
 }
 
-/// Within this time after the server can be reached again, all reflectors of a client try.
+/// Within this time after the server can be reached again, all reflectors of a client retry.
 const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
 
-/// So many attempts are made soon after one another on a server that answers other reflectors.
+/// The number of attempts with short delays if the server answers other reflectors but not this one.
 const QUICK_LONE_FAILURES: u32 = 5;
 
-/// How a round ended.
+/// Why a round (a list and the watches after it) ended.
 pub(super) struct RoundFailure {
     pub(super) error: Arc<ListWatchError>,
-    /// Whether the error callback hears of it.
+    /// True if the error callback is called.
     pub(super) is_reported: bool,
 }
 
@@ -162,7 +162,7 @@ impl ReflectorLoop {
         if self.presence == Presence::InDoubt {
             self.look_for_kind().await;
         }
-        // If the history changed, the list has to carry that. Any other result does not matter for a list.
+        // A history change is noted in `self` for the next list. Any other result does not matter for a list.
         let _ = self.check_history_after_outage().await;
         let stream = match self.stream_or_list().await {
             Ok(stream) => stream,
@@ -171,8 +171,8 @@ impl ReflectorLoop {
         self.follow(stream).await
     }
 
-    /// A list was not found: that may be an error on the way. Only if the source is sure that it has no such kind, its
-    /// objects are gone.
+    /// Asks the source whether it serves the kind, after a list failed with 404. A proxy may have sent the 404, so the objects are deleted only if
+    /// the source answers that it does not.
     async fn look_for_kind(&mut self) {
         self.status.set(Activity::Listing { objects: 0 });
         match timeout(self.settings.idle_timeout, self.settings.source.is_served()).await {
@@ -181,7 +181,7 @@ impl ReflectorLoop {
         }
     }
 
-    /// Another list was not found although, or because, the source says that it has no such kind: it is certain.
+    /// Deletes all objects, after the source answered that it does not serve the kind and another list failed with 404.
     fn lose_kind(&mut self) {
         self.presence = Presence::Gone;
         if !self.resume.has_observed() {
@@ -199,11 +199,11 @@ impl ReflectorLoop {
         });
     }
 
-    /// A list has come: it becomes the new state.
+    /// Passes a complete list to the destination.
     ///
     /// # Errors
     ///
-    /// If it is not to be believed.
+    /// If the list is older than the reached version, has no version, or has a damaged item that may be any object.
     pub(super) fn accept(
         &mut self,
         asked: &ResourceVersion,
@@ -211,7 +211,7 @@ impl ReflectorLoop {
         version: ResourceVersion,
         is_paged: bool,
     ) -> Result<(), SourceError> {
-        // What the list lacks may be that very item, so it is not believed at once; but if it stays so, that is how it is.
+        // An object that seems to be missing may be the damaged item, so the first such list is refused. The next one is accepted.
         if let Some(damage) = listed.damage()
             && self.resume.has_observed()
             && !std::mem::replace(&mut self.was_damaged, true)
@@ -229,7 +229,7 @@ impl ReflectorLoop {
             }
             Listed::HistoryChanged if !self.has_history_changed => {
                 let error = self.begin_new_history();
-                // Objects that were taken from the cache may differ, although uid and version are the same.
+                // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
                 if self.decoder.reused() > 0 {
                     return Err(error);
                 }
@@ -263,7 +263,7 @@ impl ReflectorLoop {
             status.last_event = Some(now);
             status.confirmed = Some(now);
             status.lists += 1;
-            // If watches are refused, a list that succeeds does not end the failure.
+            // While watches fail, a list that succeeds does not end the failure.
             if !status.is_watch_failing {
                 status.failing_since = None;
             }
@@ -272,17 +272,17 @@ impl ReflectorLoop {
         Ok(())
     }
 
-    /// Whether objects may be taken from the cache.
+    /// Returns true if cached objects may be reused instead of decoding the same state again.
     pub(super) fn may_reuse(&self) -> bool {
         !self.is_reuse_suspended
     }
 
-    /// The server's history may have changed.
+    /// Stops the reuse of cached objects, because the server's history may have changed.
     pub(super) fn suspend_reuse(&mut self) {
         self.is_reuse_suspended = true;
     }
 
-    /// The server answered a request, whatever the answer.
+    /// Notes that the server answered a request, successfully or not.
     fn server_answered(&mut self) {
         let now = Instant::now();
         self.settings.health.note_reachable(now);
@@ -291,12 +291,12 @@ impl ReflectorLoop {
         self.lone_failures = 0;
     }
 
-    /// Whether the server may still be starting after an outage.
+    /// Returns true if the server may still be starting after an outage.
     pub(super) fn is_server_starting(&self) -> bool {
         self.startup.is_under_way(Instant::now())
     }
 
-    /// If the version that was asked for is not to be had, the newest state is asked for next.
+    /// Makes the next list request the newest state, if the error means that the server cannot serve the requested version.
     pub(super) fn note_unavailable(&mut self, class: ErrorClass) {
         if class == ErrorClass::TooLarge {
             self.suspend_reuse();
@@ -306,7 +306,7 @@ impl ReflectorLoop {
         }
     }
 
-    /// A watch begins.
+    /// Notes that a watch was opened.
     pub(super) fn watching(&mut self) {
         self.watchdog.opened();
         self.delays.succeeded(Instant::now());
@@ -321,7 +321,7 @@ impl ReflectorLoop {
         });
     }
 
-    /// Something failed: everybody can see it.
+    /// Notes a failed request, and publishes it in the status.
     pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
         let class = source.class();
         if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(streaming)) =
@@ -333,7 +333,7 @@ impl ReflectorLoop {
             match (self.presence, class == ErrorClass::NotFound) {
                 (Presence::Present, true) => self.presence = Presence::InDoubt,
                 (Presence::Denied, true) => self.lose_kind(),
-                // What discovery said was said before this.
+                // The kind may have been installed after the source's answer.
                 (Presence::Denied, false) => self.presence = Presence::InDoubt,
                 (Presence::InDoubt | Presence::Gone, _) | (Presence::Present, false) => {}
             }
@@ -382,7 +382,7 @@ impl ReflectorLoop {
     fn delay_after(&mut self, now: Instant, because: &ListWatchError) -> Duration {
         let second = Duration::from_secs(1);
         match because.source.class() {
-            // Once, until a watch has made progress.
+            // Without a delay only once, until a watch has made progress.
             ErrorClass::HistoryChanged if !std::mem::replace(&mut self.has_relisted_at_once, true) => Duration::ZERO,
             ErrorClass::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
                 self.delays.between(Duration::ZERO, second)
@@ -410,11 +410,11 @@ impl ReflectorLoop {
         }
     }
 
-    /// Waits for the next attempt: as the prober, or until the prober succeeds.
+    /// Waits before the next attempt on a server that cannot be reached: as the prober, or until the prober succeeds.
     async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
         let outage = self.settings.health.note_unreachable(now);
         let other = self.delays.failed(now, None);
-        // If the server answers other reflectors, something else is wrong, and this one is not in a hurry for long.
+        // If the server answers other reflectors, the cause is not an outage, so only the first attempts are made soon.
         let since = self.startup.unreachable_since().unwrap_or(now);
         self.lone_failures += u32::from(self.settings.health.has_answered_since(since));
         let probe = match self.lone_failures < QUICK_LONE_FAILURES {
@@ -428,17 +428,17 @@ impl ReflectorLoop {
         self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
     }
 
-    /// A watch has delivered something, or was open for a while.
+    /// Resets the delays, after a watch delivered a newer version or was open for ten seconds.
     pub(super) fn note_progress(&mut self) {
         self.delays.restart();
         self.has_relisted_at_once = false;
     }
 
-    /// Reports a failure to the user, or to the log. Failures that are part of an outage are reported once, when it has lasted
-    /// [a while](super::report); before the first list, at once.
+    /// Reports a failure to the user's callback, or to the log. Failures of an outage are reported once, when it has lasted
+    /// [three seconds](super::report); before the first list, they are reported at once.
     pub(super) fn report(&self, failure: &ListWatchError) {
         let since = self.status.failing_since();
-        // The server did not say so; the list that follows is reported if it fails.
+        // This is not an error of the server; the list that follows is reported if it fails.
         if failure.operation == Operation::CheckHistory && failure.source.class() == ErrorClass::Expired {
             return;
         }
@@ -454,6 +454,7 @@ impl ReflectorLoop {
         self.reporter.report(failure, since);
     }
 
+    /// Reports a quarantined object to the user's callback, or to the log.
     pub(super) fn report_quarantined(&self, object: &Quarantined) {
         if let Some(callback) = &self.settings.on_quarantine {
             self.call("on_quarantine", || callback(object));
@@ -463,7 +464,7 @@ impl ReflectorLoop {
         warn!(informer = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
     }
 
-    /// Runs a callback of the user's; a panic is logged and goes no further.
+    /// As the function [`call`], with the name of this reflector's resource.
     pub(super) fn call<R>(&self, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
         call(&self.resource, name, callback)
     }
@@ -473,7 +474,7 @@ impl ReflectorLoop {
     }
 }
 
-/// Runs a callback of the user's; a panic is logged and goes no further.
+/// Runs a callback of the user. A panic is caught and logged.
 pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
     let called = panics::catch(callback);
     called
@@ -481,7 +482,7 @@ pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> O
         .ok()
 }
 
-/// The cached object of a key, if it may be used again.
+/// Returns a function that finds the cached object of a key; if `reuses` is false, it finds none.
 pub(super) fn known(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))

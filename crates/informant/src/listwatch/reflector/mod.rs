@@ -375,32 +375,32 @@ impl ReflectorSettings {
         self
     }
 
-    /// Sets the transform, and gives the one before: dropping it is users' code.
+    /// Sets the transform, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
     pub(crate) fn swap_transform(&mut self, transform: Transform) -> Option<Transform> {
         self.transform.replace(transform)
     }
 
-    /// Sets the error callback, and gives the one before: dropping it is users' code.
+    /// Sets the error callback, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
     pub(crate) fn swap_on_error(&mut self, callback: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
         self.on_error.replace(callback)
     }
 
-    /// The cluster of the source.
+    /// Returns the cluster of the source.
     pub(crate) fn cluster(&self) -> Option<Arc<str>> {
         self.source.cluster()
     }
 
-    /// The namespace of the source, if it has only one.
+    /// Returns the namespace of the source, if it has only one.
     pub(crate) fn namespace(&self) -> Option<Arc<str>> {
         self.source.namespace()
     }
 
-    /// The name of the source's objects.
+    /// Returns the source's name.
     pub(crate) fn resource(&self) -> String {
         self.source.name()
     }
 
-    /// Makes the reflector.
+    /// Creates the reflector.
     pub(crate) fn build(mut self, destination: Box<dyn Destination<Erased>>) -> Reflector {
         let mut scanner = Scanner::new(self.source.types()).cut(&self.cut);
         let cluster = self.source.cluster();

@@ -1,8 +1,8 @@
-//! A watch as events: from pieces to what they say.
+//! Reads the events of a watch and decodes their objects.
 //!
 //! - **In:** the pieces of a watch.
-//! - **Out:** one event after the other, its object taken in.
-//! - **Knows nothing of:** what an event means for the version, or for what comes next.
+//! - **Out:** one decoded event after the other.
+//! - **Knows nothing of:** versions, and what the reflector does with an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,19 +27,21 @@ use super::super::frames::WatchEvent;
 use crate::ResourceVersion;
 use crate::object::Erased;
 
-/// A watch that was opened.
+/// Reads the events of one open watch.
 pub(super) struct EventReader {
     stream: WatchStream<Erased>,
+    /// The received bytes, if the source delivers bytes.
     lines: LineCutter,
+    /// The last received event, if the source delivers events.
     ready: Option<SourceEvent<Erased>>,
-    /// How long it was asked to last.
+    /// The timeout that the watch was requested with.
     pub(super) timeout: Duration,
-    /// When something came last.
+    /// When the last piece arrived.
     pub(super) last_byte_at: Instant,
 }
 
 impl DecodedEvent {
-    /// An event of an object that cannot be told must come once more.
+    /// Fails for an event whose object cannot be identified: the reflector must receive it again.
     fn require_identified(self) -> Result<Self, SourceError> {
         match &self {
             Self::Added(Err(bad)) | Self::Modified(Err(bad)) | Self::Deleted(Err(bad)) if bad.may_be_any() => {
@@ -52,13 +54,13 @@ impl DecodedEvent {
     }
 }
 
-/// An event on its way: not yet looked at.
+/// A received event that is not decoded.
 pub(super) enum Incoming {
     Line(Bytes),
     Event(SourceEvent<Erased>),
 }
 
-/// What an event says.
+/// An event with its decoded object.
 pub(super) enum DecodedEvent {
     Added(DecodeResult),
     Modified(DecodeResult),
@@ -67,7 +69,7 @@ pub(super) enum DecodedEvent {
         version: ResourceVersion,
         ends_initial_events: bool,
     },
-    /// A type that this library does not know; its version counts.
+    /// An event of an unknown type. Only its version is used.
     Unknown {
         kind: String,
         version: ResourceVersion,
@@ -79,7 +81,7 @@ impl EventReader {
         Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, last_byte_at: Instant::now() }
     }
 
-    /// The next event that has come already.
+    /// Returns the next event that was received already.
     pub(super) fn next_here(&mut self) -> Result<Option<Incoming>, SourceError> {
         if let Some(event) = self.ready.take() {
             return Ok(Some(Incoming::Event(event)));
@@ -87,7 +89,7 @@ impl EventReader {
         Ok(self.lines.next()?.map(Incoming::Line))
     }
 
-    /// Waits until more has come; says whether the watch goes on.
+    /// Waits for the next piece. Returns false if the watch has ended.
     ///
     /// Cancel safe.
     pub(super) async fn wait(&mut self) -> Result<bool, SourceError> {
@@ -105,11 +107,11 @@ impl EventReader {
 }
 
 impl Incoming {
-    /// What it says.
+    /// Decodes the event.
     ///
     /// # Errors
     ///
-    /// If it says that something failed, or makes no sense.
+    /// If it is an error event, not a watch event, or an event whose object cannot be identified.
     pub(super) fn decode(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
         self.read(decoder, known)?.require_identified()
     }
@@ -124,7 +126,7 @@ impl Incoming {
         }
         let event = match WatchEvent::read(&line) {
             Ok(event) => event,
-            // Some proxies and older servers answer a watch with the bare status.
+            // Some proxies and older servers send a `Status` that is not wrapped in an event.
             Err(error) => return Err(read_status(&line).map_or(error.into(), SourceError::from)),
         };
         Ok(match event.kind {
@@ -150,7 +152,7 @@ impl Incoming {
     }
 }
 
-/// A line as servers write it, read in one pass; `None` if it is anything else.
+/// Decodes a line with the field order that API servers use, in one pass; `None` for any other line.
 fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<DecodedEvent> {
     type Wrap = fn(DecodeResult) -> DecodedEvent;
     let types: [(&[u8], Wrap); 3] = [
@@ -175,7 +177,7 @@ fn from_source(event: SourceEvent<Erased>, decoder: &mut Decoder, known: Known<'
     }
 }
 
-/// A status, if it is one.
+/// Parses a `Status`; `None` for any other JSON.
 fn read_status(json: &[u8]) -> Option<Status> {
     #[derive(Deserialize)]
     struct Kind {
@@ -204,7 +206,7 @@ struct Annotations {
     initial_events_end: Option<String>,
 }
 
-/// As much of the metadata as can be read.
+/// Parses the metadata of an object; empty if it is invalid.
 fn read_metadata(json: &[u8]) -> Metadata {
     serde_json::from_slice::<Versioned>(json).unwrap_or_default().metadata
 }

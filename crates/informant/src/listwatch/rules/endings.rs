@@ -1,79 +1,83 @@
-//! What an ending means: try again now, later, or begin anew.
+//! Decides what the reflector does after a watch or a streamed list has ended.
+//!
+//! - **In:** how it ended, what it achieved, and how many failed in a row.
+//! - **Out:** whether to open another one now, later, or to list everything again.
+//! - **Knows nothing of:** requests and delays.
 
 use std::time::Duration;
 
 use super::error_class::ErrorClass;
 
-/// What comes after a watch.
+/// What the reflector does after a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterWatch {
-    /// Another one, at once, from where it ended.
+    /// Opens another watch at once, at the reached version.
     Reopen,
-    /// Another one from where it ended, after a delay.
+    /// Opens another watch at the reached version, after a delay.
     ReopenLater,
-    /// A list, after a delay.
+    /// Lists everything, after a delay.
     Relist,
 }
 
-/// What comes after a streamed list that did not reach its end.
+/// What the reflector does after a streamed list that is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterStreaming {
-    /// Another one at once, for the newest state.
+    /// Requests another streamed list at once, of the newest state.
     AskNewest,
-    /// Another one after a delay.
+    /// Requests another streamed list after a delay.
     Later,
-    /// A list at once.
+    /// Requests an ordinary list at once.
     List,
-    /// A list at once, and lists only from now on.
+    /// Requests an ordinary list at once, and no streamed lists from now on.
     ListFromNowOn,
 }
 
-/// How a stream ended.
+/// How a watch or streamed list ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// As if all was said.
+    /// The server ended the response without an error.
     Cleanly,
-    /// The request itself failed, so there was no stream.
+    /// The request itself failed, so there was no response to read.
     Unopened(ErrorClass),
-    /// With an error.
+    /// The response ended with an error.
     Failed(ErrorClass),
 }
 
-/// What a watch has come to.
+/// What a watch achieved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WatchStats {
-    /// Whether it has moved the version.
+    /// True if it delivered a newer version.
     pub(crate) has_moved: bool,
-    /// How long it was since it was asked for.
+    /// The time from the request to the end.
     pub(crate) since_asked: Duration,
-    /// How long it was since it was opened.
+    /// The time from the response to the end.
     pub(crate) since_opened: Duration,
 }
 
 impl WatchStats {
-    /// Whether it was worth opening: then another one is as well, at once.
+    /// Returns true if the watch delivered a newer version or lasted for a second, so that another one may be opened at once.
     pub(crate) fn made_progress(&self, ending: Ending) -> bool {
         match ending {
             Ending::Unopened(_) => false,
             Ending::Cleanly => self.has_moved || self.since_asked >= SHORT,
-            // However long it took to come to that.
+            // The duration does not count: an invalid response may arrive slowly.
             Ending::Failed(ErrorClass::InvalidResponse) => self.has_moved,
-            // How long it takes to open a watch that then fails says nothing of its use.
+            // The time that the server took to open the watch does not count.
             Ending::Failed(_) => self.has_moved || self.since_opened >= SHORT,
         }
     }
 }
 
-/// How many watches in a row came to nothing.
+/// The number of watches in a row that made no progress.
 #[derive(Debug, Default)]
 pub(crate) struct Streak(u32);
 
 impl Streak {
-    /// Counts one more, and gives their number.
+    /// Counts one more watch, and returns the number.
     pub(crate) fn count(&mut self, ending: Ending, made_progress: bool) -> u32 {
         self.0 = match ending {
             Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) if made_progress => 0,
-            // Who is not there, or too busy, says nothing of whether watches work.
+            // A server that cannot be reached, or is overloaded, does not show whether watches work, so the number stays.
             Ending::Unopened(ErrorClass::Unreachable | ErrorClass::Overloaded)
             | Ending::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded) => self.0,
             Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) => self.0 + 1,
@@ -82,17 +86,18 @@ impl Streak {
     }
 }
 
-/// A watch that lasted so long is worth opening again at once, even if it said nothing.
+/// A watch that lasted this long made progress, even if it delivered nothing.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 
-/// So many streams may fail in a row before everything is listed anew: perhaps lists still work.
+/// After this number of failed watches in a row, the reflector lists: lists may still work.
 const FAILURES_BEFORE_LIST: u32 = 5;
 
-/// So many streamed lists may fail in a row before an ordinary one is tried.
+/// After this number of failed streamed lists in a row, the reflector requests an ordinary list.
 const STREAMS_BEFORE_LIST: u32 = 3;
 
-/// After a watch: how it ended, whether it [was of use](WatchStats::made_progress), how many failed in a row (this one
-/// included), and whether errors of the server may be taken as passing.
+/// Decides what follows a watch. `failures` is the number of watches in a row, including this one, that did not
+/// [make progress](WatchStats::made_progress). `is_temporary` is called for an error of the server (5xx), and returns true if it may be retried
+/// without a list.
 pub(crate) fn after_watch(
     ending: Ending,
     made_progress: bool,
@@ -131,11 +136,12 @@ pub(crate) fn after_watch(
     }
 }
 
-/// After a check of the server's history that did not allow to resume the watch, and how many attempts failed in a row.
+/// Decides what follows a check of the server's history after which the watch could not be resumed. `failures` is the number of attempts in
+/// a row that failed.
 pub(crate) fn after_check(ending: Ending, failures: u32) -> AfterWatch {
     match ending {
         Ending::Unopened(ErrorClass::HistoryChanged | ErrorClass::Expired) | Ending::Cleanly => AfterWatch::Relist,
-        // A starting server refuses; a list would be refused as well.
+        // A starting server refuses the check, and would refuse a list as well.
         Ending::Unopened(ErrorClass::NotFound | ErrorClass::Other) => AfterWatch::ReopenLater,
         // The server cannot be asked now; perhaps lists still work.
         Ending::Unopened(_) | Ending::Failed(_) => match failures < FAILURES_BEFORE_LIST {
@@ -145,8 +151,8 @@ pub(crate) fn after_check(ending: Ending, failures: u32) -> AfterWatch {
     }
 }
 
-/// After a streamed list that did not reach its end: how it ended, whether anything had come or it had lasted a second, how
-/// many failed in a row (this one included), and whether a request may be repeated at once.
+/// Decides what follows a streamed list that is not complete. `made_progress` is true if it delivered an event or lasted a second; `failures` is
+/// the number of streamed lists in a row that failed, including this one; `may_repeat` is true if a request may be repeated at once.
 pub(crate) fn after_streaming(ending: Ending, made_progress: bool, failures: u32, may_repeat: bool) -> AfterStreaming {
     let may_retry = failures < STREAMS_BEFORE_LIST;
     let later_if = |holds: bool| if holds { AfterStreaming::Later } else { AfterStreaming::List };
@@ -190,14 +196,14 @@ mod tests {
 
     /// RE-35, RE-36
     #[test]
-    fn a_watch_that_ends_cleanly_goes_on_at_once_if_it_was_of_use_and_is_listed_anew_if_not() {
+    fn a_watch_that_ends_cleanly_is_reopened_at_once_if_it_made_progress_and_followed_by_a_list_otherwise() {
         assert_eq!(watch(Ending::Cleanly, PROGRESS), AfterWatch::Reopen);
         assert_eq!(watch(Ending::Cleanly, NO_PROGRESS), AfterWatch::Relist);
     }
 
     /// RE-38, RE-39, RE-40, RE-41, RE-44
     #[test]
-    fn a_watch_goes_on_where_its_version_is_not_in_doubt() {
+    fn a_watch_is_reopened_after_errors_that_do_not_concern_its_version() {
         let table = [
             (ErrorClass::Unreachable, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
             (ErrorClass::Overloaded, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
@@ -222,13 +228,13 @@ mod tests {
 
     /// RE-42
     #[test]
-    fn an_error_of_the_server_is_passing_only_if_somebody_says_so() {
+    fn a_server_error_in_a_watch_is_retried_only_within_the_retry_window() {
         let after = |is_temporary| after_watch(Ending::Failed(ErrorClass::ServerError), PROGRESS, 1, || is_temporary);
         assert_eq!((after(false), after(true)), (AfterWatch::Relist, AfterWatch::ReopenLater));
     }
 
     #[test]
-    fn failures_in_a_row_lead_to_a_list_unless_nobody_is_there_to_answer_it() {
+    fn failed_watches_in_a_row_lead_to_a_list_unless_the_server_is_unreachable_or_overloaded() {
         for class in [ErrorClass::ConnectionLost, ErrorClass::ServerError] {
             let after = |failures| after_watch(Ending::Unopened(class), NO_PROGRESS, failures, || false);
             assert_eq!((after(4), after(5)), (AfterWatch::ReopenLater, AfterWatch::Relist), "{class:?}");
@@ -240,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_keeps_failing_leads_to_a_list() {
+    fn a_history_check_that_keeps_failing_leads_to_a_list() {
         let after = |class, failures| after_check(Ending::Unopened(class), failures);
         assert_eq!(after(ErrorClass::HistoryChanged, 0), AfterWatch::Relist);
         assert_eq!(after(ErrorClass::Expired, 0), AfterWatch::Relist);
@@ -254,7 +260,7 @@ mod tests {
 
     /// RE-35, RE-36, RE-37
     #[test]
-    fn a_watch_was_of_use_if_it_moved_the_version_or_lasted_a_second() {
+    fn a_watch_made_progress_if_it_delivered_a_newer_version_or_lasted_a_second() {
         let stats = |has_moved, asked, opened| WatchStats {
             has_moved,
             since_asked: Duration::from_millis(asked),
@@ -279,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_or_too_busy_is_not_counted() {
+    fn a_streak_does_not_count_an_unreachable_or_overloaded_server() {
         let mut streak = Streak::default();
         let table = [
             (Ending::Unopened(ErrorClass::ServerError), NO_PROGRESS, 1),
@@ -298,7 +304,7 @@ mod tests {
 
     /// RE-56 to RE-60
     #[test]
-    fn a_streamed_list_falls_back_to_a_list_and_for_good_if_the_server_does_not_do_it() {
+    fn a_streamed_list_falls_back_to_a_list_and_permanently_if_the_server_does_not_support_it() {
         let table = [
             (ErrorClass::Unreachable, AfterStreaming::Later, AfterStreaming::Later),
             (ErrorClass::Overloaded, AfterStreaming::Later, AfterStreaming::Later),
@@ -318,9 +324,9 @@ mod tests {
             assert_eq!(after_streaming(Ending::Failed(class), PROGRESS, 1, true), failed, "following: {class:?}");
         }
         let expired = after_streaming(Ending::Failed(ErrorClass::Expired), NO_PROGRESS, 1, false);
-        assert_eq!(expired, AfterStreaming::Later, "once in a round is enough");
+        assert_eq!(expired, AfterStreaming::Later, "a request is repeated at most once in a round");
         let expired = after_streaming(Ending::Failed(ErrorClass::Expired), NO_PROGRESS, 3, false);
-        assert_eq!(expired, AfterStreaming::List, "and so are three");
+        assert_eq!(expired, AfterStreaming::List, "after three failures in a row");
 
         let cleanly = |made_progress, failures| after_streaming(Ending::Cleanly, made_progress, failures, true);
         assert_eq!(cleanly(NO_PROGRESS, 1), AfterStreaming::List);

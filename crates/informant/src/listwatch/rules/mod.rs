@@ -1,8 +1,9 @@
 //! The reflector's decisions: plain state, no clock, no async, no requests.
 //!
 //! - **In:** the outcome of each request, and the time.
-//! - **Out:** which version to ask for ([`resume`]), which events identify the server's history ([`anchors`]), what a failure ([`error_class`]) and an ending mean ([`endings`]), how long to wait ([`delays`],
-//!   [`window`], [`watchdog`]), what to do about a silent watch ([`silence`]), whether lists can be streamed ([`streaming`]).
+//! - **Out:** which version to request ([`resume`]); which events identify the server's history ([`anchors`]); the class of an error
+//!   ([`error_class`]); what to do after a watch or streamed list has ended ([`endings`]); how long to wait ([`delays`], [`window`],
+//!   [`watchdog`]); what to do about a silent watch ([`silence`]); whether lists can be streamed ([`streaming`]).
 //! - **Knows nothing of:** requests, objects, bytes.
 
 pub(super) mod anchors;

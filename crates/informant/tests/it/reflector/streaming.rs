@@ -333,10 +333,10 @@ async fn a_stream_that_says_nothing_is_complained_of_every_ten_seconds() {
     assert_eq!(logs.take(), "");
     seconds(12.5).await;
     let said = logs.take();
-    assert_eq!(said.matches("has brought nothing yet").count(), 2, "{said}");
+    assert_eq!(said.matches("has delivered nothing yet").count(), 2, "{said}");
     seconds(30.0).await;
     let said = logs.take();
-    assert_eq!(said.matches("has brought nothing more").count(), 2, "{said}");
+    assert_eq!(said.matches("has delivered nothing more").count(), 2, "{said}");
     running.stop().await;
 }
 
