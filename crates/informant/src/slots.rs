@@ -85,7 +85,7 @@ impl<T: Keyed> Slots<T> {
         self.by_key.len()
     }
 
-    /// The number of slots, in use or not.
+    /// Returns the number of slots, in use or not.
     pub(crate) fn end(&self) -> usize {
         self.values.len()
     }
@@ -96,18 +96,18 @@ impl<T: Keyed> Slots<T> {
         self.values.len() > SMALL && self.len() < self.values.len() / 8
     }
 
-    /// The number of slots that fit without an allocation.
+    /// Returns the number of slots that fit without an allocation.
     pub(crate) fn capacity(&self) -> usize {
         self.values.capacity()
     }
 
-    /// The number of values that can be added without an allocation.
+    /// Returns the number of values that can be added without an allocation.
     pub(crate) fn room(&self) -> usize {
         let in_slots = self.values.capacity() - self.values.len() + self.free.len();
         in_slots.min(self.by_key.capacity() - self.by_key.len())
     }
 
-    /// A copy in which this number of values can be added without an allocation.
+    /// Returns a copy in which this number of values can be added without an allocation.
     pub(crate) fn copy_with_room(&self, added: usize) -> Self
     where
         T: Clone,
@@ -120,12 +120,12 @@ impl<T: Keyed> Slots<T> {
         Self { values, free: self.free.clone(), by_key }
     }
 
-    /// The values, in no order.
+    /// Returns the values, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.values.iter().flatten()
     }
 
-    /// The slots in use and their values.
+    /// Returns the slots in use and their values.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = (Slot, &T)> {
         (0..).zip(&self.values).filter_map(|(slot, value)| Some((slot, value.as_ref()?)))
     }

@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// The caller under which the informer's own code runs.
+    /// Returns the caller under which the informer's own code runs.
     pub(super) fn caller(&self) -> Caller {
         Caller { informer: self.id, listener: None }
     }
@@ -164,7 +164,7 @@ impl Core {
         self.listeners.lock().push(listener);
     }
 
-    /// The listeners whose worker has not finished.
+    /// Returns the listeners whose worker has not finished.
     pub(super) fn listeners(&self) -> Vec<Arc<Listener>> {
         let mut listeners = self.listeners.lock();
         let ended: Vec<_> = listeners.extract_if(.., |listener| listener.has_ended()).collect();
@@ -204,7 +204,7 @@ impl Core {
         self.source.get().map(|source| source.reflector.status()).unwrap_or_default()
     }
 
-    /// The time since the server last confirmed that the cache is current.
+    /// Returns the time since the server last confirmed that the cache is current.
     pub(super) fn confirmed_age(&self) -> Option<Duration> {
         let confirmed = self.source.get()?.reflector.look(|status| status.confirmed)?;
         Some(confirmed.elapsed())
@@ -214,7 +214,7 @@ impl Core {
         self.source.get().map_or(0, |source| (source.queued)())
     }
 
-    /// The version of the cache.
+    /// Returns the version of the cache.
     pub(super) fn version(&self) -> Option<ResourceVersion> {
         self.lister.version()
     }

@@ -18,7 +18,7 @@ use crate::queue::Receipt;
 
 /// A queue that a shared informer can use.
 pub(super) trait SharedQueue: ControllerQueue + Destination<Erased> {
-    /// The number of queued items.
+    /// Returns the number of queued items.
     fn waiting(&self) -> usize;
 
     /// Returns true if the first list was processed.

@@ -63,7 +63,7 @@ pub(super) fn decode_as<O: Object>(raw: &RawObject<'_>) -> Result<AnyObject, Dec
     Ok(Box::new(O::decode(raw)?))
 }
 
-/// The decode function for sources that decode their objects. Refuses JSON.
+/// Refuses JSON: the decode function for sources of decoded objects.
 pub(super) fn decode_nothing(raw: &RawObject<'_>) -> Result<AnyObject, DecodeError> {
     let source = "the source delivered JSON, but was registered as a source of decoded objects".into();
     Err(DecodeError::Refused { key: raw.identity().key.clone(), source })

@@ -44,7 +44,7 @@ pub struct Receipt<Q: ReceiptQueue> {
     version: Option<ResourceVersion>,
     history_changed: bool,
     taken_at: Instant,
-    is_answered: bool,
+    is_settled: bool,
 }
 
 /// The outcome of processing one item of a [`Receipt`].
@@ -75,7 +75,7 @@ pub(super) mod sealed {
     pub trait ReceiptOwner {
         /// An item, the smallest part of a receipt that can be requeued.
         type Taken;
-        /// What else the queue needs back from the receipt.
+        /// The versions in the receipt that belong to no item, such as those of bookmarks.
         type PendingVersions: Default;
 
         /// Acknowledges or requeues each item. Moves the requeued items out of `items`; the caller drops the rest after the queue's lock is
@@ -83,28 +83,28 @@ pub(super) mod sealed {
         fn settle_items(
             &self,
             items: &mut Vec<Self::Taken>,
-            answers: Answers,
+            outcomes: Outcomes,
             pending_versions: Self::PendingVersions,
         ) -> usize;
 
-        /// The queue's name in logs.
+        /// Returns the queue's name in logs.
         fn name(&self) -> &str;
     }
 
     /// One outcome for each item of a receipt, in the same order.
     #[derive(Debug)]
-    pub enum Answers {
+    pub enum Outcomes {
         AllDone,
         AllRequeued,
         Each(Vec<ItemOutcome>),
     }
 
-    impl Answers {
+    impl Outcomes {
         pub fn of(&self, position: usize) -> ItemOutcome {
             match self {
                 Self::AllDone => ItemOutcome::Done,
                 Self::AllRequeued => ItemOutcome::Requeue { processed: 0 },
-                Self::Each(answers) => answers[position],
+                Self::Each(outcomes) => outcomes[position],
             }
         }
     }
@@ -122,7 +122,7 @@ pub(super) mod sealed {
 impl<Q: ReceiptQueue> Receipt<Q> {
     pub(super) fn new(queue: Q, batch: sealed::Batch<Q::Taken, Q::PendingVersions>) -> Self {
         let sealed::Batch { items, pending_versions, version, history_changed } = batch;
-        Self { queue, items, pending_versions, version, history_changed, taken_at: Instant::now(), is_answered: false }
+        Self { queue, items, pending_versions, version, history_changed, taken_at: Instant::now(), is_settled: false }
     }
 
     /// Returns the taken items: [`ObjectChanges`](super::ObjectChanges) or [`InOrderChange`](super::InOrderChange)s. Empty if the queue only has a new
@@ -152,25 +152,25 @@ impl<Q: ReceiptQueue> Receipt<Q> {
 
     /// Acknowledges everything and returns the items, so that a caller that holds a lock can drop them after releasing it.
     pub(crate) fn acknowledge_returning_items(mut self) -> Vec<Q::Taken> {
-        self.settle_items(sealed::Answers::AllDone);
+        self.settle_items(sealed::Outcomes::AllDone);
         self.take_items()
     }
 
     /// Returns all items to the queue; of an empty receipt, the version.
     pub fn requeue(mut self) {
-        self.settle_items(sealed::Answers::AllRequeued);
+        self.settle_items(sealed::Outcomes::AllRequeued);
     }
 
     /// Acknowledges or requeues each item by itself, all in one step.
     pub fn settle(mut self, outcome: impl FnMut(&Q::Taken) -> ItemOutcome) {
-        let answers = self.items.iter().map(outcome).collect();
-        self.settle_items(sealed::Answers::Each(answers));
+        let outcomes = self.items.iter().map(outcome).collect();
+        self.settle_items(sealed::Outcomes::Each(outcomes));
     }
 
-    fn settle_items(&mut self, answers: sealed::Answers) {
+    fn settle_items(&mut self, outcomes: sealed::Outcomes) {
         let count = self.items.len();
-        let waiting = self.queue.settle_items(&mut self.items, answers, std::mem::take(&mut self.pending_versions));
-        self.is_answered = true;
+        let waiting = self.queue.settle_items(&mut self.items, outcomes, std::mem::take(&mut self.pending_versions));
+        self.is_settled = true;
         let elapsed = self.taken_at.elapsed();
         if is_slow(count, elapsed, waiting) {
             tracing::warn!(
@@ -193,7 +193,7 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         std::mem::take(&mut self.items)
     }
 
-    /// Makes a receipt of an item that was taken out of this one.
+    /// Creates a receipt for an item that was taken out of this one.
     pub(super) fn of_one(&self, item: Q::Taken) -> Self
     where
         Q: Clone,
@@ -206,15 +206,15 @@ impl<Q: ReceiptQueue> Receipt<Q> {
             version: None,
             history_changed: false,
             taken_at: self.taken_at,
-            is_answered: false,
+            is_settled: false,
         }
     }
 }
 
 impl<Q: ReceiptQueue> Drop for Receipt<Q> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.settle_items(sealed::Answers::AllDone);
+        if !self.is_settled {
+            self.settle_items(sealed::Outcomes::AllDone);
         }
     }
 }

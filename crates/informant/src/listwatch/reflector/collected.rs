@@ -47,7 +47,7 @@ impl Collected {
         }
     }
 
-    /// Returns the error of an item that is too damaged to tell which object it is, if there is one.
+    /// Returns the error of an item that is too damaged to determine its object, if there is one.
     pub(super) fn damage(&self) -> Option<&Arc<DecodeError>> {
         self.quarantined.any_of_ours().map(|bad| &bad.error)
     }

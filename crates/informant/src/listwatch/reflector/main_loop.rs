@@ -78,7 +78,7 @@ pub(super) struct ReflectorLoop {
     /// Set when the server's history is in doubt, until a list is accepted: cached objects are not reused.
     is_reuse_suspended: bool,
     presence: Presence,
-    /// True if the last list had an item that is too damaged to tell which object it is.
+    /// True if the last list had an item that is too damaged to determine its object.
     was_damaged: bool,
     resource: Arc<str>,
 }

@@ -18,7 +18,7 @@ use super::ItemOutcome;
 use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
-use super::receipt::sealed::Answers;
+use super::receipt::sealed::Outcomes;
 use super::receipt::sealed::ReceiptOwner;
 use super::watched::Watched;
 use crate::Cached;
@@ -327,12 +327,12 @@ impl<O> ReceiptOwner for DeltaFifo<O> {
     fn settle_items(
         &self,
         items: &mut Vec<ObjectChanges<O>>,
-        answers: Answers,
+        outcomes: Outcomes,
         pending_versions: Vec<VersionRef>,
     ) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
-            state.answer(items, &answers, &pending_versions);
+            state.settle(items, &outcomes, &pending_versions);
             waited
         })
     }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use super::super::KnownObjects;
 use super::super::is_far_too_large;
-use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
-use super::super::watched::Rules;
+use super::super::receipt::sealed::Outcomes;
+use super::super::watched::QueueState;
 use super::ItemOutcome;
 use super::ObjectChanges;
 use super::version_tracker::VersionId;
@@ -26,41 +26,41 @@ use crate::slots::Slots;
 pub(super) struct State<O> {
     /// Objects in pop order.
     ///
-    /// INV-Q1: exactly those that have waiting deltas and nothing in flight, each once.
+    /// INV-Q1: exactly the objects that have waiting deltas and are not in flight, each once.
     order: VecDeque<Slot>,
 
-    /// INV-Q2: each entry waits, is in flight, or both.
+    /// INV-Q2: each entry has waiting deltas, is in flight, or both.
     entries: Slots<Entry<O>>,
 
-    /// News for the consumer that came without a delta.
+    /// The versions of relists and bookmarks, and of deletes of unknown objects, which the consumer receives without a delta.
     pending_versions: Vec<VersionRef>,
 
     tracker: VersionTracker,
 
-    /// How many entries there were at most since there was none.
+    /// The largest number of entries since the queue was last empty.
     peak: usize,
 
-    /// The number of the newest version that a receipt has told.
+    /// The number of the newest version that a receipt has carried.
     announced: u64,
 
-    /// How much of the initial list was not attempted yet; `None` until the first change.
+    /// How many objects of the initial list were not processed yet; `None` until the first change.
     ///
-    /// INV-Q3: once there, the number of holds with `Initial::Counted`.
+    /// INV-Q3: if `Some`, the number of version references with `Initial::Counted`.
     initial_left: Option<usize>,
 
-    /// Whether an object of a list comes as `Replaced`, or as `Sync`.
+    /// True if listed objects are queued as `Replaced`; false for `Sync`.
     emits_replaced: bool,
 
     is_closed: bool,
 
-    /// Objects that are not needed any more, until the shell takes them.
+    /// Objects that are not needed any more. The caller drops them after it has released the lock.
     discarded: Vec<Cached<O>>,
 }
 
 struct Entry<O> {
     key: Key,
     waiting: Option<Waiting<O>>,
-    /// INV-Q4: there exactly for the objects of unanswered receipts.
+    /// INV-Q4: `Some` exactly for the objects of open receipts.
     in_flight: Option<InFlight<O>>,
 }
 
@@ -69,29 +69,29 @@ struct Waiting<O> {
     version_ref: VersionRef,
 }
 
-/// What the queue remembers of deltas that were taken.
+/// The queue's record of an object whose deltas are in flight.
 struct InFlight<O> {
     newest: Delta<O>,
     version_ref: VersionRef,
 }
 
-/// What a piece of work keeps from being announced: a version, and perhaps the end of the initial list.
+/// A reference to a version, which is not reached while the reference exists. The reference may also delay the end of the initial list.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionRef {
-    /// The mark of its oldest change.
+    /// The version of the oldest change.
     id: VersionId,
     initial: Initial,
-    /// Whether it is the notice of a relist of a changed history.
+    /// True if the version is that of a relist after a history change.
     history_changed: bool,
 }
 
-/// Whether something belongs to the initial list.
+/// Whether a change belongs to the initial list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Initial {
     No,
-    /// It does, and sync waits for it.
+    /// Yes, and the queue is not synced before it is processed.
     Counted,
-    /// It does, but failed once: sync does not wait for it any more.
+    /// Yes, but it was requeued once, so the queue does not wait for it any more to be synced.
     Attempted,
 }
 
@@ -130,11 +130,11 @@ impl<O> State<O> {
         self.push_with_version(delta, None);
     }
 
-    /// Queues a delete, unless nobody has heard of the object.
+    /// Queues a delete. If the object neither waits nor is in flight nor known, only the version is queued.
     pub(super) fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
         let exists = match self.entry(deleted.key()) {
             Some(Entry { waiting: None, in_flight: Some(taken), .. }) => !taken.newest.is_deleted(),
-            // Behind a delete that waits, another one merges with it.
+            // If the newest waiting delta is a delete as well, the two are combined.
             Some(_) => true,
             None => {
                 let cached = known.and_then(|known| known.get(deleted.key()));
@@ -154,7 +154,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Queues a delete whose final state is unreadable, with the newest state there is.
+    /// Queues a delete whose final state could not be decoded, with the newest state that waits, is in flight or is known.
     pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
         let last_known = match self.entry(key) {
             Some(entry) => {
@@ -169,13 +169,13 @@ impl<O> State<O> {
         }
     }
 
-    /// Queues the server's complete picture: what it has, then deletes of what it no longer has.
+    /// Queues a relist: the listed objects, then deletes of all others.
     pub(super) fn replace(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) {
-        // Before anything is changed: known objects are somebody else's code.
+        // Called before the queue is changed: `known` is users' code, and may panic.
         let missing = self.missing_from(relist, known);
         let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
         self.initial_left.get_or_insert(0);
-        // Also wakes the consumer for a list that changes nothing.
+        // The consumer receives the version even if the list changes nothing.
         let id = self.push_pending(Some(relist.version.clone()), initial, relist.history_changed);
 
         for object in &relist.objects {
@@ -188,7 +188,7 @@ impl<O> State<O> {
         }
     }
 
-    /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has.
+    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not have.
     fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.map(KnownObjects::list).unwrap_or_default();
@@ -200,7 +200,7 @@ impl<O> State<O> {
         missing
     }
 
-    /// Queues everything known once more, except for what has news anyway.
+    /// Queues all known objects as `Sync`, except for those that wait or are in flight.
     pub(super) fn resync(&mut self, known: &dyn KnownObjects<O>) {
         let mut idle = known.list();
         self.discarded.extend(idle.extract_if(.., |object| self.entries.find(object.key()).is_some()));
@@ -213,8 +213,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Queues deltas of an object that neither waits nor is in flight; says whether it did. They bring no version: what is
-    /// put back is not news.
+    /// Queues deltas of an object, unless it waits or is in flight. Returns true if it queued them. Their versions do not count as reached.
     pub(super) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> bool {
         self.initial_left.get_or_insert(0);
         if self.entries.find(deltas.key()).is_some() {
@@ -226,7 +225,7 @@ impl<O> State<O> {
         true
     }
 
-    /// Tells the consumer a version that came without a change.
+    /// Queues the version of a bookmark.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
         self.push_version(Some(version));
     }
@@ -235,14 +234,14 @@ impl<O> State<O> {
         self.is_closed = true;
     }
 
-    /// Takes the longest-waiting objects and all pending_versions; `None` if there is nothing to tell.
+    /// Takes the longest-waiting objects and all pending versions; `None` if there are neither, and no version to announce.
     pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<ObjectChanges<O>, Vec<VersionRef>>> {
         let is_alone = !self.tracker.is_anything_in_flight();
         if self.order.is_empty() && self.pending_versions.is_empty() && !(is_alone && self.has_unannounced_version()) {
             return None;
         }
         let pending_versions = std::mem::take(&mut self.pending_versions);
-        pending_versions.iter().for_each(|notice| self.tracker.move_in_flight(notice.id));
+        pending_versions.iter().for_each(|pending| self.tracker.move_in_flight(pending.id));
         let count = self.order.len().min(at_most);
         let mut items = Vec::with_capacity(count);
         for slot in self.order.drain(..count) {
@@ -255,31 +254,31 @@ impl<O> State<O> {
         let version =
             self.tracker.reached_when_done().filter(|pushed| is_alone && pushed.number > self.announced).cloned();
         self.announced = version.as_ref().map_or(self.announced, |pushed| pushed.number);
-        let history_changed = pending_versions.iter().any(|notice| notice.history_changed);
+        let history_changed = pending_versions.iter().any(|pending| pending.history_changed);
         Some(Batch { items, pending_versions, version: version.map(|pushed| pushed.version), history_changed })
     }
 
-    /// Whether the consumer has reached a version that no receipt could tell, because others were out.
+    /// Returns true if the consumer has reached a version that no receipt carried, because other receipts were in flight.
     fn has_unannounced_version(&self) -> bool {
         self.tracker.reached().is_some_and(|reached| reached.number > self.announced)
     }
 
-    /// Enters the answers for what was taken.
+    /// Acknowledges or requeues each item of a receipt.
     ///
-    /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
-    pub(super) fn answer(&mut self, items: &[ObjectChanges<O>], answers: &Answers, pending_versions: &[VersionRef]) {
-        for notice in pending_versions {
-            self.count_attempt(notice.initial);
-            match answers {
-                Answers::AllDone | Answers::Each(_) => self.tracker.remove_in_flight(notice.id),
-                Answers::AllRequeued => {
-                    self.tracker.move_to_waiting(notice.id);
-                    self.pending_versions.push(VersionRef { initial: notice.initial.after_attempt(), ..*notice });
+    /// Drops the queue's own references to the objects in flight. `items` has references to the same objects, so no object is freed here.
+    pub(super) fn settle(&mut self, items: &[ObjectChanges<O>], outcomes: &Outcomes, pending_versions: &[VersionRef]) {
+        for pending in pending_versions {
+            self.count_attempt(pending.initial);
+            match outcomes {
+                Outcomes::AllDone | Outcomes::Each(_) => self.tracker.remove_in_flight(pending.id),
+                Outcomes::AllRequeued => {
+                    self.tracker.move_to_waiting(pending.id);
+                    self.pending_versions.push(VersionRef { initial: pending.initial.after_attempt(), ..*pending });
                 }
             }
         }
         for (position, item) in items.iter().enumerate() {
-            match answers.of(position) {
+            match outcomes.of(position) {
                 ItemOutcome::Done => self.done(item.slot),
                 ItemOutcome::Requeue { processed } => match item.deltas.rest(processed) {
                     Some(rest) => self.put_back(item.slot, rest),
@@ -288,7 +287,7 @@ impl<O> State<O> {
             }
         }
         if !self.tracker.is_anything_in_flight() {
-            // If something went back, a version that was told is not reached after all, and is told again.
+            // If an item was requeued, an announced version may not be reached after all. It is announced again.
             self.announced = self.announced.min(self.tracker.reached().map_or(0, |reached| reached.number));
         }
         if self.entries.len() == 0 {
@@ -300,7 +299,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Whether nothing will come any more, unless somebody still pushes.
+    /// Returns true if the queue is closed and empty, with nothing in flight that could be requeued.
     pub(super) fn is_exhausted(&self) -> bool {
         let has_news = !self.pending_versions.is_empty() || self.has_unannounced_version();
         self.is_closed && self.entries.len() == 0 && !has_news && !self.tracker.is_anything_in_flight()
@@ -314,13 +313,12 @@ impl<O> State<O> {
         self.tracker.reached().map(|reached| &reached.version)
     }
 
-    /// How many objects could be taken now.
+    /// Returns how many objects can be taken now.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// The objects that have waiting deltas: first those that could be taken now, in that order, then those that wait for
-    /// a receipt.
+    /// Returns the keys of the objects with waiting deltas: first those that can be taken now, in pop order, then those that are also in flight.
     pub(super) fn waiting_keys(&self) -> Vec<Key> {
         let held_back = self.entries.iter().filter(|entry| entry.waiting.is_some() && entry.in_flight.is_some());
         let in_line = self.order.iter().filter_map(|&slot| self.entries.get(slot));
@@ -335,7 +333,7 @@ impl<O> State<O> {
         self.entries.get(self.entries.find(key)?)
     }
 
-    /// Appends a delta that brings a version of its own.
+    /// Appends a delta with its own version.
     fn push_with_version(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
@@ -350,7 +348,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Appends a delta that shares a mark with others; `version_ref` counts only if none of the object's was waiting.
+    /// Appends a delta that shares its version with others. If the object has waiting deltas, it keeps its reference to their older version.
     fn push(&mut self, delta: Delta<O>, version_ref: VersionRef) {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
@@ -365,13 +363,13 @@ impl<O> State<O> {
         }
     }
 
-    /// Lets deltas of an object wait of which none did; it has a slot if it is in flight.
+    /// Stores deltas of an object that has no waiting deltas. `slot` is `Some` if the object is in flight.
     fn wait(&mut self, slot: Option<Slot>, deltas: Deltas<O>, version_ref: VersionRef) {
         self.register(version_ref);
         let key = deltas.key().clone();
         let waiting = Some(Waiting { deltas, version_ref });
         match slot.and_then(|slot| self.entries.get_mut(slot)) {
-            // It joins the line when its receipt is answered.
+            // It is added to `order` when its receipt is acknowledged or requeued.
             Some(entry) => entry.waiting = waiting,
             None => {
                 self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None }));
@@ -380,10 +378,11 @@ impl<O> State<O> {
         }
     }
 
+    /// Queues a version without a delta.
     fn push_version(&mut self, version: Option<ResourceVersion>) {
         match self.pending_versions.last() {
-            // A consumer that does not look has one notice to read, not thousands.
-            Some(notice) if self.tracker.is_newest(notice.id) => self.tracker.replace_newest(version),
+            // Versions that follow each other are combined, so that a slow consumer has one to process, not thousands.
+            Some(pending) if self.tracker.is_newest(pending.id) => self.tracker.replace_newest(version),
             Some(_) | None => {
                 self.push_pending(version, Initial::No, false);
             }
@@ -429,8 +428,7 @@ impl<O> State<O> {
         self.tracker.remove_in_flight(version_ref.id);
     }
 
-    /// Puts what could not be processed back in line. If newer deltas came meanwhile they take its place, but for a
-    /// delete: that stays before them.
+    /// Requeues deltas that were not processed. If newer deltas wait, only the deletes of the requeued ones are kept, before the newer ones.
     fn put_back(&mut self, slot: Slot, rest: Deltas<O>) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
         let mut version_ref = entry.in_flight.take().expect("INV-Q4").version_ref;
@@ -441,7 +439,7 @@ impl<O> State<O> {
         let deltas = match newer {
             None => rest,
             Some(newer) => {
-                // The newer deltas stand for the older ones too, so they version_ref the older mark.
+                // The newer deltas replace the older ones, so they refer to the older version.
                 self.tracker.replace_by_older(newer.version_ref.id);
                 if newer.version_ref.initial == Initial::Counted {
                     version_ref.initial = Initial::Counted;
@@ -459,7 +457,7 @@ impl<O> State<O> {
         self.order.push_back(slot);
     }
 
-    /// `taken_versions` are those of all receipts that are out.
+    /// `taken_versions` are the pending versions in all open receipts.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, taken_versions: &[VersionRef]) {
         self.entries.check_invariants();
@@ -486,7 +484,7 @@ impl<O> State<O> {
     }
 }
 
-impl<O> Rules for State<O> {
+impl<O> QueueState for State<O> {
     type Discarded = Vec<Cached<O>>;
 
     fn take_discarded(&mut self) -> Vec<Cached<O>> {

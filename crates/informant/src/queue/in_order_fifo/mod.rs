@@ -18,7 +18,7 @@ use super::ItemOutcome;
 use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
-use super::receipt::sealed::Answers;
+use super::receipt::sealed::Outcomes;
 use super::receipt::sealed::ReceiptOwner;
 use super::watched::Watched;
 use crate::Cached;
@@ -283,10 +283,10 @@ impl<O> ReceiptOwner for InOrderFifo<O> {
     type Taken = InOrderChange<O>;
     type PendingVersions = ();
 
-    fn settle_items(&self, items: &mut Vec<InOrderChange<O>>, answers: Answers, (): ()) -> usize {
+    fn settle_items(&self, items: &mut Vec<InOrderChange<O>>, outcomes: Outcomes, (): ()) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
-            state.answer(items, &answers);
+            state.settle(items, &outcomes);
             waited
         })
     }

@@ -48,11 +48,7 @@ async fn an_event_that_is_damaged_beyond_recognition_is_asked_for_again() {
 
         assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(10)"], "{damaged}");
         assert_eq!(running.told(), ["Replaced@10 [a@1]", "Deleted a@11"]);
-        assert!(
-            running.last_error().contains("too damaged to tell which object it belongs to"),
-            "{}",
-            running.last_error()
-        );
+        assert!(running.last_error().contains("too damaged to determine its object"), "{}", running.last_error());
         running.stop().await;
     }
 }
