@@ -134,7 +134,7 @@ impl ReflectorLoop {
                     })? {
                         match part {
                             ListPart::Item(json) => {
-                                collected.push(of_our_kind(self.decoder.decode_json(&json, &known))?)
+                                collected.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
                             }
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
