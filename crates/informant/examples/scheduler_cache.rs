@@ -233,7 +233,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 }
             }
         }
-        if step % 50 == 0 {
+        // Gives the informers time to follow.
+        if step % 10 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
