@@ -54,20 +54,20 @@ pub(super) struct Registry {
 }
 
 /// The outcome of a request. An unused builder is returned, so that the caller drops it without the lock.
-pub(super) enum Asked {
+pub(super) enum RequestOutcome {
     /// Another task has inserted the informer meanwhile.
     Found { informer: AnyInformer, unused: Box<AnyInformerBuilder> },
-    Made {
+    Inserted {
         informer: AnyInformer,
         /// Another object type in which the same objects are cached, if a warning is due.
         overlap: Option<String>,
     },
     /// The factory was stopped.
-    TooLate { informer: AnyInformer },
+    FactoryStopped { informer: AnyInformer },
 }
 
 /// The registry's entry for a key.
-pub(super) struct Looked {
+pub(super) struct RegistryEntry {
     pub(super) found: Option<AnyInformer>,
     /// Remembers whether the server refused to list the kind as a stream; shared by all informers of the kind.
     pub(super) streaming: StreamingSupport,
@@ -140,9 +140,13 @@ impl Registry {
     }
 
     /// Looks up a key, and removes stopped informers.
-    pub(super) fn look(&mut self, key: &InformerKey) -> Looked {
+    pub(super) fn look(&mut self, key: &InformerKey) -> RegistryEntry {
         let ended = self.sweep();
-        Looked { found: self.find(key), streaming: self.streaming.entry(key.kind.clone()).or_default().clone(), ended }
+        RegistryEntry {
+            found: self.find(key),
+            streaming: self.streaming.entry(key.kind.clone()).or_default().clone(),
+            ended,
+        }
     }
 
     /// Returns the informer of a key, unless it is stopping.
@@ -154,20 +158,20 @@ impl Registry {
         }
     }
 
-    pub(super) fn find_or_insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> Asked {
+    pub(super) fn find_or_insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> RequestOutcome {
         if let Some(informer) = self.find(key) {
-            return Asked::Found { informer, unused: Box::new(builder) };
+            return RequestOutcome::Found { informer, unused: Box::new(builder) };
         }
         let informer = builder.rename(|given, source| self.name(given, source, key)).build();
         if self.is_stopped {
-            return Asked::TooLate { informer };
+            return RequestOutcome::FactoryStopped { informer };
         }
         let mut others = self.informers.iter().filter(|(_, informer)| !is_stopped_by_user(informer));
         let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.object_type_name());
         let overlap = overlap.filter(|_| self.warned.insert(key.kind.clone()));
         let before = self.informers.insert(key.clone(), informer.clone());
         self.leaving.extend(before);
-        Asked::Made { informer, overlap }
+        RequestOutcome::Inserted { informer, overlap }
     }
 
     /// Returns a name that no other informer has: the given one or the source's, with a suffix if another informer has that name already.

@@ -32,7 +32,7 @@ use super::super::rules::endings::WatchStats;
 use super::super::rules::endings::after_check;
 use super::super::rules::endings::after_watch;
 use super::super::rules::error_class::ErrorClass;
-use super::super::rules::resume::Moved;
+use super::super::rules::resume::VersionOrder;
 use super::super::rules::silence::Silence;
 use super::super::rules::silence::SilenceStep;
 use super::super::rules::silence::VersionAnswer;
@@ -274,7 +274,7 @@ impl ReflectorLoop {
             Some(Ok(None) | Err(_)) => return Ok(VersionAnswer::Unsupported),
             Some(Ok(Some(found))) => found,
         };
-        if self.resume.note_newest_version(&found.version) == Moved::Back {
+        if self.resume.note_newest_version(&found.version) == VersionOrder::Older {
             return Err(self.begin_new_history());
         }
         Ok(if found.version == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
@@ -439,9 +439,9 @@ impl ReflectorLoop {
         trace!(informer = self.resource(), rv = %version, "received an event");
         progress.events += 1;
         match self.resume.observe(version) {
-            Moved::Forward => progress.has_moved = true,
-            Moved::Nowhere => {}
-            Moved::Back => {
+            VersionOrder::Newer => progress.has_moved = true,
+            VersionOrder::Same => {}
+            VersionOrder::Older => {
                 self.suspend_reuse();
                 return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
             }

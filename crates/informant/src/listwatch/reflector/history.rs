@@ -22,7 +22,7 @@ use super::super::SourceError;
 use super::super::error::Chain;
 use super::super::rules::anchors::Anchor;
 use super::super::rules::error_class::ErrorClass;
-use super::super::rules::resume::Moved;
+use super::super::rules::resume::VersionOrder;
 use super::main_loop::ReflectorLoop;
 use super::status::Activity;
 use crate::Key;
@@ -242,7 +242,7 @@ impl ReflectorLoop {
         };
         let key = asked_first.map(|anchor| &anchor.identity.key);
         let Some(now) = self.look_up(key, ResourceVersion::default()).await? else { return Ok(HistoryCheck::Unknown) };
-        if self.resume.note_newest_version(&now.version) == Moved::Back {
+        if self.resume.note_newest_version(&now.version) == VersionOrder::Older {
             return Ok(HistoryCheck::Changed);
         }
         let Some(newest) = newest.filter(|_| self.anchors.are_complete()) else { return Ok(HistoryCheck::Unproven) };

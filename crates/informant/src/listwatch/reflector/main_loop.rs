@@ -27,7 +27,7 @@ use super::super::quarantine::Quarantine;
 use super::super::rules::anchors::Anchors;
 use super::super::rules::delays::Delays;
 use super::super::rules::error_class::ErrorClass;
-use super::super::rules::resume::Listed;
+use super::super::rules::resume::ListVerdict;
 use super::super::rules::resume::Resume;
 use super::super::rules::watchdog::Watchdog;
 use super::super::rules::window::RetryWindow;
@@ -182,7 +182,7 @@ impl ReflectorLoop {
     }
 
     /// Deletes all objects, after the source answered that it does not serve the kind and another list failed with 404.
-    fn lose_kind(&mut self) {
+    fn delete_all_objects(&mut self) {
         self.presence = Presence::Gone;
         if !self.resume.has_observed() {
             return;
@@ -220,14 +220,14 @@ impl ReflectorLoop {
         }
         let mut listed = listed;
         match self.resume.judge(asked, &version) {
-            Listed::Unversioned => return Err(SourceError::NoVersion),
-            Listed::Doubted => {
+            ListVerdict::Unversioned => return Err(SourceError::NoVersion),
+            ListVerdict::Stale => {
                 let error = SourceError::OlderVersion { from: self.resume.newest(), to: version };
                 self.suspend_reuse();
                 self.resume.unavailable();
                 return Err(error);
             }
-            Listed::HistoryChanged if !self.has_history_changed => {
+            ListVerdict::HistoryChanged if !self.has_history_changed => {
                 let error = self.begin_new_history();
                 // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
                 if self.decoder.reused() > 0 {
@@ -235,7 +235,7 @@ impl ReflectorLoop {
                 }
                 listed.for_each_mut(|object| self.decoder.move_to_new_history(object));
             }
-            Listed::HistoryChanged | Listed::Accepted => {}
+            ListVerdict::HistoryChanged | ListVerdict::Accepted => {}
         }
         self.is_reuse_suspended = false;
         let history_changed = std::mem::take(&mut self.has_history_changed);
@@ -332,7 +332,7 @@ impl ReflectorLoop {
         if operation == Operation::List {
             match (self.presence, class == ErrorClass::NotFound) {
                 (Presence::Present, true) => self.presence = Presence::InDoubt,
-                (Presence::Denied, true) => self.lose_kind(),
+                (Presence::Denied, true) => self.delete_all_objects(),
                 // The kind may have been installed after the source's answer.
                 (Presence::Denied, false) => self.presence = Presence::InDoubt,
                 (Presence::InDoubt | Presence::Gone, _) | (Presence::Present, false) => {}

@@ -29,26 +29,26 @@ pub(crate) struct Resume {
 
 /// What the version of a complete list means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listed {
+pub(crate) enum ListVerdict {
     /// The list is the new state.
     Accepted,
     /// The list is older than the observed version although the newest state was requested: the server's history changed.
     HistoryChanged,
     /// The list is older than the observed version, perhaps because a lagging replica answered: the newest state must be requested.
-    Doubted,
+    Stale,
     /// The list has no version, although an earlier list or event had one: the list is refused.
     Unversioned,
 }
 
 /// How a version compares with the observed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub(crate) enum VersionOrder {
     /// It is newer, or cannot be compared.
-    Forward,
+    Newer,
     /// It is the same, or empty.
-    Nowhere,
+    Same,
     /// It is older.
-    Back,
+    Older,
 }
 
 /// Requests any state that the server has in its cache.
@@ -104,19 +104,19 @@ impl Resume {
     }
 
     /// Decides what a complete list means, streamed or not. `asked` is the version that was requested.
-    pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> Listed {
+    pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> ListVerdict {
         if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
-            return Listed::Unversioned;
+            return ListVerdict::Unversioned;
         }
         match self.is_older_than_shown(version) {
-            true if asked.is_empty() => return Listed::HistoryChanged,
-            true => return Listed::Doubted,
+            true if asked.is_empty() => return ListVerdict::HistoryChanged,
+            true => return ListVerdict::Stale,
             false => {}
         }
-        match self.moved(version) {
-            Moved::Forward | Moved::Nowhere => Listed::Accepted,
-            Moved::Back if asked.is_empty() => Listed::HistoryChanged,
-            Moved::Back => Listed::Doubted,
+        match self.compare(version) {
+            VersionOrder::Newer | VersionOrder::Same => ListVerdict::Accepted,
+            VersionOrder::Older if asked.is_empty() => ListVerdict::HistoryChanged,
+            VersionOrder::Older => ListVerdict::Stale,
         }
     }
 
@@ -128,14 +128,14 @@ impl Resume {
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
     }
 
-    /// Notes the version of the server's newest state. `Moved::Back` means that its history changed, since it has shown newer
+    /// Notes the version of the server's newest state. `VersionOrder::Older` means that its history changed, since it has shown newer
     /// versions before.
-    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> Moved {
-        let moved = if self.is_older_than_shown(version) { Moved::Back } else { self.moved(version) };
-        if moved == Moved::Forward {
+    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> VersionOrder {
+        let order = if self.is_older_than_shown(version) { VersionOrder::Older } else { self.compare(version) };
+        if order == VersionOrder::Newer {
             self.shown = Some(version.clone());
         }
-        moved
+        order
     }
 
     /// Returns the version up to which everything has been delivered.
@@ -163,24 +163,24 @@ impl Resume {
     }
 
     /// Notes the version of an event, unless it is older than the observed one.
-    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> Moved {
-        let moved = self.moved(version);
-        if moved == Moved::Forward {
+    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> VersionOrder {
+        let order = self.compare(version);
+        if order == VersionOrder::Newer {
             self.observed = Some(version.clone());
             self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
         }
-        moved
+        order
     }
 
-    fn moved(&self, version: &ResourceVersion) -> Moved {
-        let Some(observed) = &self.observed else { return Moved::Forward };
+    fn compare(&self, version: &ResourceVersion) -> VersionOrder {
+        let Some(observed) = &self.observed else { return VersionOrder::Newer };
         if version.is_empty() || version == observed {
-            return Moved::Nowhere;
+            return VersionOrder::Same;
         }
         match version.compare(observed) {
-            Ok(Ordering::Less) => Moved::Back,
+            Ok(Ordering::Less) => VersionOrder::Older,
             // Versions that are not numbers cannot be compared; any change counts as progress.
-            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => Moved::Forward,
+            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => VersionOrder::Newer,
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
 
     fn observed(text: &str) -> Resume {
         let mut resume = Resume::default();
-        assert_eq!(resume.judge(&version("0"), &version(text)), Listed::Accepted);
+        assert_eq!(resume.judge(&version("0"), &version(text)), ListVerdict::Accepted);
         resume.listed(&version("0"), &version(text), false);
         resume
     }
@@ -234,39 +234,39 @@ mod tests {
     }
 
     #[test]
-    fn an_older_list_is_doubted_first_and_is_a_history_change_if_it_is_the_newest_state() {
+    fn an_older_list_is_stale_first_and_a_history_change_if_it_is_the_newest_state() {
         let mut resume = observed("100");
 
-        assert_eq!(resume.judge(&version("100"), &version("60")), Listed::Doubted);
+        assert_eq!(resume.judge(&version("100"), &version("60")), ListVerdict::Stale);
         resume.unavailable();
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
 
-        assert_eq!(resume.judge(&version(""), &version("61")), Listed::HistoryChanged);
+        assert_eq!(resume.judge(&version(""), &version("61")), ListVerdict::HistoryChanged);
         resume.listed(&version(""), &version("61"), false);
         assert_eq!(resume.list().to_string(), "L(61, no limit)");
     }
 
     #[test]
     fn a_list_without_a_version_is_accepted_only_if_no_version_was_observed() {
-        assert_eq!(Resume::default().judge(&version("0"), &version("")), Listed::Accepted);
-        assert_eq!(observed("10").judge(&version("10"), &version("")), Listed::Unversioned);
-        assert_eq!(observed("10").judge(&version(""), &version("0")), Listed::Unversioned);
+        assert_eq!(Resume::default().judge(&version("0"), &version("")), ListVerdict::Accepted);
+        assert_eq!(observed("10").judge(&version("10"), &version("")), ListVerdict::Unversioned);
+        assert_eq!(observed("10").judge(&version(""), &version("0")), ListVerdict::Unversioned);
         let mut resume = Resume::default();
         resume.listed(&version("0"), &version(""), false);
-        assert_eq!(resume.judge(&version(""), &version("")), Listed::Accepted);
+        assert_eq!(resume.judge(&version(""), &version("")), ListVerdict::Accepted);
         assert!(!resume.is_versioned() && observed("10").is_versioned());
     }
 
     #[test]
     fn a_newest_version_that_is_older_than_an_earlier_one_is_a_history_change() {
         let mut resume = observed("100");
-        let table = [("100", Moved::Nowhere), ("120", Moved::Forward), ("119", Moved::Back)];
-        for (newest, moved) in table {
-            assert_eq!(resume.note_newest_version(&version(newest)), moved, "{newest}");
+        let table = [("100", VersionOrder::Same), ("120", VersionOrder::Newer), ("119", VersionOrder::Older)];
+        for (newest, order) in table {
+            assert_eq!(resume.note_newest_version(&version(newest)), order, "{newest}");
         }
-        assert_eq!(resume.judge(&version(""), &version("119")), Listed::HistoryChanged);
-        assert_eq!(resume.judge(&version("100"), &version("119")), Listed::Doubted, "a replica may lag behind");
+        assert_eq!(resume.judge(&version(""), &version("119")), ListVerdict::HistoryChanged);
+        assert_eq!(resume.judge(&version("100"), &version("119")), ListVerdict::Stale, "a replica may lag behind");
         assert_eq!(resume.watch().as_str(), "100", "the events up to 120 were not received");
     }
 
@@ -274,14 +274,14 @@ mod tests {
     fn a_watch_can_resume_at_an_earlier_event_and_the_newest_version_is_kept() {
         let mut resume = observed("100");
         resume.resume_from(&version("90"));
-        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", Moved::Back));
-        assert_eq!(resume.observe(&version("95")), Moved::Forward);
+        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", VersionOrder::Older));
+        assert_eq!(resume.observe(&version("95")), VersionOrder::Newer);
         assert_eq!((resume.watch().as_str(), resume.reached().as_str()), ("95", "100"));
-        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (Moved::Forward, "101"));
-        assert_eq!(resume.note_newest_version(&version("102")), Moved::Forward);
+        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (VersionOrder::Newer, "101"));
+        assert_eq!(resume.note_newest_version(&version("102")), VersionOrder::Newer);
 
         resume.listed(&version(""), &version("97"), false);
-        assert_eq!(resume.note_newest_version(&version("98")), Moved::Forward, "a list resets the newest version");
+        assert_eq!(resume.note_newest_version(&version("98")), VersionOrder::Newer, "a list resets the newest version");
     }
 
     /// Differs from RE-27.
@@ -289,15 +289,15 @@ mod tests {
     fn an_event_moves_the_observed_version_only_forward() {
         let mut resume = observed("10");
         let table = [
-            ("11", Moved::Forward, "11"),
-            ("11", Moved::Nowhere, "11"),
-            ("", Moved::Nowhere, "11"),
-            ("9", Moved::Back, "11"),
-            ("v2", Moved::Forward, "v2"),
-            ("v1", Moved::Forward, "v1"),
+            ("11", VersionOrder::Newer, "11"),
+            ("11", VersionOrder::Same, "11"),
+            ("", VersionOrder::Same, "11"),
+            ("9", VersionOrder::Older, "11"),
+            ("v2", VersionOrder::Newer, "v2"),
+            ("v1", VersionOrder::Newer, "v1"),
         ];
-        for (event, moved, after) in table {
-            assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (moved, after), "{event}");
+        for (event, order, after) in table {
+            assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (order, after), "{event}");
         }
     }
 }

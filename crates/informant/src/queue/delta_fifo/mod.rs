@@ -116,7 +116,7 @@ impl<O> DeltaFifo<O> {
     /// Queues the deletion of an object whose final state could not be decoded: as [`Deleted::Missed`], with the newest state
     /// that waits, is in flight or is known.
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
-        self.update_state(|state, known| state.lose(key, version, known));
+        self.update_state(|state, known| state.delete_unread(key, version, known));
     }
 
     /// Queues a relist: each listed object, then a [`Deleted::Missed`] for every other object that waits, is in flight or is known.

@@ -155,7 +155,12 @@ impl<O> State<O> {
     }
 
     /// Queues a delete whose final state could not be decoded, with the newest state that waits, is in flight or is known.
-    pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+    pub(super) fn delete_unread(
+        &mut self,
+        key: &Key,
+        version: Option<ResourceVersion>,
+        known: Option<&dyn KnownObjects<O>>,
+    ) {
         let last_known = match self.entry(key) {
             Some(entry) => {
                 Some(entry.newest()).filter(|newest| !newest.is_deleted()).map(|newest| newest.object().clone())

@@ -114,7 +114,7 @@ impl<O> InOrderFifo<O> {
     /// Queues the deletion of an object whose final state could not be decoded: as [`Change::Lost`], or with known objects as
     /// [`Deleted::Missed`].
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
-        self.update_state(|state, known| state.lose(key, version, known));
+        self.update_state(|state, known| state.delete_unread(key, version, known));
     }
 
     /// Queues a relist: as one [`Change::ReplacedAll`]; or, with known objects, a [`Deleted::Missed`] for every object that the list no longer

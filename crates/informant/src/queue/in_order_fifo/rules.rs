@@ -104,7 +104,12 @@ impl<O> State<O> {
 
     /// Queues a delete whose final state could not be decoded. With known objects, it becomes a missed delete with the newest state; without, the
     /// consumer finds the state in its cache.
-    pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+    pub(super) fn delete_unread(
+        &mut self,
+        key: &Key,
+        version: Option<ResourceVersion>,
+        known: Option<&dyn KnownObjects<O>>,
+    ) {
         let change = known.map_or(Some(Change::Lost(key.clone())), |known| {
             let last_known = match self.queued_deltas().filter(|delta| delta.key() == key).last() {
                 Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
