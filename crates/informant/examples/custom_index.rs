@@ -1,11 +1,11 @@
-//! Indexes: pods by label, by node, by image, and by several of them at once, without reading all pods.
+//! Indexes find pods by label, by node, by image, or by several of these at once, without a search through all pods.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::error::Error;
 
-use informant::{SharedInformerFactory, index};
+use informant::{index, prelude::*};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -28,25 +28,26 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let factory = SharedInformerFactory::new(server.client());
     let pods = factory.informer::<Pod>();
 
-    // A ready-made index function: the value of a label. There are others by controller, by owner and by field path.
+    // A ready-made index function, here by the value of a label. The module `index` has others: by controller, owner and field path.
     let by_team = pods.add_index("team", index::label("team"))?;
-    // A function of your own that returns one value or `None`.
+    // Your own function, which returns one value or `None`.
     let by_node = pods.add_index("node", |pod| pod.spec.as_ref()?.node_name.clone())?;
     factory.start();
     factory.synced().await?;
-    // A function that returns any number of values. Indexes can also be added while the informer runs.
+    // Your own function, which returns any number of values. An index can also be added while the informer runs.
     let by_image = pods.add_index("image", |pod| {
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
         containers.filter_map(|container| container.image.clone()).collect::<Vec<_>>()
     })?;
 
-    println!("of team-1: {} pods", by_team.count("team-1"));
+    println!("team=team-1: {} pods", by_team.count("team-1"));
     println!("on node-3: {} pods", by_node.count("node-3"));
-    println!("with proxy:3: {} pods", by_image.count("proxy:3"));
+    println!("with image proxy:3: {} pods", by_image.count("proxy:3"));
+    // Pods that match both lookups.
     let both = pods.lister().by_indexes([by_node.lookup("node-3"), by_image.lookup("app-2:1")])?;
     let mut names: Vec<_> = both.iter().map(|pod| pod.name_any()).collect();
     names.sort();
-    println!("app-2:1 on node-3: {names:?}");
+    println!("with image app-2:1 on node-3: {names:?}");
 
     let expected = (0..1000).filter(|number| number % 10 == 3 && number % 7 == 2).count();
     assert_eq!(names.len(), expected);

@@ -1,41 +1,31 @@
-//! A source that is not Kubernetes: the stock of a shop, behind the same cache, indexes and handlers.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! An informer with a source that is not Kubernetes: the stock of a shop, with the same cache, indexes and handlers.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream;
-use informant::Cached;
-use informant::Key;
-use informant::ResourceVersion;
-use informant::SharedInformer;
-use informant::listwatch::Item;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::SourceEvent;
-use informant::listwatch::WatchPiece;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
-use informant::object::Identity;
+use futures_util::{StreamExt, stream};
+use informant::{
+    ResourceVersion,
+    listwatch::{
+        Item, ListPiece, ListRequest, ListStream, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
+    },
+    object::Identity,
+    prelude::*,
+};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// What a shop has of something.
+/// An object of the source: how many pieces of an article the shop has, and where.
 #[derive(Clone, Debug)]
 struct Stock {
     count: u32,
     shelf: &'static str,
 }
 
-/// What there is of something now; `None` is sold out.
+/// One entry of the ledger: an article and its new stock; `None` if the article is sold out.
 type Entry = (&'static str, Option<Stock>);
 
-/// All that ever happened in the shop, in order: after the n-th entry it is at version n.
+/// A ledger of all changes, in order. The shop is at version n after the n-th entry.
 #[derive(Clone, Default)]
 struct Shop {
     ledger: Arc<Mutex<Vec<Entry>>>,
@@ -43,7 +33,8 @@ struct Shop {
 }
 
 impl Shop {
-    fn note(&self, name: &'static str, stock: Option<Stock>) -> ResourceVersion {
+    /// Appends a change to the ledger, and returns its version.
+    fn record(&self, name: &'static str, stock: Option<Stock>) -> ResourceVersion {
         let mut ledger = self.ledger.lock();
         ledger.push((name, stock));
         self.length.send_replace(ledger.len());
@@ -51,22 +42,23 @@ impl Shop {
     }
 }
 
-/// An object at a version.
+/// Returns the stock of an article at a version, as an item of a list or an event.
 fn item(name: &str, version: usize, stock: &Stock) -> Item<Stock> {
     let version = ResourceVersion::new(version.to_string());
     Item::new(Identity { version, ..Identity::of_key(Key::cluster_scoped(name)) }, stock.clone())
 }
 
 impl ListWatch<Stock> for Shop {
+    /// Returns the articles that are in stock, each at the version of its newest entry.
     async fn list(&self, _: ListRequest) -> Result<ListStream<Stock>, SourceError> {
         let ledger = self.ledger.lock();
         let last = |name: &str| ledger.iter().rposition(|(other, _)| *other == name);
         let newest = ledger.iter().enumerate().filter(|(position, (name, _))| last(name) == Some(*position));
-        let there = newest.filter_map(|(position, (name, stock))| Some(item(name, position + 1, stock.as_ref()?)));
-        Ok(ListPiece::page(ledger.len().to_string(), there.collect::<Vec<_>>()))
+        let in_stock = newest.filter_map(|(position, (name, stock))| Some(item(name, position + 1, stock.as_ref()?)));
+        Ok(ListPiece::page(ledger.len().to_string(), in_stock.collect::<Vec<_>>()))
     }
 
-    /// Goes on from any version, because the ledger forgets nothing.
+    /// Delivers all changes after the requested version. Any version is available, because the ledger keeps every entry.
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream<Stock>, SourceError> {
         let position: usize = request.version.as_str().parse().map_err(SourceError::other)?;
         let (shop, length) = (self.clone(), self.length.subscribe());
@@ -88,13 +80,13 @@ impl ListWatch<Stock> for Shop {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> informant::Result<()> {
     let shop = Shop::default();
-    shop.note("apples", Some(Stock { count: 12, shelf: "fruit" }));
-    shop.note("pears", Some(Stock { count: 3, shelf: "fruit" }));
+    shop.record("apples", Some(Stock { count: 12, shelf: "fruit" }));
+    shop.record("pears", Some(Stock { count: 3, shelf: "fruit" }));
 
     let stock = SharedInformer::of_decoded_objects(shop.clone()).build();
-    let by_shelf = stock.add_index("shelf", |stock: &Cached<Stock>| Some(stock.shelf))?;
+    let by_shelf = stock.add_index("shelf", |stock| Some(stock.shelf))?;
     let printer = stock
         .subscribe()
         .on_add(|stock, origin| println!("+ {}: {} ({origin:?})", stock.key(), stock.count))
@@ -103,16 +95,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .register()?;
     stock.start();
     stock.synced().await?;
-    println!("{} kinds of fruit", by_shelf.count("fruit"));
+    println!("{} articles on the fruit shelf", by_shelf.count("fruit"));
 
-    shop.note("apples", Some(Stock { count: 11, shelf: "fruit" }));
-    shop.note("soap", Some(Stock { count: 40, shelf: "household" }));
-    let sold_out = shop.note("pears", None);
-    stock.caught_up_to(&sold_out, Duration::from_secs(10)).await?;
-    while printer.backlog() > 0 {
-        tokio::task::yield_now().await;
-    }
-    println!("{} kinds of fruit, {} of household", by_shelf.count("fruit"), by_shelf.count("household"));
+    shop.record("apples", Some(Stock { count: 11, shelf: "fruit" }));
+    shop.record("soap", Some(Stock { count: 40, shelf: "household" }));
+    let sold_out = shop.record("pears", None);
+    // Wait until the handler has received the last change. The cache is written before handlers are called.
+    printer.caught_up_to(&sold_out).await?;
+    println!(
+        "{} articles on the fruit shelf, {} on the household shelf",
+        by_shelf.count("fruit"),
+        by_shelf.count("household")
+    );
     assert_eq!((by_shelf.count("fruit"), by_shelf.count("household")), (1, 1));
     stock.stop().await?;
     Ok(())

@@ -1,14 +1,13 @@
-//! Kinds that are known at run time: found by discovery, cached as dynamic objects, and cached again after the kind was reinstalled.
+//! An informer of a kind that is known only at run time: discovery finds the kind, and its objects are cached as `DynamicObject`.
+//! When the kind is removed and installed again, the informer follows.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
-use informant::SharedInformerFactory;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Kind;
+use informant::prelude::*;
+use informant_apiserver::{ApiServer, Kind};
 use kube::core::DynamicObject;
 use serde_json::json;
 
@@ -22,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Discovery of an unknown kind fails at once.
     let unknown = factory.discover::<DynamicObject>("example.com", "Gadget").await;
-    println!("{}", unknown.err().ok_or("there are no gadgets")?);
+    println!("{}", unknown.err().ok_or("discovery of an unknown kind must fail")?);
 
     let informer = factory.discover::<DynamicObject>("example.com", "Widget").await?.informer()?;
     informer
@@ -33,22 +32,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.start();
     factory.synced().await?;
 
-    // The kind is removed: its objects leave the cache, and `problems` shows why.
+    // Remove the kind: the informer deletes its objects from the cache, and `problems` returns the reason.
     server.remove_kind("widgets.example.com");
     until(|| informer.lister().is_empty()).await;
     factory.problems().iter().for_each(|problem| println!("{problem}"));
 
-    // The kind is installed again, and the cache has its objects.
+    // Install the kind again: the informer lists its objects.
     server.register(widgets());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w2"}, "spec": {"size": 5}}))?;
     until(|| informer.lister().len() == 1 && factory.problems().is_empty()).await;
-    println!("{:?}", informer.lister().keys());
+    println!("cached after the kind was installed again: {:?}", informer.lister().keys());
     factory.stop().await?;
     Ok(())
 }
 
-async fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
+/// Waits until a condition holds.
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

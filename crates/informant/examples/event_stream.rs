@@ -1,16 +1,12 @@
-//! Events as a stream: the asynchronous way to follow an informer, with a filter, and bounded when it is slow.
+//! Receives events as an asynchronous stream, with a filter. If the consumer is slow, pending events of the same object are coalesced.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::error::Error;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
-use informant::Deleted;
-use informant::Event;
-use informant::SharedInformerFactory;
+use informant::prelude::*;
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -27,45 +23,45 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let configs = factory.informer::<ConfigMap>();
     let mut events = configs
         .subscribe()
-        .named("follower")
+        .named("printer")
         .filter(|config| !config.key().name().starts_with("secret"))
         .coalesce_above(1000)
         .stream()?;
     factory.start();
 
-    let gone = Arc::new(Notify::new());
-    let seen = Arc::clone(&gone);
-    let following = tokio::spawn(async move {
-        let mut heard = 0;
+    let deleted = Arc::new(Notify::new());
+    let notify_deleted = Arc::clone(&deleted);
+    let consumer = tokio::spawn(async move {
+        let mut count = 0;
         while let Some(event) = events.next().await {
-            heard += 1;
+            count += 1;
             match event {
                 Event::Added { object, origin } => println!("+ {} ({origin:?})", object.key()),
                 Event::Updated { old, new } => println!("~ {} {} → {}", new.key(), old.version(), new.version()),
                 Event::Deleted(Deleted::Observed(object)) => {
                     println!("- {}", object.key());
-                    seen.notify_one();
+                    notify_deleted.notify_one();
                 }
-                Event::Deleted(Deleted::Missed { last_known }) => println!("- {}, some time ago", last_known.key()),
+                Event::Deleted(Deleted::Missed { last_known }) => println!("- {} (missed delete)", last_known.key()),
                 Event::Resynced(object) => println!("= {}", object.key()),
-                Event::Synced => println!("that was all that was there"),
+                Event::Synced => println!("all objects of the initial list were delivered"),
             }
-            // Work that takes its time may be awaited here: meanwhile events wait, and nobody else does.
+            // Slow work can be awaited here: only the events of this stream wait for it, not other handlers or the cache.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        heard
+        count
     });
 
     factory.synced().await?;
     server.put("configmaps", config("hours", "7-15"))?;
     server.put("configmaps", config("secret-plan", "more"))?;
     server.delete("configmaps", "shop/hours")?;
-    gone.notified().await;
+    deleted.notified().await;
 
     // The stream ends with the informer.
     factory.stop().await?;
-    let heard = following.await?;
-    println!("{heard} events");
-    assert_eq!(heard, 4);
+    let count = consumer.await?;
+    println!("{count} events");
+    assert_eq!(count, 4);
     Ok(())
 }

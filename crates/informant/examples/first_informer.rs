@@ -1,13 +1,11 @@
-//! A first informer: request it from a factory, register a handler, start, wait, read, stop.
+//! A first informer: request it from a factory, register a handler, start, wait until it is synced, read the cache, stop.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
-use informant::SharedInformerFactory;
-use informant::object::Identity;
+use informant::{object::Identity, prelude::*};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -28,13 +26,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .on_delete(|config| println!("- {}", config.key()))
         .register()?;
 
-    // No request was sent before this call.
+    // The factory sends no request before this call.
     factory.start();
     factory.synced().await?;
     printer.synced().await?;
     println!("{} config maps are cached", configs.lister().len());
 
-    // After a write, wait until the cache shows it.
+    // After a write, wait until the cache has it.
     let api = Api::<ConfigMap>::namespaced(client, "shop");
     let mut hours = api.get("hours").await?;
     hours.data.get_or_insert_default().insert("open".into(), "7-15".into());
@@ -46,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     configs.wait_until_gone(&Identity::of(&written)?, Duration::from_secs(10)).await?;
     println!("{} config maps are cached", configs.lister().len());
 
-    // Waits for running callbacks. Events that still wait are dropped, and no task is left.
+    // Waits for the running callback and all tasks of the informer. Undelivered events are dropped.
     factory.stop().await?;
     Ok(())
 }

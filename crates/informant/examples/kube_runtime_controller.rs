@@ -1,30 +1,21 @@
-//! Two controllers of kube-runtime share one informer of pods: one gives every pod a config map, the other labels its pods.
+//! Two controllers of kube-runtime share one informer of pods: the first creates a config map for every pod, the second labels
+//! every pod. The API server receives one list and one watch of pods.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::error::Error;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
-use informant::Key;
-use informant::Lister;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::kube_runtime::Shared;
+use informant::{kube_runtime::Shared, prelude::*};
 use informant_apiserver::ApiServer;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::Client;
-use kube::Resource;
-use kube::ResourceExt;
-use kube::api::Patch;
-use kube::core::PartialObjectMetaExt;
-use kube::runtime::Controller;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::controller::Action;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::Patch,
+    core::PartialObjectMetaExt,
+    runtime::{Controller, WatchStreamExt, controller::Action},
+};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -40,49 +31,49 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let factory = SharedInformerFactory::new(client.clone());
     let (pods, configs) = (factory.informer::<Pod>(), factory.informer::<ConfigMap>());
 
-    let configuring = give_each_pod_a_config(&client, &pods, &configs)?;
-    let labelling = label_pods(&client, &pods)?;
+    let config_controller = create_configs(&client, &pods, &configs)?;
+    let label_controller = label_pods(&client, &pods)?;
     factory.start();
     factory.synced().await?;
 
-    let is_labelled = |pod: &informant::Cached<Pod>| pod.labels().contains_key("team");
+    let is_labelled = |pod: &Cached<Pod>| pod.labels().contains_key("team");
     until(|| configs.lister().len() == 2 && pods.lister().list().iter().all(is_labelled)).await;
     println!("every pod has a config map and a label");
 
-    // A child is deleted: its owner is reconciled, and the child is there again.
+    // Delete a config map: the first controller reconciles the pod that owns it, and creates it again.
     let key = Key::namespaced("shop", "web");
     let deleted = configs.lister().require(&key)?;
     server.delete("configmaps", key.as_str())?;
     until(|| configs.lister().get(&key).is_some_and(|config| config.uid() != deleted.uid())).await;
     println!("the config map of {key} was created again");
 
-    println!("list and watch requests for pods of both controllers:");
+    println!("list and watch requests for pods, of both controllers together:");
     server
         .requests_for("pods")
         .iter()
         .filter(|request| !request.starts_with("patch"))
         .for_each(|one| println!("  {one}"));
 
-    // Ends the streams of both controllers: they finish what they are doing, and end.
+    // Ends the streams of both controllers. The controllers finish running reconciliations, and end.
     factory.stop().await?;
-    configuring.await?;
-    labelling.await?;
+    config_controller.await?;
+    label_controller.await?;
     Ok(())
 }
 
-/// What the first controller reads and writes.
-struct Configuring {
+/// The context of the first controller.
+struct ConfigContext {
     client: Client,
     configs: Lister<ConfigMap>,
 }
 
-/// Runs a controller of pods that own config maps.
-fn give_each_pod_a_config(
+/// Runs a controller that creates a config map for each pod, which the pod owns.
+fn create_configs(
     client: &Client,
     pods: &SharedInformer<Pod>,
     configs: &SharedInformer<ConfigMap>,
-) -> Result<JoinHandle<()>, Box<dyn Error>> {
-    let context = Configuring { client: client.clone(), configs: configs.lister() };
+) -> informant::Result<JoinHandle<()>> {
+    let context = ConfigContext { client: client.clone(), configs: configs.lister() };
     let (store, stream) = pods.subscribe().named("config controller").watcher()?.for_controller();
     // Only the metadata of a child is needed to find its owner.
     let children = configs.subscribe().named("config controller").watcher()?;
@@ -92,7 +83,7 @@ fn give_each_pod_a_config(
     Ok(tokio::spawn(results.for_each(|_| std::future::ready(()))))
 }
 
-async fn configure(pod: Arc<Shared<Pod>>, context: Arc<Configuring>) -> Result<Action, kube::Error> {
+async fn configure(pod: Arc<Shared<Pod>>, context: Arc<ConfigContext>) -> Result<Action, kube::Error> {
     let namespace = pod.namespace().unwrap_or_default();
     let name = pod.name_any();
     if context.configs.get(&Key::namespaced(&namespace, &name)).is_none() {
@@ -101,7 +92,7 @@ async fn configure(pod: Arc<Shared<Pod>>, context: Arc<Configuring>) -> Result<A
         config.metadata.owner_references = pod.controller_owner_ref(&()).map(|owner| vec![owner]);
         match Api::namespaced(context.client.clone(), &namespace).create(&Default::default(), &config).await {
             Ok(_) => println!("created the config map of {name}"),
-            // The cache did not show it yet.
+            // The config map exists, but the cache does not have it yet.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => return Err(error),
         }
@@ -109,8 +100,8 @@ async fn configure(pod: Arc<Shared<Pod>>, context: Arc<Configuring>) -> Result<A
     Ok(Action::await_change())
 }
 
-/// Runs a controller of the same pods that labels them.
-fn label_pods(client: &Client, pods: &SharedInformer<Pod>) -> Result<JoinHandle<()>, Box<dyn Error>> {
+/// Runs a controller that labels the same pods.
+fn label_pods(client: &Client, pods: &SharedInformer<Pod>) -> informant::Result<JoinHandle<()>> {
     let (store, stream) = pods.subscribe().named("label controller").watcher()?.for_controller();
     let controller = Controller::for_stream(stream, store);
     let results = controller.run(label, |_, error, _| retry(error), Arc::new(client.clone()));
@@ -128,12 +119,13 @@ async fn label(pod: Arc<Shared<Pod>>, client: Arc<Client>) -> Result<Action, kub
 }
 
 fn retry(error: &kube::Error) -> Action {
-    println!("failed, will retry: {error}");
+    println!("reconciliation failed, retrying in a second: {error}");
     Action::requeue(Duration::from_secs(1))
 }
 
-async fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
+/// Waits until a condition holds.
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,26 +1,16 @@
-//! A handler that is registered late: it receives all objects of the cache, and then every change, exactly once.
+//! A handler that is registered late receives all objects of the cache as adds, and then every change, each exactly once.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::collections::BTreeSet;
-use std::error::Error;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, error::Error, sync::Arc, time::Duration};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::EventHandler;
-use informant::Key;
-use informant::Lazy;
-use informant::Origin;
-use informant::SharedInformerFactory;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
+use informant::prelude::*;
+use informant_apiserver::{ApiServer, Load};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 
-/// Counts pods by the events that it receives.
+/// A handler that keeps the keys of all pods, computed only from the events that it receives.
 #[derive(Default)]
 struct Census {
     pods: Mutex<BTreeSet<Key>>,
@@ -45,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.start();
     factory.synced().await?;
 
-    // Handlers are registered one after the other while pods are created and deleted.
+    // Register handlers one after the other while pods are created, changed and deleted.
     let churn = tokio::spawn(async move { load.churn(2000.0, 2000).await.map(drop) });
     let mut handlers = Vec::new();
     for _ in 0..5 {
@@ -53,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let census = Arc::new(Census::default());
         let registration = pods.add_handler(Arc::clone(&census))?;
         registration.synced().await?;
-        println!("registered with {} pods", census.pods.lock().len());
+        println!("a new handler received {} pods", census.pods.lock().len());
         handlers.push(census);
     }
     churn.await??;
@@ -63,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while !agree() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("all handlers have the {} pods of the server", expected.len());
+    println!("all handlers have the same {} pods as the server", expected.len());
     factory.stop().await?;
     Ok(())
 }

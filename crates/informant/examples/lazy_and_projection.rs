@@ -1,24 +1,18 @@
-//! Objects that nobody reads are not decoded: the same pods whole, lazy, and as just the fields that are wanted.
+//! The same index of pods by node with four object types: the whole `Pod`, `Lazy<Pod>` (JSON, decoded on demand), and two projections
+//! that hold only some fields.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::borrow::Cow;
 use std::error::Error;
 
-use informant::Cached;
-use informant::Lazy;
-use informant::SharedInformerFactory;
-use informant::object::OfKind;
-use informant::projection;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use informant::{object::OfKind, prelude::*, projection};
+use informant_apiserver::{ApiServer, Load};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
-/// Just what is wanted. Who it is stands beside it, so it needs no metadata.
+/// A projection: the only field of a pod that this program needs. Key, uid and version are part of `Cached`, so it needs no metadata.
 #[derive(Deserialize)]
 struct PodNode {
     spec: NodeName,
@@ -32,26 +26,12 @@ struct NodeName {
 
 projection!(PodNode of Pod);
 
-/// The same with metadata, as `kube` spells it: then it is a `kube::Resource` as well.
+/// A projection with metadata, which is also a `kube::Resource`, by `kube`'s own derive.
 #[derive(Resource, Deserialize, Clone, Debug)]
 #[resource(inherit = Pod)]
 struct PodWithNode {
     metadata: ObjectMeta,
     spec: NodeName,
-}
-
-/// Fields that are read where they stand: texts are borrowed.
-#[derive(Deserialize)]
-struct Peeked<'a> {
-    #[serde(borrow)]
-    spec: PeekedSpec<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PeekedSpec<'a> {
-    #[serde(borrow)]
-    node_name: Option<Cow<'a, str>>,
 }
 
 #[tokio::main]
@@ -60,24 +40,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Load::of("pods", 2000).seed(3).fill(&server).await?;
     let client = server.client();
 
-    let whole = nodes::<Pod>(&client, |pod| pod.spec.as_ref()?.node_name.clone()).await?;
-    let lazy =
-        nodes::<Lazy<Pod>>(&client, |pod| Some(pod.peek::<Peeked<'_>>().ok()?.spec.node_name?.into_owned())).await?;
-    let projected = nodes::<PodNode>(&client, |pod| pod.spec.node_name.clone()).await?;
-    let inherited = nodes::<PodWithNode>(&client, |pod| pod.spec.node_name.clone()).await?;
+    let whole = count_on_first_node::<Pod>(&client, |pod| pod.spec.as_ref()?.node_name.clone()).await?;
+    // `peek` decodes only the fields of the given type.
+    let lazy = count_on_first_node::<Lazy<Pod>>(&client, |pod| pod.peek::<PodNode>().ok()?.spec.node_name).await?;
+    let projected = count_on_first_node::<PodNode>(&client, |pod| pod.spec.node_name.clone()).await?;
+    let inherited = count_on_first_node::<PodWithNode>(&client, |pod| pod.spec.node_name.clone()).await?;
 
     println!(
-        "pods on the first node: {whole} (whole), {lazy} (lazy), {projected} (projected), {inherited} (inherited)"
+        "pods on the first node: {whole} (Pod), {lazy} (Lazy<Pod>), {projected} (PodNode), {inherited} (PodWithNode)"
     );
     assert!(whole == lazy && lazy == projected && projected == inherited && whole > 0);
     Ok(())
 }
 
-/// Indexes all pods by node in a form of choice, and counts those of the first node.
-async fn nodes<O: OfKind>(
+/// Caches all pods as objects of type `O`, indexes them by node, and counts those of the first node.
+async fn count_on_first_node<O: OfKind>(
     client: &kube::Client,
     node: impl Fn(&Cached<O>) -> Option<String> + Send + Sync + 'static,
-) -> Result<usize, Box<dyn Error>> {
+) -> informant::Result<usize> {
     let factory = SharedInformerFactory::new(client.clone());
     let pods = factory.informer::<O>();
     let by_node = pods.add_index("node", node)?;

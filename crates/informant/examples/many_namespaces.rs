@@ -1,13 +1,11 @@
-//! Some namespaces of two clusters: each has an informer of its own, and a view reads them as one.
+//! Caches two namespaces of two clusters. Each namespace has its own informer, and a view reads all of them as one cache.
 //!
-//! The servers are embedded; with real clusters, each client would have a configuration of its own.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs two embedded servers. With clusters, create one `kube::Client` for each.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::error::Error;
 
-use informant::ClusterKey;
-use informant::SharedInformerFactory;
-use informant::View;
+use informant::{ClusterKey, prelude::*};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -15,7 +13,7 @@ use serde_json::json;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (east, west) = (cluster("east")?, cluster("west")?);
-    // Two of three namespaces of each cluster: two lists and two watches. Other namespaces are never requested.
+    // Two of the three namespaces of a cluster: two lists and two watches. The third namespace is never requested.
     let of_cluster =
         |factory: &SharedInformerFactory| factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view();
     let configs = View::of_clusters([of_cluster(&east)?, of_cluster(&west)?])?;
@@ -32,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let hours = configs.require(&ClusterKey::new("west", "shop/hours".parse()?))?;
     println!("west opens at {:?}", hours.data.as_ref().and_then(|data| data.get("open")));
-    println!("{} config maps, of which {} in shops", configs.len(), configs.list_in("shop").len());
+    println!("{} config maps, {} of them in namespaces named shop", configs.len(), configs.list_in("shop").len());
     assert_eq!((configs.len(), configs.list_in("shop").len(), configs.list_in("home").len()), (4, 2, 0));
     assert_eq!(configs.cluster("east").map(|east| east.len()), Some(2));
     east.stop().await?;
@@ -40,13 +38,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A cluster with a config map in each of three namespaces.
+/// Starts a server with a config map in each of three namespaces, and returns a factory for it.
 fn cluster(name: &str) -> Result<SharedInformerFactory, Box<dyn Error>> {
     let server = ApiServer::new();
     for namespace in ["shop", "bank", "home"] {
         let data = json!({"open": if name == "east" { "9-17" } else { "7-15" }});
         server.put("configmaps", json!({"metadata": {"namespace": namespace, "name": "hours"}, "data": data}))?;
     }
-    let client = server.client();
-    Ok(SharedInformerFactory::builder(client).of_cluster(name).build())
+    Ok(SharedInformerFactory::builder(server.client()).of_cluster(name).build())
 }

@@ -1,53 +1,34 @@
-//! From bytes to an indexed cache: what the foundation does, without a cluster.
+//! The stages of an informer, used one by one: JSON is scanned, queued as deltas, and applied to an indexed cache.
 //!
-//! A small "server" lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`] and
-//! is applied to an [`Indexer`]; at the end the cache is compared with the server.
+//! A simulated server lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`] and
+//! is applied to an [`Indexer`]. At the end, the example compares the cache with the server.
 //!
 //! ```text
 //! cargo run --release -p informant --example pipeline
 //! ```
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::sync::Arc;
+use std::{collections::BTreeMap, error::Error, sync::Arc};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::Lazy;
-use informant::delta::Delta;
-use informant::delta::Relist;
-use informant::object::Scanner;
-use informant::queue::DeltaFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use informant::{
+    delta::{Delta, Relist},
+    index,
+    object::Scanner,
+    prelude::*,
+    queue::DeltaFifo,
+    store::{Indexer, WriteBatch},
+};
 use k8s_openapi::api::core::v1::Pod;
-use serde::Deserialize;
 
-/// Pods as bytes: only what somebody asks for is ever decoded.
+/// Pods are held as JSON and decoded on demand.
 type Pods = Lazy<Pod>;
-
-/// What the index by node reads of a pod.
-#[derive(Deserialize)]
-struct Placement {
-    spec: PlacementSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PlacementSpec {
-    node_name: Option<String>,
-}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let cache = Indexer::builder().resource("pods").build();
     let pods = cache.lister();
-    let by_node = cache.add_index("node", |pod: &Cached<Pods>| {
-        // A pod that does not fit is in no bucket, and harms nobody.
-        pod.peek::<Placement>().ok().and_then(|placement| placement.spec.node_name)
-    })?;
+    // Reads the field from the JSON. A pod without the field has no value in the index.
+    let by_node = cache.add_index("node", index::field("spec.nodeName")?)?;
     let queue = DeltaFifo::builder().known_objects(Arc::new(pods.clone())).name("pods").build();
     let mut server = Server::default();
 
@@ -65,11 +46,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let last_state = server.delete(number);
         queue.delete(Deleted::Observed(decode(&last_state)?));
     }
-    println!("\nwatched 150 changes; {} objects wait", queue.len());
+    println!("\nqueued 150 changes of {} objects", queue.len());
     process(&queue, &cache).await?;
     println!("now       {:>4} pods at version {}", pods.len(), shown(pods.version()));
 
-    // The watch was down: the list says what is gone, although nobody saw it go.
+    // Pods that are deleted while no watch is open: the next list does not have them, so the queue reports missed deletes.
     (150..200).for_each(|number| drop(server.delete(number)));
     queue.replace(&server.list()?);
     process(&queue, &cache).await?;
@@ -83,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.compare_with(&cache)
 }
 
-/// What an informer's controller does: take, apply, answer.
+/// Does what the process loop of an informer does: takes a batch from the queue, applies it to the cache, acknowledges it.
 async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
     let receipt = queue.drain().await?;
     let mut batch = WriteBatch::with_capacity(receipt.items().len());
@@ -103,7 +84,7 @@ async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), B
     Ok(())
 }
 
-/// Stands in for the API server: pods as JSON, and a version that grows.
+/// A simulated API server: pods as JSON, and a version that each write increments.
 #[derive(Default)]
 struct Server {
     pods: BTreeMap<usize, String>,
@@ -120,7 +101,7 @@ impl Server {
         self.pods.insert(number, json);
     }
 
-    /// Gives the final state, which has a version of its own.
+    /// Deletes a pod, and returns its final state, which has the version of the deletion.
     fn delete(&mut self, number: usize) -> String {
         self.pods.remove(&number);
         self.next_state(number)

@@ -1,26 +1,19 @@
-//! Follows a server through trouble: a queue stays in step with it whatever happens, and the status says what does.
+//! A reflector without an informer: it follows a server whose watches break and whose requests fail, and fills a queue. The status of
+//! the reflector shows its activity.
 //!
-//! The server is the embedded one; with a cluster, the client would be `kube::Client::try_default().await?`.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::error::Error;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, sync::Arc, time::Duration};
 
-use informant::Lazy;
-use informant::delta::Delta;
-use informant::listwatch::Activity;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorHandle;
-use informant::queue::DeltaFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::Load;
-use informant_apiserver::On;
+use informant::{
+    Lazy,
+    delta::Delta,
+    listwatch::{Activity, Backoff, KubeSource, Reflector, ReflectorHandle},
+    queue::DeltaFifo,
+    store::{Indexer, WriteBatch},
+};
+use informant_apiserver::{ApiServer, Fault, Load, On};
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::oneshot;
 
@@ -31,12 +24,12 @@ const CHANGES: u64 = 1000;
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder().seed(7).build();
     let mut load = Load::of("pods", PODS).seed(7).fill(&server).await?;
-    // Every watch breaks after some events, and many requests go wrong.
+    // Every watch breaks after 700 events, and one of five requests fails.
     server.inject(On::watch().of("pods"), Fault::cut_after_events(700));
     server.inject(On::any().of("pods").with_probability(0.1), Fault::status(503));
     server.inject(On::any().of("pods").with_probability(0.1), Fault::status(410));
 
-    // Nobody reads these pods, so nothing of them is ever decoded.
+    // `Lazy` pods are decoded on demand, and this program reads only their keys.
     let cache = Indexer::<Lazy<Pod>>::new();
     let known = Arc::new(cache.lister());
     let queue = DeltaFifo::builder().known_objects(known.clone()).build();
@@ -49,9 +42,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let handle = reflector.handle();
 
     let (stop, stopped) = oneshot::channel::<()>();
-    let reflecting = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
-    let showing = tokio::spawn(show(handle.clone()));
-    let consuming = tokio::spawn(consume(queue.clone(), cache));
+    let reflector = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
+    let printer = tokio::spawn(print_activity(handle.clone()));
+    let consumer = tokio::spawn(consume(queue.clone(), cache));
 
     load.churn(5000.0, CHANGES).await?;
     server.clear_faults();
@@ -61,21 +54,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     drop(stop);
-    reflecting.await?;
+    reflector.await?;
     queue.close();
-    consuming.await?;
-    showing.await?;
+    consumer.await?;
+    printer.await?;
     let status = handle.status();
     println!("{} lists, {} watches, {} events", status.lists, status.watches, status.events);
     let expected = server.list("pods")?.len();
     println!("the cache has {} pods, the server has {expected}", known.len());
     if known.len() != expected {
-        return Err("the cache is not what the server is".into());
+        return Err("the cache and the server have different pods".into());
     }
     Ok(())
 }
 
-/// Takes what comes into the cache.
+/// Applies the deltas of the queue to the cache until the queue is closed.
 async fn consume(queue: DeltaFifo<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
     while let Ok(receipt) = queue.drain().await {
         let mut batch = WriteBatch::new();
@@ -92,17 +85,17 @@ async fn consume(queue: DeltaFifo<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
     }
 }
 
-/// Says what the reflector does, until it stops.
-async fn show(mut handle: ReflectorHandle) {
+/// Prints the reflector's activity whenever it changes, until the reflector stops.
+async fn print_activity(mut handle: ReflectorHandle) {
     let mut before = String::new();
     loop {
         let status = handle.changed().await;
         let version = status.version.map(|version| version.to_string()).unwrap_or_default();
         let now = match status.activity {
             Activity::Listing { .. } => "listing".to_owned(),
-            Activity::Streaming { .. } => "streaming the list".to_owned(),
+            Activity::Streaming { .. } => "receiving a streamed list".to_owned(),
             Activity::Watching => format!("watching from {version}"),
-            Activity::BackingOff { because, .. } => format!("waiting: {because}: {}", because.source),
+            Activity::BackingOff { because, .. } => format!("backing off: {because}: {}", because.source),
             Activity::Stopped => return,
             Activity::Idle | Activity::Opening | _ => continue,
         };

@@ -1,52 +1,42 @@
-//! A scheduler's own view of the cluster, fed by two informers: which node has how much room.
+//! A scheduler that keeps its own cache of node capacities, computed from the events of two informers.
 //!
-//! The classic use of shared informers: one cache of the scheduler's own, kept up to date by add, update and delete functions,
-//! and a queue of pods that wait for a node. Pods move from the one to the other by a filter: what leaves the filter is a
-//! delete, what enters it an add. A server with faults does its worst meanwhile; at the end all is compared with the server.
-#![allow(clippy::print_stdout, reason = "it shows what happens")]
+//! The handlers of the two informers add and subtract the CPU requests of pods in the scheduler's cache. Pods without a node are in a
+//! queue of their own. Two filtered handlers separate the two sets: when a pod gets a node, the filter of the queue's handler
+//! turns the update into a delete, and the filter of the cache's handler turns it into an add. Meanwhile, watches break and requests
+//! fail. At the end, the example compares the scheduler's cache with the server.
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::error::Error;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    sync::Arc,
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::EventHandler;
-use informant::Handler;
-use informant::Key;
-use informant::Origin;
-use informant::ResourceVersion;
-use informant::SharedInformer;
-use informant::index;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Pod;
+use informant::{KubeSource, ResourceVersion, index, listwatch::Backoff, prelude::*};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// What the scheduler knows: of each node, how much it has and how much of that is taken.
+/// The scheduler's cache: the capacity of each node, and how much of it the node's pods request.
 #[derive(Default)]
 struct SchedulerCache {
     nodes: Mutex<BTreeMap<String, NodeInfo>>,
 }
 
-/// In thousandths of a CPU.
+/// A node in the scheduler's cache. CPU is in thousandths.
 #[derive(Default, Debug, Clone, PartialEq, Eq)]
 struct NodeInfo {
-    /// None if the node is not there: its pods may be known before it, or outlive it.
+    /// `None` if the node does not exist: its pods may be added before it, or deleted after it.
     allocatable: Option<u64>,
-    taken: u64,
+    /// The sum of the requests of `pods`.
+    requested: u64,
     pods: BTreeSet<String>,
 }
 
 impl SchedulerCache {
+    /// Changes the entry of a node; an entry without node and pods is removed.
     fn change(&self, node: &str, change: impl FnOnce(&mut NodeInfo)) {
         let mut nodes = self.nodes.lock();
         let info = nodes.entry(node.to_owned()).or_default();
@@ -59,7 +49,7 @@ impl SchedulerCache {
     fn add_pod(&self, pod: &Cached<Pod>) {
         if let Some(node) = node_of(pod) {
             self.change(node, |info| {
-                info.taken += requested(pod);
+                info.requested += requested(pod);
                 info.pods.insert(pod.key().to_string());
             });
         }
@@ -68,17 +58,17 @@ impl SchedulerCache {
     fn remove_pod(&self, pod: &Cached<Pod>) {
         if let Some(node) = node_of(pod) {
             self.change(node, |info| {
-                info.taken -= requested(pod);
+                info.requested -= requested(pod);
                 info.pods.remove(pod.key().as_str());
             });
         }
     }
 
-    /// The node with the most room.
-    fn roomiest(&self) -> Option<(String, u64)> {
+    /// Returns the node with the most free CPU, and how much that is.
+    fn node_with_most_free_cpu(&self) -> Option<(String, u64)> {
         let nodes = self.nodes.lock();
-        let room = |info: &NodeInfo| Some(info.allocatable?.saturating_sub(info.taken));
-        nodes.iter().filter_map(|(name, info)| Some((name.clone(), room(info)?))).max_by_key(|(_, room)| *room)
+        let free = |info: &NodeInfo| Some(info.allocatable?.saturating_sub(info.requested));
+        nodes.iter().filter_map(|(name, info)| Some((name.clone(), free(info)?))).max_by_key(|(_, free)| *free)
     }
 
     fn snapshot(&self) -> BTreeMap<String, NodeInfo> {
@@ -86,7 +76,7 @@ impl SchedulerCache {
     }
 }
 
-/// Pods that have a node. Each update says what was told before, so that sums stay right.
+/// Handles events of pods that have a node. `old` of an update is the state that the previous event delivered, so the sums stay correct.
 impl EventHandler<Pod> for SchedulerCache {
     fn on_add(&self, pod: &Cached<Pod>, _: Origin) {
         self.add_pod(pod);
@@ -98,7 +88,7 @@ impl EventHandler<Pod> for SchedulerCache {
     }
 
     fn on_delete(&self, pod: &Deleted<Pod>) {
-        // Seen or missed, it is gone.
+        // For a missed delete, this is the last known state, which is the state that was added.
         self.remove_pod(pod.object());
     }
 
@@ -154,17 +144,17 @@ fn version_of(stored: &Value) -> ResourceVersion {
     stored["metadata"]["resourceVersion"].as_str().unwrap_or_default().into()
 }
 
-/// What the scheduler must have come to, by what the server has.
+/// Computes what the scheduler's cache must contain, from the objects on the server.
 fn expected(server: &ApiServer) -> Result<BTreeMap<String, NodeInfo>, Box<dyn Error>> {
-    let truth = SchedulerCache::default();
+    let cache = SchedulerCache::default();
     for value in server.list("nodes")? {
         let node: Node = serde_json::from_value(value)?;
-        EventHandler::<Node>::on_add(&truth, &Cached::of(node)?, Origin::InitialList);
+        EventHandler::<Node>::on_add(&cache, &Cached::of(node)?, Origin::InitialList);
     }
     for value in server.list("pods")? {
-        truth.add_pod(&Cached::of(serde_json::from_value(value)?)?);
+        cache.add_pod(&Cached::of(serde_json::from_value(value)?)?);
     }
-    Ok(truth.snapshot())
+    Ok(cache.snapshot())
 }
 
 #[tokio::main]
@@ -174,36 +164,39 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..20 {
         server.put("nodes", node(&format!("node-{number}"), 4000))?;
     }
-    // Watches break, and many requests fail.
+    // Many watches break, and many requests fail.
     server.inject(On::watch().with_probability(0.7), Fault::cut_after_events(60));
     server.inject(On::any().with_probability(0.2), Fault::status(503));
     server.inject(On::watch().with_probability(0.3), Fault::status(410));
 
     let client = server.client();
     let backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(20));
-    let quiet = |_: &informant::listwatch::ListWatchError| {};
+    // The faults are expected, so the error callback does nothing.
     let pods = SharedInformer::<Pod>::builder(KubeSource::of_kind::<Pod>(client.clone()));
-    let pods = pods.reflector(|reflector| reflector.backoff(backoff)).on_error(quiet).build();
+    let pods = pods.reflector(|reflector| reflector.backoff(backoff)).on_error(|_| {}).build();
     let nodes = SharedInformer::<Node>::builder(KubeSource::of_kind::<Node>(client));
-    let nodes = nodes.reflector(|reflector| reflector.backoff(backoff)).on_error(quiet).build();
+    let nodes = nodes.reflector(|reflector| reflector.backoff(backoff)).on_error(|_| {}).build();
 
-    // The informer's cache finds the pods of a node as well; at the end it must agree with the scheduler's own cache.
+    // An index of the informer's own cache, which is compared with the scheduler's cache at the end.
     let by_node = pods.add_index("node", index::text(|pod: &Cached<Pod>| node_of(pod)))?;
-    // One cache of the scheduler's own, two kinds.
+    // One object handles the events of both informers.
     let cache = Arc::new(SchedulerCache::default());
-    let assigned = pods.subscribe().filter(|pod| node_of(pod).is_some()).handler(Arc::clone(&cache))?;
+    let assigned_pods = pods.subscribe().filter(|pod| node_of(pod).is_some()).handler(Arc::clone(&cache))?;
     let known_nodes = nodes.add_handler(Arc::clone(&cache))?;
-    // Pods without a node wait to be scheduled; that they leave the filter says that they need not any more.
+    // The scheduling queue. A pod that gets a node leaves the filter, which the handler receives as a delete.
     let pending = Arc::new(Mutex::new(BTreeSet::<Key>::new()));
-    let (enter, leave) = (Arc::clone(&pending), Arc::clone(&pending));
-    let queue = Handler::<Pod>::new()
-        .on_add(move |pod, _| drop(enter.lock().replace(pod.key().clone())))
-        .on_delete(move |pod| drop(leave.lock().take(pod.key())));
-    let waiting = pods.subscribe().named("scheduling queue").filter(|pod| node_of(pod).is_none()).handler(queue)?;
+    let (insert, remove) = (Arc::clone(&pending), Arc::clone(&pending));
+    let pending_pods = pods
+        .subscribe()
+        .named("scheduling queue")
+        .filter(|pod| node_of(pod).is_none())
+        .on_add(move |pod, _| drop(insert.lock().replace(pod.key().clone())))
+        .on_delete(move |pod| drop(remove.lock().take(pod.key())))
+        .register()?;
 
     pods.start();
     nodes.start();
-    for handler in [&assigned, &known_nodes, &waiting] {
+    for handler in [&assigned_pods, &known_nodes, &pending_pods] {
         handler.synced().await?;
     }
     println!("synced: {} nodes, {} pods", nodes.lister().len(), pods.lister().len());
@@ -212,7 +205,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for step in 0..1500_u32 {
         let name = format!("pod-{}", random.u32(0..300));
         match random.u32(0..10) {
-            // It may not be there.
+            // The pod may not exist.
             0..2 => drop(server.delete("pods", &format!("shop/{name}"))),
             2 => {
                 let number = random.u32(0..20);
@@ -221,59 +214,60 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     false => drop(server.put("nodes", node(&format!("node-{number}"), random.u64(2..8) * 1000))?),
                 }
             }
-            // A pod cannot change its node, so only those that have none are written again.
+            // A pod cannot change its node, so only pods that do not exist are created.
             3..7 if server.get("pods", &format!("shop/{name}")).is_err() => {
                 server.put("pods", pod(&name, random.u64(1..20) * 10, None))?;
             }
             _ => {
-                // The scheduler at work: the first pod that waits goes to the node with the most room.
+                // One step of the scheduler: it binds the first pending pod to the node with the most free CPU.
                 let next = pending.lock().first().cloned();
-                if let (Some(key), Some((node, _))) = (next, cache.roomiest())
+                if let (Some(key), Some((node, _))) = (next, cache.node_with_most_free_cpu())
                     && let Ok(mut value) = server.get("pods", key.as_str())
                     && value["spec"]["nodeName"].is_null()
                 {
                     value["spec"]["nodeName"] = node.into();
                     let stored = server.put("pods", value)?;
                     bound += 1;
-                    // It reads its own writes, so that it does not schedule the same pod twice.
+                    // Wait until the informer's cache has the write.
                     pods.wait_for(&key, &version_of(&stored), Duration::from_secs(10)).await?;
                 }
             }
         }
-        if step % 50 == 0 {
+        // Gives the informers time to follow.
+        if step % 10 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     server.clear_faults();
-    // One more change of each kind, so that nobody has to wait for a bookmark.
+    // One more change of each kind: the waits below end with it, and do not depend on a bookmark.
     let last_node = version_of(&server.put("nodes", node("last", 1000))?);
     let last_pod = version_of(&server.put("pods", pod("last", 10, Some("last")))?);
-    nodes.caught_up_to(&last_node, Duration::from_secs(30)).await?;
-    pods.caught_up_to(&last_pod, Duration::from_secs(30)).await?;
-    while [&assigned, &known_nodes, &waiting].iter().any(|handler| handler.backlog() > 0) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    known_nodes.caught_up_to(&last_node).await?;
+    assigned_pods.caught_up_to(&last_pod).await?;
+    pending_pods.caught_up_to(&last_pod).await?;
     pods.stop().await?;
     nodes.stop().await?;
 
     let (known, expected) = (cache.snapshot(), expected(&server)?);
     let source = pods.status().source;
     println!(
-        "bound {bound} pods; pods came in {} lists, {} watches, {} events",
+        "bound {bound} pods; the pod informer received {} lists, {} watches and {} events",
         source.lists, source.watches, source.events
     );
-    let taken: u64 = known.values().map(|info| info.taken).sum();
-    println!("the scheduler knows {} nodes with {taken}m of CPU taken", known.len());
+    let requested: u64 = known.values().map(|info| info.requested).sum();
+    println!("the scheduler's cache has {} nodes, whose pods request {requested}m of CPU", known.len());
     if known != expected {
-        return Err(format!("the scheduler's cache is not what the server has:\n{known:#?}\n{expected:#?}").into());
+        return Err(format!("the scheduler's cache differs from the server:\n{known:#?}\n{expected:#?}").into());
     }
     for (node, info) in &known {
         let indexed: BTreeSet<String> = by_node.keys(node).iter().map(ToString::to_string).collect();
         if indexed != info.pods {
-            return Err(format!("the index has other pods on {node} than the scheduler's cache: {indexed:?}").into());
+            return Err(
+                format!("the index and the scheduler's cache have different pods on {node}: {indexed:?}").into()
+            );
         }
     }
-    println!("which is what the server and the index by node have");
+    println!("the server and the index by node have the same pods and nodes");
     Ok(())
 }

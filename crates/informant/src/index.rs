@@ -41,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! If the object type lacks the data, such as a projection without metadata, compilation fails with a message that says what to do.
+//! If the object type lacks the data, such as a projection without metadata, compilation fails with a message that names the missing data and a way to provide it.
 //!
 //! ```compile_fail,E0277
 //! use informant::{index, projection, store::Indexer};

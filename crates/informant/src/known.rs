@@ -8,9 +8,9 @@ use crate::Key;
 ///
 /// A queue calls it while the queue is locked, so an implementation must not call the queue.
 pub trait KnownObjects<O>: Send + Sync {
-    /// The object with this key, if the consumer has it.
+    /// Returns the object with this key, if the consumer has it.
     fn get(&self, key: &Key) -> Option<Cached<O>>;
 
-    /// All objects that the consumer has.
+    /// Returns all objects that the consumer has.
     fn list(&self) -> Vec<Cached<O>>;
 }

@@ -12,7 +12,7 @@ thread_local! {
 
 /// Runs a function; if it panics, returns the panic's message.
 pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(said)
+    catch_unwind(AssertUnwindSafe(run)).map_err(message)
 }
 
 /// Drops a value whose destructor may be users' code. If the destructor panics, the panic is caught and `log` is called with its message.
@@ -20,8 +20,8 @@ pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
 ///
 /// The caller must hold no lock that a reader needs: the destructor may read the informer.
 ///
-/// For a value that holds several users' values this is not enough: a second panic while the first one unwinds aborts the process. That is
-/// why each [`Cached`](crate::Cached) drops its object with this function.
+/// If one value holds several values of users, a second panic while the first one unwinds would abort the process. That is why each
+/// [`Cached`](crate::Cached) drops its own object with this function.
 pub(crate) fn drop_catching<T>(value: T, log: impl FnOnce(&str)) -> u64 {
     drop_in_place_catching(|| drop(value), log)
 }
@@ -36,8 +36,8 @@ pub(crate) fn drop_in_place_catching(clear: impl FnOnce(), log: impl FnOnce(&str
     PANICKED_DROPS.get() - before
 }
 
-/// The message of a panic.
-pub(crate) fn said(payload: Box<dyn Any + Send>) -> String {
+/// Returns the message of a panic, and drops its payload.
+pub(crate) fn message(payload: Box<dyn Any + Send>) -> String {
     let message = message_of(&*payload);
     // The payload's destructor may panic as well.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

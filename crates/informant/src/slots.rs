@@ -16,7 +16,7 @@ use crate::key::KeyParts;
 /// The number of a slot.
 pub(crate) type Slot = u32;
 
-/// A value that has a key, which does not change.
+/// A value with a key. The key must not change while the value is in a slot.
 pub(crate) trait Keyed {
     fn key(&self) -> &Key;
 }
@@ -85,29 +85,29 @@ impl<T: Keyed> Slots<T> {
         self.by_key.len()
     }
 
-    /// The number of slots, in use or not.
+    /// Returns the number of slots, in use or not.
     pub(crate) fn end(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether so few slots are in use that a copy without empty slots is worth its cost.
+    /// Returns true if so few slots are in use that a copy without empty slots is worth its cost.
     pub(crate) fn is_sparse(&self) -> bool {
         const SMALL: usize = 4096;
         self.values.len() > SMALL && self.len() < self.values.len() / 8
     }
 
-    /// The number of slots that fit without an allocation.
+    /// Returns the number of slots that fit without an allocation.
     pub(crate) fn capacity(&self) -> usize {
         self.values.capacity()
     }
 
-    /// The number of values that can be added without an allocation.
+    /// Returns the number of values that can be added without an allocation.
     pub(crate) fn room(&self) -> usize {
         let in_slots = self.values.capacity() - self.values.len() + self.free.len();
         in_slots.min(self.by_key.capacity() - self.by_key.len())
     }
 
-    /// A copy in which this number of values can be added without an allocation.
+    /// Returns a copy in which this number of values can be added without an allocation.
     pub(crate) fn copy_with_room(&self, added: usize) -> Self
     where
         T: Clone,
@@ -120,12 +120,12 @@ impl<T: Keyed> Slots<T> {
         Self { values, free: self.free.clone(), by_key }
     }
 
-    /// The values, in no order.
+    /// Returns the values, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.values.iter().flatten()
     }
 
-    /// The slots in use and their values.
+    /// Returns the slots in use and their values.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = (Slot, &T)> {
         (0..).zip(&self.values).filter_map(|(slot, value)| Some((slot, value.as_ref()?)))
     }
@@ -145,8 +145,8 @@ impl<T: Keyed> Slots<T> {
     }
 }
 
-/// By how much something of a size must grow to have room for what is added: by half at least if at all, so that the next
-/// time is far away.
+/// Returns by how many values a table of `size` values must grow before `added` values are added: 0 if it has room for them, otherwise at least half of
+/// its size, so that it grows rarely.
 pub(crate) fn grown(room: usize, added: usize, size: usize) -> usize {
     if added <= room { 0 } else { added.max(size / 2) }
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_values_as_there_is_room_for_can_be_added_without_growing() {
+    fn slots_do_not_grow_while_they_have_room() {
         for (count, removed) in [(1, 0), (100, 0), (100, 30), (5000, 0), (5000, 3000)] {
             let mut slots = filled(count);
             (0..removed).for_each(|slot| drop(slots.remove(slot)));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_room_for_what_is_to_be_added_and_then_for_much_more() {
+    fn a_copy_of_slots_has_room_for_the_added_values_and_half_as_many_more() {
         let slots = filled(1000);
 
         let copy = slots.copy_with_room(slots.room() + 1);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_value_leaves_its_slot_to_the_next() {
+    fn the_slot_of_a_removed_value_is_reused() {
         let mut slots = filled(3);
         let slot = slots.find(&Key::cluster_scoped("1")).unwrap();
 

@@ -24,10 +24,10 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use self::builder::Settings;
-use self::registry::Asked;
 use self::registry::InformerKey;
-use self::registry::Looked;
 use self::registry::Registry;
+use self::registry::RegistryEntry;
+use self::registry::RequestOutcome;
 use crate::Object;
 use crate::SharedInformer;
 use crate::informer;
@@ -298,20 +298,20 @@ impl SharedInformerFactory {
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
         let Shared { settings, registry, .. } = &*self.shared;
-        let Looked { found, streaming, ended } = registry.lock().look(key);
+        let RegistryEntry { found, streaming, ended } = registry.lock().look(key);
         drop(ended);
         if let Some(found) = found {
             return found;
         }
         // Runs the user's `configure` functions, so not under the lock; another task may insert the informer meanwhile.
         let builder = settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
-        let asked = registry.lock().find_or_insert(key, builder);
-        match asked {
-            Asked::Found { informer, unused } => {
+        let outcome = registry.lock().find_or_insert(key, builder);
+        match outcome {
+            RequestOutcome::Found { informer, unused } => {
                 drop(unused);
                 informer
             }
-            Asked::Made { informer, overlap } => {
+            RequestOutcome::Inserted { informer, overlap } => {
                 if let Some(overlap) = overlap {
                     warn!(
                         informer = &**informer.name(),
@@ -322,7 +322,7 @@ impl SharedInformerFactory {
                 }
                 informer
             }
-            Asked::TooLate { informer } => {
+            RequestOutcome::FactoryStopped { informer } => {
                 informer.ask_to_stop();
                 informer
             }

@@ -1,4 +1,4 @@
-//! The informers of a factory, and the rules of sharing them. Plain data: the factory holds the lock.
+//! The informers of a factory, and the rules by which requests share them. Plain data: the factory has the lock.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::informer::InformerState;
 use crate::listwatch::StreamingSupport;
 use crate::listwatch::scope_text;
 
-/// Two requests with the same key get the same informer.
+/// Identifies an informer of a factory. Two requests with the same key get the same informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct InformerKey {
     pub(super) kind: KindId,
     pub(super) scope: Scope,
     pub(super) object_type: ObjectType,
-    /// Whether only metadata is requested from the server.
+    /// True if only metadata is requested from the server.
     pub(super) is_metadata_only: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct KindId {
     pub(super) plural: String,
 }
 
-/// Which objects of a kind.
+/// The objects of a kind that a request covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     /// `None` means all namespaces.
@@ -46,30 +46,30 @@ pub(super) struct Registry {
     informers: HashMap<InformerKey, AnyInformer>,
     /// Informers that are stopping and whose key has a new informer, until they have stopped.
     leaving: Vec<AnyInformer>,
-    /// Which kinds the server can list as a stream, as far as it is known.
+    /// For each kind, whether the server refused to list it as a stream.
     streaming: HashMap<KindId, StreamingSupport>,
     /// Kinds for which the warning about two object types was logged.
     warned: HashSet<KindId>,
     is_stopped: bool,
 }
 
-/// Outcome of a request. An unused builder is returned so that the caller drops it without the lock.
-pub(super) enum Asked {
+/// The outcome of a request. An unused builder is returned, so that the caller drops it without the lock.
+pub(super) enum RequestOutcome {
     /// Another task has inserted the informer meanwhile.
     Found { informer: AnyInformer, unused: Box<AnyInformerBuilder> },
-    Made {
+    Inserted {
         informer: AnyInformer,
         /// Another object type in which the same objects are cached, if a warning is due.
         overlap: Option<String>,
     },
     /// The factory was stopped.
-    TooLate { informer: AnyInformer },
+    FactoryStopped { informer: AnyInformer },
 }
 
-/// What the registry has for a key.
-pub(super) struct Looked {
+/// The registry's entry for a key.
+pub(super) struct RegistryEntry {
     pub(super) found: Option<AnyInformer>,
-    /// Whether the server can list the kind as a stream; shared by all informers of the kind.
+    /// Remembers whether the server refused to list the kind as a stream; shared by all informers of the kind.
     pub(super) streaming: StreamingSupport,
     /// Stopped informers that were removed, to be dropped without the lock.
     pub(super) ended: Vec<AnyInformer>,
@@ -86,7 +86,7 @@ impl InformerKey {
         self.object_type.name()
     }
 
-    /// Whether an object may be in the caches of both, in different object types.
+    /// Returns true if both informers may cache the same object, in different object types.
     fn overlaps(&self, other: &Self) -> bool {
         let is_everywhere = |key: &Self| key.scope.namespace.is_none();
         let shares_namespaces =
@@ -95,15 +95,15 @@ impl InformerKey {
     }
 }
 
-/// Writes the suffix of an informer's name.
+/// Prints the scope as the suffix of an informer's name.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&scope_text(self.namespace.as_deref(), &self.labels, &self.fields))
     }
 }
 
-/// Whether the user stopped it, as opposed to a crash.
-fn is_dismissed(informer: &AnyInformer) -> bool {
+/// Returns true if the user stopped the informer; false for a crash.
+fn is_stopped_by_user(informer: &AnyInformer) -> bool {
     match informer.state() {
         InformerState::New | InformerState::Running => false,
         InformerState::Stopping | InformerState::Stopped => !informer.has_crashed(),
@@ -115,9 +115,9 @@ impl Registry {
         self.is_stopped
     }
 
-    /// The informers to start, wait for and report: all that the user has not stopped.
+    /// Returns the informers to start, wait for and report: all that the user has not stopped.
     pub(super) fn informers(&self) -> Vec<AnyInformer> {
-        self.informers.values().filter(|informer| !is_dismissed(informer)).cloned().collect()
+        self.informers.values().filter(|informer| !is_stopped_by_user(informer)).cloned().collect()
     }
 
     /// Closes the registry and returns all informers that have to be stopped.
@@ -131,7 +131,8 @@ impl Registry {
     #[must_use]
     pub(super) fn sweep(&mut self) -> Vec<AnyInformer> {
         let has_stopped = |informer: &AnyInformer| informer.state() == InformerState::Stopped;
-        let is_over = |informer: &AnyInformer| has_stopped(informer) && (is_dismissed(informer) || self.is_stopped);
+        let is_over =
+            |informer: &AnyInformer| has_stopped(informer) && (is_stopped_by_user(informer) || self.is_stopped);
         let mut ended: Vec<_> =
             self.informers.extract_if(|_, informer| is_over(informer)).map(|(_, one)| one).collect();
         ended.extend(self.leaving.extract_if(.., |informer| has_stopped(informer)));
@@ -139,12 +140,16 @@ impl Registry {
     }
 
     /// Looks up a key, and removes stopped informers.
-    pub(super) fn look(&mut self, key: &InformerKey) -> Looked {
+    pub(super) fn look(&mut self, key: &InformerKey) -> RegistryEntry {
         let ended = self.sweep();
-        Looked { found: self.find(key), streaming: self.streaming.entry(key.kind.clone()).or_default().clone(), ended }
+        RegistryEntry {
+            found: self.find(key),
+            streaming: self.streaming.entry(key.kind.clone()).or_default().clone(),
+            ended,
+        }
     }
 
-    /// The informer of a key, unless it is stopping.
+    /// Returns the informer of a key, unless it is stopping.
     fn find(&self, key: &InformerKey) -> Option<AnyInformer> {
         let informer = self.informers.get(key)?;
         match informer.state() {
@@ -153,23 +158,23 @@ impl Registry {
         }
     }
 
-    pub(super) fn find_or_insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> Asked {
+    pub(super) fn find_or_insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> RequestOutcome {
         if let Some(informer) = self.find(key) {
-            return Asked::Found { informer, unused: Box::new(builder) };
+            return RequestOutcome::Found { informer, unused: Box::new(builder) };
         }
         let informer = builder.rename(|given, source| self.name(given, source, key)).build();
         if self.is_stopped {
-            return Asked::TooLate { informer };
+            return RequestOutcome::FactoryStopped { informer };
         }
-        let mut others = self.informers.iter().filter(|(_, informer)| !is_dismissed(informer));
+        let mut others = self.informers.iter().filter(|(_, informer)| !is_stopped_by_user(informer));
         let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.object_type_name());
         let overlap = overlap.filter(|_| self.warned.insert(key.kind.clone()));
         let before = self.informers.insert(key.clone(), informer.clone());
         self.leaving.extend(before);
-        Asked::Made { informer, overlap }
+        RequestOutcome::Inserted { informer, overlap }
     }
 
-    /// A name that no other informer has: the given one or the source's, with a suffix if another informer has that name already.
+    /// Returns a name that no other informer has: the given one or the source's, with a suffix if another informer has that name already.
     fn name(&self, given: Option<&str>, source: String, key: &InformerKey) -> String {
         let holder = |name: &str| {
             let mut others = self.informers.iter().filter(|(other, _)| *other != key);

@@ -18,7 +18,7 @@ use super::AlreadyStarted;
 use super::InformerState;
 use super::StopError;
 use super::core::Core;
-use super::life::Unstarted;
+use super::run::Unstarted;
 use crate::listwatch::Callback;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
@@ -85,7 +85,7 @@ impl AnyInformer {
             if let Err(error) = task.await
                 && let Ok(panic) = error.try_into_panic()
             {
-                tracing::error!(informer = &*name, error = panics::said(panic), "the informer's task panicked");
+                tracing::error!(informer = &*name, error = panics::message(panic), "the informer's task panicked");
             }
         };
         *ended = Some(ending.boxed().shared());
@@ -96,7 +96,7 @@ impl AnyInformer {
         let core = self.core();
         let is_over = core.stop.initialized() || core.crash.get().is_some() || core.is_closed();
         match (is_over, core.source.get().is_some()) {
-            (true, _) if core.stopped.initialized() && core.is_deserted() => InformerState::Stopped,
+            (true, _) if core.stopped.initialized() && core.all_listeners_finished() => InformerState::Stopped,
             (true, _) => InformerState::Stopping,
             (false, true) => InformerState::Running,
             (false, false) => InformerState::New,
@@ -112,7 +112,7 @@ impl AnyInformer {
         let core = self.core();
         core.stopped.wait().await;
         // If the runtime has ended, the threads of blocking handlers may still be running.
-        for listener in core.roster() {
+        for listener in core.listeners() {
             listener.ended().await;
         }
         let task = self.owner.task.lock().clone();
@@ -141,7 +141,7 @@ impl AnyInformer {
     /// As [`stop`](Self::stop), with a time limit.
     pub(crate) async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         let Ok(stopped) = timeout(within, self.stop()).await else {
-            let awaited = self.core().roster().into_iter().filter(|listener| listener.is_awaited());
+            let awaited = self.core().listeners().into_iter().filter(|listener| listener.is_awaited());
             let handlers = awaited.map(|listener| Arc::clone(listener.name())).collect();
             return Err(StopError::StillRunning { informer: Arc::clone(self.name()), within, handlers });
         };
@@ -160,12 +160,12 @@ impl AnyInformer {
         self.while_writing(|indexer| indexer.add_any_functions(functions))
     }
 
-    /// Runs `write` in a turn: index functions run, and another thread must not wait for the cache's writer while it waits for a turn.
+    /// Runs `write` while `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this lock already, so that two threads cannot wait for each other.
     fn while_writing<R>(&self, write: impl FnOnce(&Indexer<Erased>) -> R) -> R {
         let core = self.core();
         // INV-A2: `Some` until the closure has run.
         let mut write = Some(write);
-        let written = core.in_turn(|_| write.take().map(|write| write(&core.indexer)));
+        let written = core.with_apply_lock(|_| write.take().map(|write| write(&core.indexer)));
         match (written, write) {
             (Ok(Some(result)), _) => result,
             // Called inside an index function: the indexer panics with a message that explains it.

@@ -1,7 +1,7 @@
-//! Turns a batch of changes into writes to the cache, and what the writes replaced into notices for handlers.
+//! Turns a batch of changes into writes to the cache, and the replaced objects into events for handlers.
 //!
 //! - **In:** the items of a receipt.
-//! - **Out:** one batch of cache writes; then the notices, derived from the replaced objects.
+//! - **Out:** one batch of cache writes; then the events, derived from the replaced objects.
 //! - **Knows nothing of:** handlers.
 
 use super::relist_order::deletes_first;
@@ -25,7 +25,7 @@ use crate::subscribers::Notice;
 
 /// The settings of an informer that decide how changes are applied.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
+pub(super) struct ApplyOptions {
     /// An object that was deleted and created again while the watch was down is one update, not a delete and an add.
     pub(super) recreated_as_update: bool,
     /// Objects with the same uid and version are treated as equal.
@@ -43,9 +43,9 @@ pub(super) struct Outcome {
     pub(super) index_panics: usize,
 }
 
-/// The writes of a batch, and the step that each belongs to; steps that need no write stand between them.
+/// The writes of a batch, and the steps of the batch. A step whose object the cache already has in the same state has no write.
 struct Plan {
-    /// INV-A1: as many as there are steps that write, in the same order.
+    /// INV-A1: one write for each [`Step::Write`] of `steps`, in the same order.
     writes: WriteBatch<Erased>,
     steps: Vec<Step>,
 }
@@ -53,28 +53,28 @@ struct Plan {
 /// One change of one object, in the order of the queue.
 enum Step {
     /// The change must be written to the cache.
-    Write(Said),
+    Write(Write),
     /// The cache holds the same state already.
     Same(Cached<Erased>),
 }
 
 /// The change that a write stands for.
-enum Said {
+enum Write {
     /// The object exists, according to the watch or the initial list.
-    There(Origin),
+    Upserted(Origin),
     /// The object exists, according to a relist.
     Listed(Origin),
     /// The object was deleted; with its final state, if that is known.
-    Gone(Option<Deleted<Erased>>),
+    Removed(Option<Deleted<Erased>>),
 }
 
-/// Applies a batch of the grouping queue: all pending changes of each object.
+/// Applies a batch of the grouping queue: all waiting changes of each object.
 pub(super) fn apply_taken(
     items: &[ObjectChanges<Erased>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<Erased>,
     lister: &Lister<Erased>,
-    rules: Rules,
+    options: ApplyOptions,
 ) -> Outcome {
     let mut plan = Plan::with_capacity(items.len());
     for taken in items {
@@ -82,7 +82,8 @@ pub(super) fn apply_taken(
         for (position, delta) in taken.deltas().iter().enumerate() {
             match delta {
                 // A listed object that the cache holds in the same state is not written and not indexed again.
-                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, rules) {
+                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, options)
+                {
                     Some(stored) => plan.steps.push(Step::Same(stored)),
                     None => plan.push(delta, origin),
                 },
@@ -96,15 +97,15 @@ pub(super) fn apply_taken(
             }
         }
     }
-    plan.apply(version, cache, rules)
+    plan.apply(version, cache, options)
 }
 
-/// Applies a batch of the in-order queue: changes in the server's order.
+/// Applies a batch of the in-order queue, whose changes are in the server's order.
 pub(super) fn apply_changes(
     items: &[InOrderChange<Erased>],
     version: Option<&ResourceVersion>,
     cache: &Indexer<Erased>,
-    rules: Rules,
+    options: ApplyOptions,
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let mut plan = Plan::with_capacity(items.len());
@@ -113,26 +114,26 @@ pub(super) fn apply_changes(
             Change::One(delta) => plan.push(delta, taken.origin()),
             Change::Lost(key) => {
                 plan.writes.remove(key.clone());
-                plan.steps.push(Step::Write(Said::Gone(None)));
+                plan.steps.push(Step::Write(Write::Removed(None)));
             }
             Change::ReplacedAll(relist) => {
-                let before = std::mem::take(&mut plan).apply(None, cache, rules);
-                outcome = outcome.and(before).and(replace(relist, taken.origin(), cache, rules));
+                let before = std::mem::take(&mut plan).apply(None, cache, options);
+                outcome = outcome.and(before).and(replace(relist, taken.origin(), cache, options));
             }
-            // The version of a bookmark is that of the receipt; resyncs do not pass through the queue.
+            // A bookmark's version is the receipt's version. A shared informer does not queue resyncs.
             Change::Bookmark(_) | Change::SyncAll => {}
         }
     }
-    outcome.and(plan.apply(version, cache, rules))
+    outcome.and(plan.apply(version, cache, options))
 }
 
-fn replace(relist: &Relist<Erased>, origin: Origin, cache: &Indexer<Erased>, rules: Rules) -> Outcome {
+fn replace(relist: &Relist<Erased>, origin: Origin, cache: &Indexer<Erased>, options: ApplyOptions) -> Outcome {
     let Applied { replacements, index_panics } =
-        cache.replace_unless(relist, |stored, listed| rules.are_same(stored, listed));
+        cache.replace_unless(relist, |stored, listed| options.are_same(stored, listed));
     let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
     for replacement in replacements {
-        let said = if replacement.new.is_some() { Said::There(origin) } else { Said::Gone(None) };
-        outcome.tell(said, replacement, rules);
+        let write = if replacement.new.is_some() { Write::Upserted(origin) } else { Write::Removed(None) };
+        outcome.push_event(write, replacement, options);
     }
     // The missed deletes of re-created objects stand directly before their adds.
     if outcome.tally.deleted > 0 {
@@ -142,8 +143,8 @@ fn replace(relist: &Relist<Erased>, origin: Origin, cache: &Indexer<Erased>, rul
 }
 
 /// Returns the cached object if it is in the same state as this one.
-fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, rules: Rules) -> Option<Cached<Erased>> {
-    lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || rules.are_same(stored, object))
+fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, options: ApplyOptions) -> Option<Cached<Erased>> {
+    lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || options.are_same(stored, object))
 }
 
 impl Plan {
@@ -155,25 +156,25 @@ impl Plan {
         match delta {
             Delta::Added(object) | Delta::Updated(object) => {
                 self.writes.upsert(object.clone());
-                self.steps.push(Step::Write(Said::There(origin)));
+                self.steps.push(Step::Write(Write::Upserted(origin)));
             }
             Delta::Replaced(object) | Delta::Sync(object) => {
                 self.writes.upsert(object.clone());
-                self.steps.push(Step::Write(Said::Listed(origin)));
+                self.steps.push(Step::Write(Write::Listed(origin)));
             }
             Delta::Deleted(deleted) => {
                 self.writes.remove(deleted.key().clone());
-                self.steps.push(Step::Write(Said::Gone(Some(deleted.clone()))));
+                self.steps.push(Step::Write(Write::Removed(Some(deleted.clone()))));
             }
         }
     }
 
-    /// Applies all writes at once, and derives the notices.
-    fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<Erased>, rules: Rules) -> Outcome {
+    /// Applies all writes at once, and derives the events.
+    fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<Erased>, options: ApplyOptions) -> Outcome {
         if let Some(version) = version {
             self.writes.at(version.clone());
         }
-        if rules.trusts_versions {
+        if options.trusts_versions {
             self.writes.keep_same_states();
         }
         let Applied { replacements, index_panics } = match self.writes.is_empty() && version.is_none() {
@@ -182,16 +183,16 @@ impl Plan {
         };
         let mut replacements = replacements.into_iter();
         let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
-        // Positions in `outcome.live` of the notices of objects that a relist listed.
+        // Positions in `outcome.live` of the adds and updates of a relist.
         let mut listed = Vec::new();
         for step in self.steps {
             match (step, &mut replacements) {
                 (Step::Same(object), _) => outcome.push(Notice::Unchanged(object)),
-                (Step::Write(said), replacements) => {
+                (Step::Write(write), replacements) => {
                     let replacement = replacements.next().expect("INV-A1");
-                    let is_listed = matches!(said, Said::Listed(_));
+                    let is_listed = matches!(write, Write::Listed(_));
                     let before = outcome.live.len();
-                    outcome.tell(said, replacement, rules);
+                    outcome.push_event(write, replacement, options);
                     if is_listed && outcome.live.len() > before {
                         listed.push(outcome.live.len() - 1);
                     }
@@ -206,15 +207,15 @@ impl Plan {
 }
 
 impl Outcome {
-    /// Translates one cache write into the notices that handlers receive.
-    fn tell(&mut self, said: Said, replacement: Replacement<Erased>, rules: Rules) {
+    /// Translates one cache write into the events that handlers receive.
+    fn push_event(&mut self, write: Write, replacement: Replacement<Erased>, options: ApplyOptions) {
         let Replacement { old, new } = replacement;
-        match (said, old, new) {
-            (Said::There(origin) | Said::Listed(origin), None, Some(object)) => {
+        match (write, old, new) {
+            (Write::Upserted(origin) | Write::Listed(origin), None, Some(object)) => {
                 self.push(Notice::Added { object, origin });
             }
-            (Said::There(origin) | Said::Listed(origin), Some(old), Some(new)) => {
-                if !old.identity().may_be_same_incarnation(new.uid()) && !rules.recreated_as_update {
+            (Write::Upserted(origin) | Write::Listed(origin), Some(old), Some(new)) => {
+                if !old.identity().may_be_same_incarnation(new.uid()) && !options.recreated_as_update {
                     let deleted = Deleted::Missed { last_known: old.clone() };
                     self.push(Notice::Deleted { deleted, last: old });
                     self.push(Notice::Added { object: new, origin });
@@ -224,15 +225,17 @@ impl Outcome {
                     self.push(Notice::Updated { old, new });
                 }
             }
-            (Said::Gone(deleted), Some(last), None) => {
+            (Write::Removed(deleted), Some(last), None) => {
                 // The deleted state is of another incarnation, so the delete of the cached one was missed.
                 let deleted = deleted.filter(|deleted| last.identity().may_be_same_incarnation(deleted.object().uid()));
                 let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
                 self.push(Notice::Deleted { deleted, last });
             }
             // The object was never in the cache, so no handler knows it.
-            (Said::Gone(_), None, None) => {}
-            (Said::There(_) | Said::Listed(_), _, None) | (Said::Gone(_), _, Some(_)) => unreachable!("INV-A1"),
+            (Write::Removed(_), None, None) => {}
+            (Write::Upserted(_) | Write::Listed(_), _, None) | (Write::Removed(_), _, Some(_)) => {
+                unreachable!("INV-A1")
+            }
         }
     }
 
@@ -264,7 +267,7 @@ impl Outcome {
     }
 }
 
-impl Rules {
+impl ApplyOptions {
     /// Returns true if the cached object is in the same state as the received one, so that it need not be replaced.
     fn are_same(self, stored: &Cached<Erased>, received: &Cached<Erased>) -> bool {
         self.trusts_versions && stored.is_same_state(received)

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::AnyInformer;
 use super::SharedInformer;
-use super::apply::Rules;
+use super::apply::ApplyOptions;
 use super::core::Core;
 use super::core::Plan;
-use super::life::Unstarted;
+use super::run::Unstarted;
 use crate::listwatch::ListWatchError;
 use crate::listwatch::Quarantined;
 use crate::listwatch::ReflectorBuilder;
@@ -35,7 +35,7 @@ pub(crate) struct AnyInformerBuilder {
     pub(crate) fails_fast: bool,
     name: Option<Arc<str>>,
     queue: QueueKind,
-    rules: Rules,
+    options: ApplyOptions,
 }
 
 /// The order in which pending changes are applied to the cache.
@@ -95,7 +95,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     /// Reports an object that was deleted and created again while the watch was down as one update, as client-go does. Default: a delete
     /// of the old incarnation, then an add of the new one.
     pub fn recreated_as_update(mut self) -> Self {
-        self.builder.rules.recreated_as_update = true;
+        self.builder.options.recreated_as_update = true;
         self
     }
 
@@ -103,7 +103,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     /// servers that change an object without changing its version. Default: such an object is taken from the cache, and handlers
     /// receive no event.
     pub fn distrust_versions(mut self) -> Self {
-        self.builder.rules.trusts_versions = false;
+        self.builder.options.trusts_versions = false;
         self
     }
 
@@ -144,8 +144,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 
 impl AnyInformerBuilder {
     pub(crate) fn new(reflector: ReflectorSettings) -> Self {
-        let rules = Rules { recreated_as_update: false, trusts_versions: true };
-        Self { reflector, resync: None, fails_fast: false, name: None, queue: QueueKind::Grouped, rules }
+        let options = ApplyOptions { recreated_as_update: false, trusts_versions: true };
+        Self { reflector, resync: None, fails_fast: false, name: None, queue: QueueKind::Grouped, options }
     }
 
     /// Sets a name that `name` makes of the name set before, if any, and the name of the source.
@@ -155,12 +155,12 @@ impl AnyInformerBuilder {
     }
 
     pub(crate) fn build(self) -> AnyInformer {
-        let Self { reflector, resync, fails_fast, name, queue, rules } = self;
+        let Self { reflector, resync, fails_fast, name, queue, options } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
         let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
         let plan = Plan { name, cluster: reflector.cluster(), namespace: reflector.namespace(), fails_fast };
         let core = Core::new(plan, indexer, SharedProcessor::new(resync));
-        AnyInformer::new(core, Unstarted { reflector, queue, rules })
+        AnyInformer::new(core, Unstarted { reflector, queue, options })
     }
 }
 

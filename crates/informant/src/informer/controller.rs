@@ -2,7 +2,7 @@
 //!
 //! - **In:** a reflector that fills a queue, and an implementation of `Process`.
 //! - **Out:** every change, taken with a receipt and processed; no task is left when the loop ends.
-//! - **Knows nothing of:** what processing means. In a shared informer it is [`turn`](super::turn), which writes the cache and distributes
+//! - **Knows nothing of:** what processing means. In a shared informer it is [`batch_applier`](super::batch_applier), which writes the cache and distributes
 //!   events; in a [`Controller`] it is a function of the user, with [retries](super::retry).
 
 use std::convert::Infallible;

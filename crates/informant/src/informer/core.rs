@@ -48,13 +48,13 @@ pub(super) struct Core {
     /// receives every change exactly once.
     ///
     /// Index functions run while the lock is held. One that takes the lock again would wait for itself; the lock is reentrant, so the
-    /// cell detects this and `in_turn` returns [`InsideTurn`].
-    turn: ReentrantMutex<RefCell<SharedProcessor>>,
+    /// cell detects this and `with_apply_lock` returns [`InsideApplyLock`].
+    apply_lock: ReentrantMutex<RefCell<SharedProcessor>>,
     /// Unique among all informers of the process.
     pub(super) id: u64,
-    /// Listeners whose worker has not finished, including removed ones. Has its own lock: `status()` and `stop()` must not wait for `turn`.
-    roster: Mutex<Vec<Arc<Listener>>>,
-    /// The period at which the informer checks which listeners are due for a resync. Has its own lock, as `roster`.
+    /// Listeners whose worker has not finished, including removed ones. Has its own lock: `status()` and `stop()` must not wait for `apply_lock`.
+    listeners: Mutex<Vec<Arc<Listener>>>,
+    /// The period at which the informer checks which listeners are due for a resync. Has its own lock, as `listeners`.
     check_period: Mutex<Option<Duration>>,
     pub(super) workers: Workers,
     pub(super) metrics: InformerMetrics,
@@ -63,10 +63,10 @@ pub(super) struct Core {
     /// Set when the first list has been applied to the cache; an error if the informer stopped before.
     pub(super) sync: SetOnce<Result<(), Unsynced>>,
     /// The last list error that retrying cannot fix, while the reflector is in backoff. Read only if `fails_fast` is set.
-    pub(super) hopeless: watch::Sender<Option<Arc<ListWatchError>>>,
+    pub(super) permanent_failure: watch::Sender<Option<Arc<ListWatchError>>>,
     pub(super) fails_fast: bool,
     /// Notified after each cache write, and once when the informer stops.
-    pub(super) moved: Notify,
+    pub(super) cache_changed: Notify,
     /// The number of relists after a history change that have been applied to the cache.
     pub(super) history_changes: AtomicU64,
     /// Set when the informer is asked to stop.
@@ -97,9 +97,9 @@ pub(super) struct Source {
     pub(super) queued: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
-/// The error of taking the lock `turn` inside an index function, which runs while it is held.
+/// The error of taking the lock `apply_lock` inside an index function, which runs while it is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct InsideTurn;
+pub(super) struct InsideApplyLock;
 
 impl Core {
     pub(super) fn new(plan: Plan, indexer: Indexer<Erased>, processor: SharedProcessor) -> Self {
@@ -110,17 +110,17 @@ impl Core {
             cluster,
             namespace,
             fails_fast,
-            hopeless: watch::Sender::new(None),
+            permanent_failure: watch::Sender::new(None),
             lister: indexer.lister(),
             indexer,
             id: processor.id(),
-            roster: Mutex::default(),
+            listeners: Mutex::default(),
             check_period: Mutex::new(processor.check_period()),
-            turn: ReentrantMutex::new(RefCell::new(processor)),
+            apply_lock: ReentrantMutex::new(RefCell::new(processor)),
             workers: Workers::default(),
             source: OnceLock::new(),
             sync: SetOnce::new(),
-            moved: Notify::new(),
+            cache_changed: Notify::new(),
             history_changes: AtomicU64::new(0),
             stop: SetOnce::new(),
             stopped: SetOnce::new(),
@@ -129,26 +129,26 @@ impl Core {
         }
     }
 
-    /// The caller under which the informer's own code runs.
+    /// Returns the caller under which the informer's own code runs.
     pub(super) fn caller(&self) -> Caller {
         Caller { informer: self.id, listener: None }
     }
 
-    /// Runs `act` while the lock `turn` is held.
-    pub(super) fn in_turn<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideTurn> {
-        let turn = self.turn.lock();
-        let mut processor = turn.try_borrow_mut().map_err(|_| InsideTurn)?;
+    /// Runs `act` while the lock `apply_lock` is held.
+    pub(super) fn with_apply_lock<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideApplyLock> {
+        let apply_lock = self.apply_lock.lock();
+        let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
         let result = do_as(self.caller(), || act(&mut processor));
         *self.check_period.lock() = processor.check_period();
         let left = processor.take_left();
         drop(processor);
-        drop(turn);
-        self.let_go(left);
+        drop(apply_lock);
+        self.drop_catching_panics(left);
         Ok(result)
     }
 
     /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
-    pub(super) fn let_go<T>(&self, values: impl IntoIterator<Item = T>) {
+    pub(super) fn drop_catching_panics<T>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
             panics::drop_catching(value, |panic| {
                 error!(informer = &*self.name, error = panic, "an object or a handler panicked when it was dropped");
@@ -160,29 +160,30 @@ impl Core {
         *self.check_period.lock()
     }
 
-    pub(super) fn enlist(&self, listener: Arc<Listener>) {
-        self.roster.lock().push(listener);
+    pub(super) fn register(&self, listener: Arc<Listener>) {
+        self.listeners.lock().push(listener);
     }
 
-    /// The listeners whose worker has not finished.
-    pub(super) fn roster(&self) -> Vec<Arc<Listener>> {
-        let mut roster = self.roster.lock();
-        let ended: Vec<_> = roster.extract_if(.., |listener| listener.has_ended()).collect();
-        let left = roster.clone();
-        drop(roster);
-        self.let_go(ended);
+    /// Returns the listeners whose worker has not finished.
+    pub(super) fn listeners(&self) -> Vec<Arc<Listener>> {
+        let mut listeners = self.listeners.lock();
+        let ended: Vec<_> = listeners.extract_if(.., |listener| listener.has_ended()).collect();
+        let left = listeners.clone();
+        drop(listeners);
+        self.drop_catching_panics(ended);
         left
     }
 
     /// Returns true if every listener's worker has finished.
-    pub(super) fn is_deserted(&self) -> bool {
-        self.roster.lock().iter().all(|listener| listener.has_ended())
+    pub(super) fn all_listeners_finished(&self) -> bool {
+        self.listeners.lock().iter().all(|listener| listener.has_ended())
     }
 
     /// Returns the name, with a number appended if another listener has it.
     pub(super) fn unique(&self, name: Arc<str>) -> Arc<str> {
-        let roster = self.roster.lock();
-        let is_taken = |name: &str| roster.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
+        let listeners = self.listeners.lock();
+        let is_taken =
+            |name: &str| listeners.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
         if !is_taken(&name) {
             return name;
         }
@@ -203,7 +204,7 @@ impl Core {
         self.source.get().map(|source| source.reflector.status()).unwrap_or_default()
     }
 
-    /// The time since the server last confirmed that the cache is current.
+    /// Returns the time since the server last confirmed that the cache is current.
     pub(super) fn confirmed_age(&self) -> Option<Duration> {
         let confirmed = self.source.get()?.reflector.look(|status| status.confirmed)?;
         Some(confirmed.elapsed())
@@ -213,20 +214,20 @@ impl Core {
         self.source.get().map_or(0, |source| (source.queued)())
     }
 
-    /// The version of the cache.
+    /// Returns the version of the cache.
     pub(super) fn version(&self) -> Option<ResourceVersion> {
         self.lister.version()
     }
 
     /// Closes all listeners and the cache: no event is delivered and no write happens any more.
     pub(super) fn close(&self) {
-        let listeners = self.in_turn(SharedProcessor::close).unwrap_or_default();
+        let listeners = self.with_apply_lock(SharedProcessor::close).unwrap_or_default();
         listeners.iter().for_each(|listener| listener.close(Ended::Stopped));
-        self.let_go(listeners);
+        self.drop_catching_panics(listeners);
         let _ = self.sync.set(Err(Unsynced));
         let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
         self.indexer.stop();
-        self.moved.notify_waiters();
+        self.cache_changed.notify_waiters();
         // Only once: at a second call, another informer of the same name may be recording.
         if !was_closed {
             self.metrics.stopped();
@@ -237,6 +238,6 @@ impl Core {
     pub(super) fn end(&self) {
         self.close();
         let _ = self.stopped.set(());
-        self.let_go(self.roster());
+        self.drop_catching_panics(self.listeners());
     }
 }

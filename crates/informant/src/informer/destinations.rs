@@ -44,7 +44,7 @@ impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
         DeltaFifo::resync(self);
     }
 
-    // `room` keeps its default: the queue groups deltas by object and takes whatever arrives.
+    // `room` keeps its default: the queue coalesces the deltas of each object, so it accepts any number of them.
 }
 
 impl<O: Send + Sync + 'static> Destination<O> for InOrderFifo<O> {

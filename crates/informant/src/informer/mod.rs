@@ -3,31 +3,31 @@
 //! - **In:** a source.
 //! - **Out:** a [`SharedInformer`]: an indexed cache with events for handlers and streams.
 //!
-//! The process loop (`controller`) runs a reflector, takes batches from its queue, and passes them to `turn`, which writes the cache and
+//! The process loop (`controller`) runs a reflector, takes batches from its queue, and passes them to `batch_applier`, which writes the cache and
 //! distributes the events; `apply` has the rules. [`Controller`] is the same loop with a function of the user in place of cache and
 //! handlers.
 
 mod any;
 mod apply;
+mod batch_applier;
 mod builder;
 mod callbacks;
 mod controller;
 mod core;
 mod destinations;
 mod errors;
+mod group;
 mod json;
 mod known_objects;
-mod life;
 mod queues;
 mod reads;
 mod relist_order;
 mod retry;
-mod several;
+mod run;
 mod shared;
 mod status;
 mod subscribe;
 mod sync;
-mod turn;
 
 pub(crate) use self::any::AnyInformer;
 pub(crate) use self::builder::AnyInformerBuilder;
@@ -43,10 +43,10 @@ pub use self::errors::SyncError;
 pub use self::errors::SyncErrors;
 pub use self::errors::WaitError;
 pub use self::errors::WaitTarget;
+pub(crate) use self::group::stop;
+pub(crate) use self::group::synced;
 pub use self::retry::ProcessError;
 pub use self::retry::ProcessFailure;
-pub(crate) use self::several::stop;
-pub(crate) use self::several::synced;
 pub use self::shared::InformerState;
 pub use self::shared::SharedInformer;
 pub use self::status::InformerStatus;

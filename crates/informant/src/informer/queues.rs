@@ -1,7 +1,7 @@
 //! Implements, for both queues, what the process loop and a shared informer need of a queue.
 
+use super::apply::ApplyOptions;
 use super::apply::Outcome;
-use super::apply::Rules;
 use super::apply::apply_changes;
 use super::apply::apply_taken;
 use super::controller::ControllerQueue;
@@ -18,14 +18,14 @@ use crate::queue::Receipt;
 
 /// A queue that a shared informer can use.
 pub(super) trait SharedQueue: ControllerQueue + Destination<Erased> {
-    /// The number of queued items.
+    /// Returns the number of queued items.
     fn waiting(&self) -> usize;
 
     /// Returns true if the first list was processed.
     fn has_synced(&self) -> bool;
 
-    /// Applies the items of a receipt to the cache, and returns what that changed.
-    fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome;
+    /// Applies the items of a receipt to the cache, and returns the resulting events.
+    fn apply(receipt: &Receipt<Self>, core: &Core, options: ApplyOptions) -> Outcome;
 }
 
 impl<O: Send + Sync + 'static> ControllerQueue for DeltaFifo<O> {
@@ -59,8 +59,8 @@ impl SharedQueue for DeltaFifo<Erased> {
         self.is_synced()
     }
 
-    fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome {
-        apply_taken(receipt.items(), receipt.version(), &core.indexer, &core.lister, rules)
+    fn apply(receipt: &Receipt<Self>, core: &Core, options: ApplyOptions) -> Outcome {
+        apply_taken(receipt.items(), receipt.version(), &core.indexer, &core.lister, options)
     }
 }
 
@@ -95,7 +95,7 @@ impl SharedQueue for InOrderFifo<Erased> {
         self.is_synced()
     }
 
-    fn apply(receipt: &Receipt<Self>, core: &Core, rules: Rules) -> Outcome {
-        apply_changes(receipt.items(), receipt.version(), &core.indexer, rules)
+    fn apply(receipt: &Receipt<Self>, core: &Core, options: ApplyOptions) -> Outcome {
+        apply_changes(receipt.items(), receipt.version(), &core.indexer, options)
     }
 }

@@ -98,8 +98,8 @@ impl ReachedVersion for Core {
     fn reached<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>> {
         Box::pin(async move {
             let reached = self.caught_up_to(version, Duration::MAX).await;
-            // The version is visible before the events are distributed, within one turn. An error means that an index function waits.
-            let _ = self.in_turn(|_| ());
+            // The version is visible before the events are distributed, while `apply_lock` is held. An error means that an index function waits.
+            let _ = self.with_apply_lock(|_| ());
             reached.map_err(|error| match error {
                 WaitError::HistoryChanged { .. } => NotReached::HistoryChanged,
                 WaitError::NotComparable { source, .. } => NotReached::NotComparable(source),
@@ -146,10 +146,10 @@ impl<'a> Wait<'a> {
     async fn until<R>(&self, mut look: impl FnMut() -> Result<R, NotYet>) -> Result<R, WaitError> {
         let looking = async {
             loop {
-                let moved = self.core.moved.notified();
-                tokio::pin!(moved);
+                let cache_changed = self.core.cache_changed.notified();
+                tokio::pin!(cache_changed);
                 // Enabled before `look` is called, so that a write after it wakes this task.
-                moved.as_mut().enable();
+                cache_changed.as_mut().enable();
                 if self.core.history_changes.load(atomic::Ordering::Acquire) != self.history_changes {
                     return Err(WaitError::HistoryChanged {
                         informer: self.informer(),
@@ -169,7 +169,7 @@ impl<'a> Wait<'a> {
                         cache: self.core.version(),
                     });
                 }
-                moved.await;
+                cache_changed.await;
             }
         };
         timeout(self.within, looking).await.unwrap_or_else(|_| {

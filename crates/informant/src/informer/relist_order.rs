@@ -53,8 +53,8 @@ mod tests {
     use crate::Uid;
     use crate::delta::Change;
     use crate::delta::Relist;
+    use crate::informer::apply::ApplyOptions;
     use crate::informer::apply::Outcome;
-    use crate::informer::apply::Rules;
     use crate::informer::apply::apply_changes;
     use crate::informer::apply::apply_taken;
     use crate::object::Erased;
@@ -71,17 +71,17 @@ mod tests {
 
     type Object = Cached<Erased>;
 
-    const RULES: Rules = Rules { recreated_as_update: false, trusts_versions: true };
+    const OPTIONS: ApplyOptions = ApplyOptions { recreated_as_update: false, trusts_versions: true };
 
-    /// What a test remembers of a relist.
+    /// The content of a relist that is in the queue.
     struct Listed {
         version: ResourceVersion,
         objects: Vec<Object>,
-        /// Of all objects that exist, also of those that cannot be decoded.
+        /// The uids of all objects that exist, including those that cannot be decoded.
         uids: BTreeSet<Uid>,
     }
 
-    /// A handler: folds all events, and checks that each of them fits those before it.
+    /// A handler that applies all events to `objects`, and checks that each event fits the ones before it.
     struct CheckedHandler {
         lister: Lister<Erased>,
         objects: BTreeMap<Key, Object>,
@@ -96,14 +96,14 @@ mod tests {
             Self { version: relist.version.clone(), objects: relist.objects.clone(), uids }
         }
 
-        /// Whether this is a delete of the relist, or an earlier one: of an incarnation that is older than the relist and
+        /// Returns true for a delete of the relist, or an earlier one: of an incarnation that is older than the relist and
         /// that the relist does not have.
         fn is_delete_of(&self, notice: &Notice) -> bool {
             let Notice::Deleted { last, .. } = notice else { return false };
             last.version().compare(&self.version) == Ok(Ordering::Less) && !self.uids.contains(last.uid())
         }
 
-        /// Whether this is an add or update of the relist: of a state that the watch has not delivered.
+        /// Returns true for an add or update of the relist: of a state that the watch has not delivered.
         fn is_change_of(&self, notice: &Notice, watched: &BTreeSet<String>) -> bool {
             let (Notice::Added { object, .. } | Notice::Updated { new: object, .. }) = notice else { return false };
             let is_listed = self.objects.iter().any(|listed| Cached::ptr_eq(listed, object));
@@ -132,7 +132,7 @@ mod tests {
                         notice.key()
                     );
                 }
-                // Also with several relists in one batch.
+                // This holds also if the batch has several relists.
                 let is_last = position >= end_of_initial && later.iter().all(|later| later.key() != notice.key());
                 if is_last && relists.iter().any(|relist| relist.is_change_of(notice, &self.watched)) {
                     assert!(
@@ -174,7 +174,7 @@ mod tests {
             after.into_iter().for_each(|after| drop(self.objects.insert(key.clone(), after.clone())));
         }
 
-        /// What the server has is in the cache, but for objects that cannot be decoded.
+        /// Checks that the cache has the server's objects, except for those that cannot be decoded.
         fn check_end(&self, server: &Server) {
             let readable =
                 |object: &scenario::Object| !server.unreadable.iter().any(|name| scenario::key(*name) == *object.key());
@@ -209,17 +209,17 @@ mod tests {
 
     /// P2, P4
     #[test]
-    fn of_a_relist_in_the_grouping_queue_deletes_come_first_and_each_object_keeps_its_order() {
+    fn relist_order_in_the_grouping_queue_is_deletes_first_and_each_object_keeps_its_order() {
         random::check(500, steps(), |steps| {
             let cache = Indexer::new();
             let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
-            let (mut server, mut follower, mut relists) = (Server::default(), CheckedHandler::new(&cache), Vec::new());
+            let (mut server, mut handler, mut relists) = (Server::default(), CheckedHandler::new(&cache), Vec::new());
             for step in steps.iter().chain([&Step::Drain]) {
                 if let Step::Drain = step
                     && let Some(receipt) = queue.try_drain().unwrap()
                 {
-                    let applied = apply_taken(receipt.items(), receipt.version(), &cache, &cache.lister(), RULES);
-                    follower.receive(applied, &relists);
+                    let applied = apply_taken(receipt.items(), receipt.version(), &cache, &cache.lister(), OPTIONS);
+                    handler.receive(applied, &relists);
                     relists.clear();
                 }
                 if let Step::Requeue(..) = step
@@ -228,7 +228,7 @@ mod tests {
                     receipt.requeue();
                 }
                 let Some(push) = server.act(step) else { continue };
-                follower.watched(&push);
+                handler.watched(&push);
                 match push {
                     Push::Add(object) => queue.add(object.erase()),
                     Push::Update(object) => queue.update(object.erase()),
@@ -243,17 +243,17 @@ mod tests {
                     }
                 }
             }
-            follower.check_end(&server);
+            handler.check_end(&server);
         });
     }
 
     /// P2, P4
     #[test]
-    fn of_a_relist_in_the_in_order_queue_deletes_come_first_and_each_object_keeps_its_order() {
+    fn relist_order_in_the_in_order_queue_is_deletes_first_and_each_object_keeps_its_order() {
         random::check(500, steps(), |steps| {
             let cache = Indexer::new();
             let queue = InOrderFifo::new();
-            let (mut server, mut follower) = (Server::default(), CheckedHandler::new(&cache));
+            let (mut server, mut handler) = (Server::default(), CheckedHandler::new(&cache));
             for step in steps.iter().chain([&Step::Drain]) {
                 while let Step::Drain = step
                     && let Some(receipt) = queue.try_drain().unwrap()
@@ -263,11 +263,11 @@ mod tests {
                         Change::One(_) | Change::Lost(_) | Change::SyncAll | Change::Bookmark(_) => None,
                     });
                     let relists: Vec<_> = relists.collect();
-                    let applied = apply_changes(receipt.items(), receipt.version(), &cache, RULES);
-                    follower.receive(applied, &relists);
+                    let applied = apply_changes(receipt.items(), receipt.version(), &cache, OPTIONS);
+                    handler.receive(applied, &relists);
                 }
                 let Some(push) = server.act(step) else { continue };
-                follower.watched(&push);
+                handler.watched(&push);
                 match push {
                     Push::Add(object) => queue.add(object.erase()),
                     Push::Update(object) => queue.update(object.erase()),
@@ -278,7 +278,7 @@ mod tests {
                     Push::Replace(relist) => queue.replace(erase_relist(relist)),
                 }
             }
-            follower.check_end(&server);
+            handler.check_end(&server);
         });
     }
 }

@@ -74,7 +74,7 @@ pub(super) struct Retrying<Q: ReceiptQueue, F> {
     failures: HashMap<Option<Key>, Failures>,
 }
 
-/// The backoff of a controller that sets none.
+/// Returns the backoff of a controller that sets none.
 fn default_backoff() -> Backoff {
     Backoff::new(Duration::from_millis(5), Duration::from_secs(30))
 }

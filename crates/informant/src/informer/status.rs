@@ -234,7 +234,7 @@ impl fmt::Display for Problem {
 impl AnyInformer {
     pub(crate) fn status(&self) -> InformerStatus {
         let core = self.core();
-        let listeners = core.roster();
+        let listeners = core.listeners();
         let handlers = listeners.iter().filter(|listener| !listener.is_closed()).map(|listener| listener.status());
         InformerStatus {
             name: Arc::clone(&core.name),

@@ -13,7 +13,7 @@ use super::AddHandlerError;
 use super::AnyInformer;
 use super::SharedInformer;
 use super::core::Core;
-use super::core::InsideTurn;
+use super::core::InsideApplyLock;
 use crate::Cached;
 use crate::object::Erased;
 use crate::subscribers::AnyEventStream;
@@ -167,7 +167,7 @@ impl<O: 'static> Subscribe<'_, O> {
 }
 
 impl AnyInformer {
-    /// Registers a handler; with a turn, if it is registered with other informers too.
+    /// Registers a handler. `turn` is `Some` if the handler is registered with other informers too, whose workers then call it one at a time.
     pub(crate) fn add_handler(
         &self,
         handler: AnyHandler,
@@ -197,14 +197,14 @@ impl AnyInformer {
         let name = given.unwrap_or(name);
         // Kept outside, so that a handler that is refused is not dropped under the lock.
         let mut given = Some((filter, serve));
-        let joined = core.in_turn(|processor| {
+        let joined = core.with_apply_lock(|processor| {
             if processor.is_closed() || core.stop.initialized() {
                 return None;
             }
             let (filter, serve) = given.take()?;
             let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
             let joined = processor.join(make, resync, core.lister.list(), Instant::now());
-            core.enlist(Arc::clone(&joined.listener));
+            core.register(Arc::clone(&joined.listener));
             // Under the same lock, so that the worker neither starts after the stop nor is missed by the start.
             if let Some(work) = serve(Arc::clone(&joined.listener)) {
                 joined.listener.set_worker(work);
@@ -218,12 +218,12 @@ impl AnyInformer {
         });
         drop(given);
         // Drops the listeners that have ended.
-        drop(core.roster());
+        drop(core.listeners());
         let informer = || Arc::clone(&core.name);
         let Joined { listener, resync: granted } = match joined {
             Ok(Some(joined)) => joined,
             Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
-            Err(InsideTurn) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
+            Err(InsideApplyLock) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
         };
         if let (ResyncRequest::Every(wanted), None) = (resync, granted)
             && !wanted.is_zero()

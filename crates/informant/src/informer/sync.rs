@@ -29,9 +29,9 @@ impl AnyInformer {
     /// Waits until [`is_synced`](Self::is_synced); see [`SharedInformer::synced`](super::SharedInformer::synced).
     pub(crate) async fn synced(&self) -> Result<(), SyncError> {
         let core = self.core();
-        let mut hopeless = core.hopeless.subscribe();
+        let mut permanent_failure = core.permanent_failure.subscribe();
         let no_hope = async {
-            let reason = hopeless.wait_for(|reason| core.fails_fast && reason.is_some()).await;
+            let reason = permanent_failure.wait_for(|reason| core.fails_fast && reason.is_some()).await;
             let reason = reason.ok().and_then(|reason| reason.clone());
             match reason {
                 Some(reason) => reason,

@@ -137,8 +137,8 @@ pub enum SourceError {
     #[error("the list has no resourceVersion")]
     NoVersion,
 
-    /// An event or a list item is too damaged to tell which object it belongs to. The reflector lists again.
-    #[error("an item is too damaged to tell which object it belongs to")]
+    /// An event or a list item is too damaged to determine its object. The reflector lists again.
+    #[error("an item is too damaged to determine its object")]
     Damaged {
         /// Why the item could not be read.
         source: Arc<crate::object::DecodeError>,
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_in_one_line_what_failed_and_why() {
+    fn an_error_is_one_line_with_the_failed_request_and_the_cause() {
         let source = SourceError::from(Status::failure("pods is forbidden", "Forbidden").with_code(403));
         let error = ListWatchError {
             operation: Operation::List,
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_said_once_also_if_the_error_says_it_itself() {
+    fn a_chain_prints_a_cause_once_even_if_the_error_contains_its_text() {
         #[derive(Debug, thiserror::Error)]
         #[error("no connection: {0}")]
         struct Wordy(#[source] std::io::Error);

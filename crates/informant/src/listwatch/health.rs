@@ -148,7 +148,7 @@ impl ServerHealth {
         }
     }
 
-    /// How often the server's history has changed, to be watched.
+    /// Returns a receiver of the number of history changes.
     pub(crate) fn history_changes(&self) -> watch::Receiver<u64> {
         self.shared.history_changes.subscribe()
     }

@@ -44,11 +44,11 @@
 //! ```
 
 mod any_source;
+mod decoder;
 mod destination;
 mod error;
 pub mod frames;
 mod health;
-mod intake;
 mod kube_api;
 mod quarantine;
 mod reflector;
@@ -56,6 +56,9 @@ mod rules;
 mod scripted;
 mod source;
 
+pub(crate) use decoder::Transform;
+pub use decoder::TransformResult;
+pub(crate) use decoder::transform_of;
 pub use destination::Destination;
 pub(crate) use error::Chain;
 pub use error::ListWatchError;
@@ -64,9 +67,6 @@ pub use error::SourceError;
 pub(crate) use error::advice_of;
 pub(crate) use error::causes;
 pub use health::ServerHealth;
-pub(crate) use intake::Transform;
-pub use intake::TransformResult;
-pub(crate) use intake::transform_of;
 pub use kube_api::KubeSource;
 pub use kube_api::ScopeError;
 pub(crate) use kube_api::scope_text;

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_state_is_news_once() {
+    fn a_quarantined_state_is_reported_once() {
         let quarantine = Quarantine::default();
         assert!(quarantine.add(bad("a", "1", 5)));
         assert!(!quarantine.add(bad("a", "1", 5)));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_that_are_kept_are_bounded_and_freed() {
+    fn the_json_kept_in_quarantine_is_bounded_and_freed() {
         let quarantine = Quarantine::default();
         for number in 0..100 {
             quarantine.add(bad(&format!("o{number}"), "1", KEPT_BYTES / 10));

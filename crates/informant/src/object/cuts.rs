@@ -25,7 +25,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPath {
-    /// Not empty.
+    /// The names on the way to the field. Not empty.
     names: Vec<String>,
 }
 
@@ -85,12 +85,12 @@ impl FieldPath {
         &self.names
     }
 
-    /// The names on the way to the field, the outermost first.
+    /// Returns the names on the way to the field, the outermost first.
     pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// Whether the field is part of the object's identity.
+    /// Returns true if the field is part of the object's identity.
     fn is_identity(&self) -> bool {
         let names: Vec<_> = self.names().collect();
         match names[..] {
@@ -154,7 +154,7 @@ impl Cuts {
         place.is_end = true;
     }
 
-    /// How much of the member with this name is cut.
+    /// Returns how much of the member with this name is cut.
     #[inline]
     pub(super) fn of(&self, name: &str) -> Cut<'_> {
         match self.below.is_empty() {
@@ -173,7 +173,7 @@ impl Cuts {
 }
 
 impl<'a> Cut<'a> {
-    /// How much of a member of this value is cut.
+    /// Returns how much of a member of this value is cut.
     #[inline]
     pub(super) fn of(self, name: &str) -> Cut<'a> {
         match self {
@@ -189,14 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_written_as_it_is_read() {
+    fn a_field_path_is_printed_as_it_was_parsed() {
         for path in ["status", "spec.containers.env", r"metadata.annotations.a\.b/c\\d"] {
             assert_eq!(path.parse::<FieldPath>().unwrap().to_string(), path);
         }
     }
 
     #[test]
-    fn what_is_no_field_to_cut_says_why() {
+    fn a_field_path_that_cannot_be_cut_is_refused_with_the_reason() {
         let error = |path: &str| path.parse::<FieldPath>().unwrap_err();
         for path in ["", ".", "status.", ".status", "a..b"] {
             assert_eq!(error(path), FieldPathError::EmptyName { path: path.into() });

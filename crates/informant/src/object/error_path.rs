@@ -64,7 +64,7 @@ fn whole_length(json: &str, length: usize) -> usize {
     (0..=length).rev().find(is_whole).unwrap_or(0)
 }
 
-/// The text of an error without the position that serde_json appends to it.
+/// Returns the text of an error without the position that serde_json appends to it.
 fn text_without_position(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
@@ -140,7 +140,7 @@ mod tests {
         Object(Vec<(&'static str, Tree)>),
     }
 
-    /// JSON, and where each value in it stands, with its name; enclosing values after the values in them.
+    /// JSON, with the range and path of each value; inner values before the values that enclose them.
     #[derive(Default)]
     struct Written {
         json: String,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_belongs_to_the_innermost_value_around_it() {
+    fn path_of_byte_is_the_path_of_the_innermost_value_around_the_byte() {
         random::check(2000, tree(), |tree| {
             let written = Written::new(&tree);
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_leads_to_the_byte_at_which_decoding_fails_whatever_position_is_reported() {
+    fn error_path_leads_to_the_byte_at_which_decoding_fails_for_every_reported_position() {
         let refused = |(line, column): (usize, usize)| {
             serde_json::Error::custom(format!("refused at line {line} column {column}"))
         };
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_does_not_happen_again_is_one_of_the_whole_object() {
+    fn error_path_of_a_failure_that_cannot_be_reproduced_is_that_of_the_whole_object() {
         random::check(500, (tree(), positions()), |(tree, column)| {
             let written = Written::new(&tree);
             let error = serde_json::Error::custom(format!("refused at line 1 column {column}"));

@@ -30,7 +30,7 @@ pub(super) struct Found<'a> {
     pub(super) length: usize,
 }
 
-/// What may follow the object.
+/// Which bytes may follow the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Nothing but white space.
@@ -71,10 +71,10 @@ pub(super) fn scan<'a>(
     }
 }
 
-/// The key of an object of which only the beginning could be read, if the beginning contains it.
+/// Returns the key of an object of which only the beginning could be read, if the beginning contains it.
 pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
     let mut fields = Fields::default();
-    // It always fails; only the fields that were read before are of interest.
+    // Always fails, because the JSON is incomplete; the fields before the failure are used.
     let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), &Omissions::default());
     fields.key()
 }
@@ -90,7 +90,7 @@ struct Fields<'a> {
     uid: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
-    /// The first problem, and its offset. The walk goes on after it, because the key may follow.
+    /// The first problem, and its offset. The walk continues after it, because the key may follow.
     trouble: Option<(usize, Trouble)>,
 }
 
@@ -271,7 +271,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The key, once it is certain: after a name, a namespace may still follow.
+    /// Returns the key, if it is complete: a namespace may follow the name, so both or all of the metadata must have been read.
     fn key(&self) -> Option<Key> {
         let name = self.name.as_deref().filter(|name| !name.is_empty())?;
         match &self.namespace {

@@ -58,7 +58,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         Self { json, at: 0, kept, run: 0 }
     }
 
-    /// The position of the walk.
+    /// Returns the position of the walk.
     pub(super) fn offset(&self) -> usize {
         self.at.min(self.json.len())
     }
@@ -186,7 +186,7 @@ impl<'a, 'out> Walk<'a, 'out> {
         }
     }
 
-    /// The text of a string, with its escapes resolved.
+    /// Returns the text of a string, with its escapes resolved.
     pub(super) fn resolve(&self, span: &Span) -> Walked<Cow<'a, str>> {
         let Span { start, end, has_escapes } = *span;
         if has_escapes {
@@ -357,7 +357,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The number of bytes that are kept up to the current position.
+    /// Returns the number of bytes that are kept up to the current position.
     pub(super) fn output_len(&self) -> usize {
         self.kept.length + (self.at - self.run)
     }
@@ -373,14 +373,14 @@ impl From<Cut<'_>> for Member {
 }
 
 impl Span {
-    /// The position of the opening quote.
+    /// Returns the position of the opening quote.
     pub(super) fn start(&self) -> usize {
         self.start
     }
 }
 
 impl Runs {
-    /// The kept parts of a text.
+    /// Returns the kept parts of a text.
     pub(super) fn of<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> {
         self.runs.iter().map(|run| &text[run.clone()])
     }
@@ -395,7 +395,7 @@ impl Runs {
         self.runs.push(run);
     }
 
-    /// The position of the last byte.
+    /// Returns the position of the last byte.
     fn last(&self) -> Option<usize> {
         self.runs.last().map(|run| run.end - 1)
     }

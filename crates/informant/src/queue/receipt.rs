@@ -40,11 +40,11 @@ use crate::ResourceVersion;
 pub struct Receipt<Q: ReceiptQueue> {
     queue: Q,
     items: Vec<Q::Taken>,
-    ticket: Q::Ticket,
+    pending_versions: Q::PendingVersions,
     version: Option<ResourceVersion>,
     history_changed: bool,
     taken_at: Instant,
-    is_answered: bool,
+    is_settled: bool,
 }
 
 /// The outcome of processing one item of a [`Receipt`].
@@ -65,41 +65,46 @@ pub enum ItemOutcome {
 pub struct Closed;
 
 /// A queue that hands out receipts: [`DeltaFifo`](super::DeltaFifo) or [`InOrderFifo`](super::InOrderFifo).
-pub trait ReceiptQueue: sealed::Books {}
+pub trait ReceiptQueue: sealed::ReceiptOwner {}
 
 pub(super) mod sealed {
     use super::ItemOutcome;
     use crate::ResourceVersion;
 
     /// The queue's side of a receipt.
-    pub trait Books {
+    pub trait ReceiptOwner {
         /// An item, the smallest part of a receipt that can be requeued.
         type Taken;
-        /// What else the queue needs back from the receipt.
-        type Ticket: Default;
+        /// The versions in the receipt that belong to no item, such as those of bookmarks.
+        type PendingVersions: Default;
 
         /// Acknowledges or requeues each item. Moves the requeued items out of `items`; the caller drops the rest after the queue's lock is
         /// released. Returns how many items waited before.
-        fn enter(&self, items: &mut Vec<Self::Taken>, answers: Answers, ticket: Self::Ticket) -> usize;
+        fn settle_items(
+            &self,
+            items: &mut Vec<Self::Taken>,
+            outcomes: Outcomes,
+            pending_versions: Self::PendingVersions,
+        ) -> usize;
 
-        /// The queue's name in logs.
+        /// Returns the queue's name in logs.
         fn name(&self) -> &str;
     }
 
     /// One outcome for each item of a receipt, in the same order.
     #[derive(Debug)]
-    pub enum Answers {
+    pub enum Outcomes {
         AllDone,
         AllRequeued,
         Each(Vec<ItemOutcome>),
     }
 
-    impl Answers {
+    impl Outcomes {
         pub fn of(&self, position: usize) -> ItemOutcome {
             match self {
                 Self::AllDone => ItemOutcome::Done,
                 Self::AllRequeued => ItemOutcome::Requeue { processed: 0 },
-                Self::Each(answers) => answers[position],
+                Self::Each(outcomes) => outcomes[position],
             }
         }
     }
@@ -108,16 +113,16 @@ pub(super) mod sealed {
     #[derive(Debug)]
     pub struct Batch<T, X> {
         pub items: Vec<T>,
-        pub ticket: X,
+        pub pending_versions: X,
         pub version: Option<ResourceVersion>,
         pub history_changed: bool,
     }
 }
 
 impl<Q: ReceiptQueue> Receipt<Q> {
-    pub(super) fn new(queue: Q, batch: sealed::Batch<Q::Taken, Q::Ticket>) -> Self {
-        let sealed::Batch { items, ticket, version, history_changed } = batch;
-        Self { queue, items, ticket, version, history_changed, taken_at: Instant::now(), is_answered: false }
+    pub(super) fn new(queue: Q, batch: sealed::Batch<Q::Taken, Q::PendingVersions>) -> Self {
+        let sealed::Batch { items, pending_versions, version, history_changed } = batch;
+        Self { queue, items, pending_versions, version, history_changed, taken_at: Instant::now(), is_settled: false }
     }
 
     /// Returns the taken items: [`ObjectChanges`](super::ObjectChanges) or [`InOrderChange`](super::InOrderChange)s. Empty if the queue only has a new
@@ -147,25 +152,25 @@ impl<Q: ReceiptQueue> Receipt<Q> {
 
     /// Acknowledges everything and returns the items, so that a caller that holds a lock can drop them after releasing it.
     pub(crate) fn acknowledge_returning_items(mut self) -> Vec<Q::Taken> {
-        self.enter(sealed::Answers::AllDone);
+        self.settle_items(sealed::Outcomes::AllDone);
         self.take_items()
     }
 
     /// Returns all items to the queue; of an empty receipt, the version.
     pub fn requeue(mut self) {
-        self.enter(sealed::Answers::AllRequeued);
+        self.settle_items(sealed::Outcomes::AllRequeued);
     }
 
     /// Acknowledges or requeues each item by itself, all in one step.
     pub fn settle(mut self, outcome: impl FnMut(&Q::Taken) -> ItemOutcome) {
-        let answers = self.items.iter().map(outcome).collect();
-        self.enter(sealed::Answers::Each(answers));
+        let outcomes = self.items.iter().map(outcome).collect();
+        self.settle_items(sealed::Outcomes::Each(outcomes));
     }
 
-    fn enter(&mut self, answers: sealed::Answers) {
+    fn settle_items(&mut self, outcomes: sealed::Outcomes) {
         let count = self.items.len();
-        let waiting = self.queue.enter(&mut self.items, answers, std::mem::take(&mut self.ticket));
-        self.is_answered = true;
+        let waiting = self.queue.settle_items(&mut self.items, outcomes, std::mem::take(&mut self.pending_versions));
+        self.is_settled = true;
         let elapsed = self.taken_at.elapsed();
         if is_slow(count, elapsed, waiting) {
             tracing::warn!(
@@ -179,8 +184,8 @@ impl<Q: ReceiptQueue> Receipt<Q> {
     }
 
     #[cfg(test)]
-    pub(super) fn ticket(&self) -> &Q::Ticket {
-        &self.ticket
+    pub(super) fn pending_versions(&self) -> &Q::PendingVersions {
+        &self.pending_versions
     }
 
     /// Takes the items out, to make other receipts of them. Dropping this receipt then acknowledges none of them.
@@ -188,28 +193,28 @@ impl<Q: ReceiptQueue> Receipt<Q> {
         std::mem::take(&mut self.items)
     }
 
-    /// Makes a receipt of an item that was taken out of this one.
+    /// Creates a receipt for an item that was taken out of this one.
     pub(super) fn of_one(&self, item: Q::Taken) -> Self
     where
         Q: Clone,
     {
-        let (queue, ticket) = (self.queue.clone(), Q::Ticket::default());
+        let (queue, pending_versions) = (self.queue.clone(), Q::PendingVersions::default());
         Self {
             queue,
             items: vec![item],
-            ticket,
+            pending_versions,
             version: None,
             history_changed: false,
             taken_at: self.taken_at,
-            is_answered: false,
+            is_settled: false,
         }
     }
 }
 
 impl<Q: ReceiptQueue> Drop for Receipt<Q> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.enter(sealed::Answers::AllDone);
+        if !self.is_settled {
+            self.settle_items(sealed::Outcomes::AllDone);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What property tests of both queues share: a server, a consumer's cache, and random things that happen to them.
+//! Shared by the property tests of both queues: a server, a consumer's cache, and random steps.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -19,16 +19,16 @@ use crate::object::Identity;
 
 pub(crate) type Object = Cached<()>;
 
-/// What happens next. Names are numbers; what cannot happen (an update of nothing) is skipped.
+/// A random step. The names of objects are numbers. Impossible steps, such as the deletion of an object that does not exist, are skipped.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// The server creates or updates an object, and the watch tells.
+    /// The server creates or updates an object, and the watch delivers the event.
     Put(u8),
-    /// The server deletes an object, and the watch tells.
+    /// The server deletes an object, and the watch delivers the event.
     Delete(u8),
-    /// As `Delete`, but the final state is unreadable.
+    /// As `Delete`, but the final state cannot be decoded.
     DeleteUnread(u8),
-    /// The watch tells of the deletion of something that never was.
+    /// The watch delivers the deletion of an object that never existed.
     DeleteUnknown(u8),
     /// The watch is down: objects are deleted, re-created or updated; some of the rest cannot be decoded. Then a relist.
     Relist {
@@ -37,15 +37,15 @@ pub(crate) enum Step {
         put: Vec<u8>,
         unreadable: Vec<u8>,
     },
-    /// Somebody puts the state of an object back into the queue (grouping queue only).
+    /// The consumer pushes a state of an object with `add_if_not_present` (grouping queue only).
     AddIfNotPresent(u8),
     Resync,
     Bookmark,
     Pop,
     Drain,
-    /// The consumer processes a receipt, the i-th of those that are out.
+    /// The consumer acknowledges a receipt: the i-th of the open ones.
     Done(usize),
-    /// The consumer processes some changes of each item of a receipt, and gives back the rest.
+    /// The consumer processes some changes of each item of a receipt, and requeues the others.
     Requeue(usize, usize),
     Close,
 }
@@ -71,17 +71,18 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// The truth.
+/// The server: its objects and its version.
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) objects: BTreeMap<u8, Object>,
     pub(crate) version: u64,
-    lives: u64,
-    /// What the watch has delivered in an unreadable state, so that the cache may be behind.
+    /// The number of created incarnations.
+    incarnations: u64,
+    /// Objects whose newest state could not be decoded, so that the cache may have an older one.
     pub(crate) unreadable: BTreeSet<u8>,
 }
 
-/// What the queue is told by a step.
+/// The change that a step pushes into the queue.
 pub(crate) enum Push {
     Add(Object),
     Update(Object),
@@ -91,7 +92,7 @@ pub(crate) enum Push {
 }
 
 impl Server {
-    /// Does a step of the server's; `None` if it is the consumer's or impossible.
+    /// Runs a step of the server; `None` if the step is one of the consumer, or impossible.
     pub(crate) fn act(&mut self, step: &Step) -> Option<Push> {
         match step {
             Step::Put(name) => {
@@ -132,7 +133,7 @@ impl Server {
         }
     }
 
-    /// A list that heals what was unreadable, if anything is: nothing else may need one.
+    /// Returns a list in which all objects can be decoded, if the last state of some object could not be.
     pub(crate) fn healing_list(&mut self) -> Option<Relist<()>> {
         if self.unreadable.is_empty() {
             return None;
@@ -145,8 +146,8 @@ impl Server {
         let uid = match self.objects.get(&name) {
             Some(object) => object.uid().clone(),
             None => {
-                self.lives += 1;
-                Uid::new(format!("u{}", self.lives))
+                self.incarnations += 1;
+                Uid::new(format!("u{}", self.incarnations))
             }
         };
         let object = self.state(name, uid);
@@ -173,12 +174,12 @@ impl Server {
     }
 }
 
-/// What the consumer has made of the changes so far.
+/// The consumer's cache, which applies the processed changes.
 #[derive(Default)]
 pub(crate) struct Cache(Mutex<BTreeMap<Key, Object>>);
 
 impl Cache {
-    /// Applies a change; states of one life of an object never go backwards (P2).
+    /// Applies a change, and checks that the versions of an object never go backwards (P2).
     pub(crate) fn apply(&self, delta: &Delta<()>) {
         let mut objects = self.0.lock();
         let (key, object) = (delta.key().clone(), delta.object().clone());

@@ -1,10 +1,10 @@
-//! A plain state behind a lock, with wake-ups: the part that both queues share.
+//! A lock with wake-ups around the plain state of a queue. Both queues use it.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The rules of a queue.
-pub(super) trait Rules {
+/// The plain state of a queue, which holds its rules.
+pub(super) trait QueueState {
     /// The objects that a call displaced.
     type Discarded;
 
@@ -19,7 +19,7 @@ pub(super) struct Watched<S> {
     changed: Notify,
 }
 
-impl<S: Rules> Watched<S> {
+impl<S: QueueState> Watched<S> {
     pub(super) fn new(state: S) -> Self {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }

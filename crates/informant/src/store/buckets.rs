@@ -1,4 +1,4 @@
-//! One index as plain data: the slots that have a value, and the values that a slot has.
+//! One index as plain data: the slots of each value, and the values of each slot.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ type ValueId = u32;
 /// Lists longer than this are searched with a hash table.
 const FEW: usize = 16;
 
-/// Values and the slots that have them, both ways.
+/// The slots of each value, and the values of each slot.
 #[derive(Default)]
 pub(super) struct Buckets {
     /// The values of each slot, by its number; slots beyond the end have none.
     ///
-    /// INV-X1: a slot names a value exactly if the value's bucket has the slot.
+    /// INV-X1: a slot has a value exactly if the value's bucket has the slot.
     values_of: Vec<SmallVec<[ValueId; 4]>>,
 
     /// INV-X2: no bucket is empty.
@@ -68,18 +68,18 @@ impl Buckets {
         self.values_of[position] = values;
     }
 
-    /// The number of values that can be added without an allocation of the tables.
+    /// Returns the number of values that can be added without an allocation of the tables.
     fn room(&self) -> usize {
         let for_buckets = self.buckets.capacity() - self.buckets.len() + self.free.len();
         for_buckets.min(self.by_text.capacity() - self.by_text.len())
     }
 
-    /// Whether this number of values, of slots below `end`, can be added without an allocation of the tables.
+    /// Returns true if this number of values, of slots below `end`, can be added without an allocation of the tables.
     pub(super) fn has_room(&self, end: usize, values: usize) -> bool {
         values <= self.room() && end <= self.values_of.capacity()
     }
 
-    /// A copy in which this number of values, of slots below `end`, can be added without an allocation of the tables.
+    /// Returns a copy in which this number of values, of slots below `end`, can be added without an allocation of the tables.
     pub(super) fn copy_with_room(&self, end: usize, values: usize) -> Self {
         let slots = self.values_of.len();
         let more_slots = grown(self.values_of.capacity() - slots, end.saturating_sub(slots), slots);
@@ -98,22 +98,22 @@ impl Buckets {
         self.set(slot, std::iter::empty());
     }
 
-    /// The slots that have a value, in no order.
+    /// Returns the slots that have a value, in no order.
     pub(super) fn slots(&self, text: &str) -> impl Iterator<Item = Slot> {
         self.find(text).into_iter().flat_map(|id| self.bucket(id).slots.iter())
     }
 
-    /// The number of slots that have a value.
+    /// Returns the number of slots that have a value.
     pub(super) fn count(&self, text: &str) -> usize {
         self.find(text).map_or(0, |id| self.bucket(id).slots.len())
     }
 
-    /// The values of all slots.
+    /// Returns the values of all slots.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
         self.buckets.iter().flatten().map(|bucket| &bucket.text)
     }
 
-    /// The values of a slot.
+    /// Returns the values of a slot.
     pub(super) fn values(&self, slot: Slot) -> impl Iterator<Item = &str> + Clone {
         let values = self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
         values.iter().map(|&id| &*self.bucket(id).text)
@@ -209,7 +209,7 @@ fn remove_repeated(values: &mut SmallVec<[ValueId; 4]>) {
     }
 }
 
-/// The values of one list that another does not have.
+/// Returns the values of one list that another does not have.
 fn only_in<'a>(list: &'a [ValueId], other: &'a [ValueId]) -> impl Iterator<Item = ValueId> + use<'a> {
     let many: Option<HashSet<ValueId>> = (other.len() > FEW).then(|| other.iter().copied().collect());
     let is_in_other = move |id: &ValueId| match &many {

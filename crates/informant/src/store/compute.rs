@@ -34,7 +34,7 @@ type ValuesOf = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
 ///
 /// The index compares values by their text, so equal values must have equal texts.
 pub trait IndexValue {
-    /// The value as text.
+    /// Returns the value as text.
     fn text(&self) -> Cow<'_, str>;
 }
 
@@ -110,7 +110,7 @@ impl<O> IndexFunction<O> {
         Self { function, object_type: PhantomData }
     }
 
-    /// The index's name.
+    /// Returns the index's name.
     pub fn name(&self) -> &str {
         self.function.name()
     }
@@ -122,7 +122,7 @@ impl<O> IndexFunction<O> {
 }
 
 impl AnyIndexFunction {
-    /// The index by namespace. It makes no owned values.
+    /// Returns the index by namespace. It makes no owned values.
     pub(super) fn by_namespace() -> Self {
         let values = |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             push(object.key().namespace().unwrap_or_default());
@@ -177,12 +177,12 @@ impl Computed {
         self.panics.clear();
     }
 
-    /// The number of values of all objects in all indexes.
+    /// Returns the number of values of all objects in all indexes.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The values of one object in one index.
+    /// Returns the values of one object in one index.
     pub(super) fn values(&self, row: usize, column: usize) -> impl Iterator<Item = &str> + Clone {
         let cell = self.cells[row * self.columns + column].clone();
         self.values[cell].iter().map(|range| &self.texts[range.clone()])

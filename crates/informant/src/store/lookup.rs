@@ -1,9 +1,9 @@
-//! [`Lookup`], one of several values that objects are looked up by at once.
+//! [`Lookup`], a value in an index, which can be combined with values in other indexes.
 
 use std::sync::Arc;
 
-/// The lookup of a value in an index, to be combined with others: made by [`Index::lookup`](super::Index::lookup), or from the index's name and the
-/// value.
+/// A value to look up in an index, for lookups in several indexes at once. Created by [`Index::lookup`](super::Index::lookup), or from the names of the
+/// index and the value.
 ///
 /// ```
 /// use informant::store::Lookup;
@@ -22,12 +22,12 @@ impl Lookup {
         Self { index, value }
     }
 
-    /// The name of the index.
+    /// Returns the name of the index.
     pub fn index(&self) -> &str {
         &self.index
     }
 
-    /// The value as text.
+    /// Returns the value as text.
     pub fn value(&self) -> &str {
         &self.value
     }

@@ -17,7 +17,7 @@ use crate::delta::Relist;
 use crate::object::Identity;
 use crate::random;
 
-/// Enough that a value can have more objects than a short list of slots holds.
+/// The number of names: large enough that a value can have more objects than a short list of slots holds.
 const NAMES: u8 = 40;
 
 /// An object is a list of tags; "boom" makes one of the index functions panic.
@@ -39,10 +39,10 @@ enum Write {
     Remove(u8),
 }
 
-/// A name, and the values of an object.
+/// The name of an index, and its function.
 type NamedIndex = (&'static str, fn(&Tags) -> Vec<String>);
 
-/// The indexes, in the order in which they are added: each finds the tags it is given, in its own way.
+/// The indexes, in the order in which they are added.
 const INDEXES: [NamedIndex; 3] = [
     ("tag", |tags| tags.iter().map(ToString::to_string).collect()),
     ("count", |tags| vec![tags.len().to_string()]),
@@ -108,7 +108,7 @@ impl Run {
             Step::Replace(listed, kept) => {
                 let before = self.content.clone();
                 let objects: Vec<_> = listed.into_iter().map(|(name, tags)| object(name, tags)).collect();
-                // Some are the stored ones, as a relist has them that finds most objects unchanged.
+                // Equal objects are replaced by the stored ones, as in a relist that reuses unchanged objects.
                 let reuse = |object: Cached<Tags>| match before.get(object.key()) {
                     Some(stored) if stored.object() == object.object() => stored.clone(),
                     _ => object,
@@ -219,7 +219,7 @@ fn pointers(pairs: impl IntoIterator<Item = Pair>) -> Vec<String> {
 
 // P6, IX-06, IX-08 to IX-11, IX-15, IX-17 to IX-19, IX-24, IX-30, IX-31
 #[test]
-fn the_cache_does_what_the_model_does() {
+fn the_cache_agrees_with_its_model() {
     random::check(1500, steps(), |steps| {
         let (content, snapshots) = (Content::new(), Vec::new());
         let mut run = Run { indexer: Indexer::new(), content, version: 0, indexes: 0, snapshots };

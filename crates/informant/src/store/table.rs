@@ -1,4 +1,4 @@
-//! The cache without locks: objects by key, and the indexes over them. Every rule of this stage lives here.
+//! The cache without locks: objects by key, and their indexes. All rules of this stage are here.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct TableIndex {
     pub(super) buckets: Buckets,
 }
 
-/// There is no index with that name.
+/// The error of a lookup in an index that does not exist.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no index is named {name:?}; the existing ones are {existing:?}")]
 pub struct UnknownIndex {
@@ -48,7 +48,7 @@ pub struct UnknownIndex {
 
 /// Reading.
 impl Table {
-    /// Inlined into the typed lister: another call would take a tenth of the time of a lookup.
+    /// Inlined into the typed lister: a call would make a lookup about a tenth slower.
     #[inline]
     pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find(key)?)
@@ -63,7 +63,7 @@ impl Table {
         self.objects.len()
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.objects.iter()
     }
@@ -88,17 +88,17 @@ impl Table {
         self.indexes.iter().position(|index| index.function.name() == name).ok_or_else(unknown)
     }
 
-    /// The index at a position; `None` if this state is older than the index.
+    /// Returns the index at a position; `None` if this state is older than the index.
     pub(super) fn index_at(&self, position: usize) -> Option<&TableIndex> {
         self.indexes.get(position)
     }
 
-    /// The objects that have a value in an index, in no order.
+    /// Returns the objects that have a value in an index, in no order.
     pub(super) fn by_value(&self, index: &TableIndex, value: &str) -> Vec<Cached<Erased>> {
         index.buckets.slots(value).filter_map(|slot| self.objects.get(slot)).cloned().collect()
     }
 
-    /// The objects that have any of some values in an index, each once, in no order.
+    /// Returns the objects that have any of some values in an index, each once, in no order.
     pub(super) fn by_any_value<'a>(
         &self,
         index: &TableIndex,
@@ -110,7 +110,7 @@ impl Table {
         slots.into_iter().filter_map(|slot| self.objects.get(slot)).cloned().collect()
     }
 
-    /// The objects that have all of these values, each in its index, in no order; without any value, all objects.
+    /// Returns the objects that have all of these values, each in its index, in no order; without any value, all objects.
     pub(super) fn by_values(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
         let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
         let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
@@ -124,7 +124,7 @@ impl Table {
         Ok(slots.filter_map(|slot| self.objects.get(slot)).cloned().collect())
     }
 
-    /// The keys of the objects that have a value in an index, sorted.
+    /// Returns the keys of the objects that have a value in an index, sorted.
     pub(super) fn keys_by_value(&self, index: &TableIndex, value: &str) -> Vec<Key> {
         let slots = index.buckets.slots(value).filter_map(|slot| self.objects.get(slot));
         let mut keys: Vec<_> = slots.map(|object| object.key().clone()).collect();
@@ -132,12 +132,12 @@ impl Table {
         keys
     }
 
-    /// All values of an index, each once; empty if there is no such index.
+    /// Returns all values of an index, each once; empty if there is no such index.
     pub(super) fn index_values(&self, index: &str) -> Vec<Arc<str>> {
         self.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
     }
 
-    /// The objects of a namespace by its index, or `None` if there is no such index.
+    /// Returns the objects of a namespace by its index, or `None` if there is no such index.
     pub(super) fn in_namespace(&self, namespace: &str) -> Option<Vec<Cached<Erased>>> {
         let index = self.index(NAMESPACE_INDEX).ok()?;
         Some(self.by_value(index, namespace))
@@ -147,7 +147,7 @@ impl Table {
         self.indexes.iter().map(|index| index.function.shared_name()).collect()
     }
 
-    /// The slots in use and their objects.
+    /// Returns the slots in use and their objects.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (Slot, &Cached<Erased>)> {
         self.objects.occupied()
     }
@@ -179,7 +179,7 @@ impl Table {
         self.indexes.extend(indexes);
     }
 
-    /// Whether a batch of this size can be applied in place without making readers wait for long: it is small, absolutely or relative to
+    /// Returns true if a batch of this size can be applied in place without making readers wait for long: it is small, absolutely or relative to
     /// the number of objects, and no large table has to grow for it.
     pub(super) fn is_quick(&self, writes: usize, values: usize) -> bool {
         const FEW: usize = 4096;
@@ -192,10 +192,10 @@ impl Table {
         writes + values <= FEW.max(self.len() / 16) && (is_small || has_room()) && !self.objects.is_sparse()
     }
 
-    /// A copy of the tables, not of the objects, with room for a batch of this size. If most slots are empty, the copy has no empty slots.
+    /// Returns a copy of the tables, not of the objects, with room for a batch of this size. If most slots are empty, the copy has no empty slots.
     pub(super) fn copy(&self, writes: usize, values: usize) -> Self {
         if self.objects.is_sparse() {
-            return self.moved_together();
+            return self.compacted();
         }
         let end = self.objects.end() + writes;
         let copy_index = |index: &TableIndex| TableIndex {
@@ -209,7 +209,8 @@ impl Table {
         }
     }
 
-    fn moved_together(&self) -> Self {
+    /// Returns a copy without empty slots.
+    fn compacted(&self) -> Self {
         let mut copy = Self { version: self.version.clone(), ..Self::default() };
         copy.indexes = self.indexes.iter().map(|index| TableIndex::new(Arc::clone(&index.function))).collect();
         for (old, object) in self.objects.occupied() {
@@ -294,9 +295,9 @@ mod tests {
         table
     }
 
-    // Decision 6: large lists are built aside
+    // Decision 6: large lists are applied to a copy
     #[test]
-    fn few_writes_are_quick_and_many_are_not_unless_there_is_far_more() {
+    fn a_batch_is_quick_if_it_is_small_absolutely_or_relative_to_the_table() {
         assert!(table_of(0).is_quick(4096, 0));
         assert!(!table_of(0).is_quick(4097, 0));
         assert!(!table_of(0).is_quick(1, 4096), "values count as writes do");
@@ -306,7 +307,7 @@ mod tests {
 
     // Decision 7
     #[test]
-    fn a_write_for_which_a_large_table_has_to_grow_is_not_quick() {
+    fn a_batch_for_which_a_large_table_must_grow_is_not_quick() {
         let table = table_of(20_000);
         let room = table.objects.room();
 
@@ -316,7 +317,7 @@ mod tests {
 
     // Decision 7
     #[test]
-    fn a_copy_that_was_made_for_lack_of_room_has_room_for_many_more_writes() {
+    fn a_copy_of_a_full_table_has_room_for_many_more_writes() {
         let mut table = table_of(20_000);
         table.add_indexes(vec![TableIndex::new(Arc::new(AnyIndexFunction::by_namespace()))]);
         let mut copies = 0;
@@ -332,7 +333,7 @@ mod tests {
 
     // Decision 7
     #[test]
-    fn a_write_that_moves_everything_together_is_not_quick() {
+    fn a_batch_for_which_a_sparse_table_is_compacted_is_not_quick() {
         let mut table = table_of(20_000);
         assert!(table.is_quick(1, 0));
 

@@ -33,7 +33,7 @@ pub struct WriteBatch<O> {
     /// INV-W1: the keys of the writes that remove an object, in the same order.
     pub(super) removed: Vec<Key>,
     pub(super) version: Option<ResourceVersion>,
-    /// Whether an object with the uid and version of the stored one is not written.
+    /// True if an object with the uid and version of the stored one is not written.
     pub(super) keeps_same_states: bool,
     object_type: PhantomData<fn(O) -> O>,
 }
@@ -55,12 +55,12 @@ pub struct Replacement<O> {
 }
 
 impl<O> WriteBatch<O> {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty batch with room for this number of writes.
+    /// Returns an empty batch with room for this number of writes.
     pub fn with_capacity(writes: usize) -> Self {
         Self {
             writes: Vec::with_capacity(writes),
@@ -92,12 +92,12 @@ impl<O> WriteBatch<O> {
         self.keeps_same_states = true;
     }
 
-    /// The number of writes.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether there are no writes.
+    /// Returns true if there are no writes.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
@@ -108,7 +108,7 @@ impl<O> WriteBatch<O> {
         WriteBatch { writes, removed, version, keeps_same_states, object_type: PhantomData }
     }
 
-    /// The objects that the batch stores.
+    /// Returns the objects that the batch stores.
     pub(super) fn upserts(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.writes.iter().filter_map(|write| write.new.as_ref())
     }

@@ -203,7 +203,7 @@ async fn take_turn<'t>(turn: Option<&'t Turn>, listener: &Listener) -> Result<Op
 
 /// Runs the future of an async callback to its end; if it panics, returns the panic's message.
 ///
-/// A closed listener does not end it: whoever removes the handler may wait for the future.
+/// The future also runs to its end if the listener is closed meanwhile: the task that removes the handler may wait for it.
 async fn run(listener: &Listener, future: EventFuture) -> Result<(), String> {
     let mut running = Running { listener, future: Some(future) };
     poll_fn(|context| {

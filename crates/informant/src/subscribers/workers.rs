@@ -103,7 +103,7 @@ fn note_end(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
     {
-        error!(error = panics::said(panic), "a handler panicked when its worker ended");
+        error!(error = panics::message(panic), "a handler panicked when its worker ended");
     }
 }
 
@@ -160,7 +160,7 @@ fn run_in_thread(
         let _ = has_ended.await;
         // Does not block for long: the thread is about to exit.
         if let Err(panic) = thread.join() {
-            error!(error = panics::said(panic), "a handler's thread panicked");
+            error!(error = panics::message(panic), "a handler's thread panicked");
         }
     })
 }

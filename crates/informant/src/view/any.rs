@@ -31,7 +31,7 @@ pub(crate) struct AnyView {
 pub(super) struct Member {
     /// `None` if the view is one of a single cluster.
     pub(super) cluster: Option<Arc<str>>,
-    /// `None` if it covers all namespaces.
+    /// `None` if the informer covers all namespaces.
     pub(super) namespace: Option<Arc<str>>,
     pub(super) informer: AnyInformer,
 }
@@ -54,7 +54,7 @@ impl AnyView {
         Ok(Self { members: members.into(), name })
     }
 
-    /// Informers of different namespaces of one cluster.
+    /// Creates a view of informers of different namespaces of one cluster.
     pub(crate) fn of_namespaces(informers: Vec<AnyInformer>) -> Result<Self, ViewError> {
         let mut members: Vec<Member> = Vec::new();
         for informer in informers {
@@ -75,7 +75,7 @@ impl AnyView {
         Self::new(members)
     }
 
-    /// Views, or informers, of different clusters.
+    /// Creates a view of views, or informers, of different clusters.
     pub(super) fn of_clusters(views: impl Iterator<Item = Self>) -> Result<Self, ViewError> {
         let mut members: Vec<Member> = Vec::new();
         for view in views {
@@ -93,7 +93,7 @@ impl AnyView {
         Self::new(members)
     }
 
-    /// The members of one cluster, as a view of that cluster.
+    /// Returns the members of one cluster, as a view of that cluster.
     pub(super) fn cluster(&self, name: &str) -> Option<Self> {
         let of_cluster = self.members.iter().filter(|member| member.cluster.as_deref() == Some(name));
         Self::new(of_cluster.map(|member| Member { cluster: None, ..member.clone() }).collect()).ok()
@@ -103,7 +103,7 @@ impl AnyView {
         self.members.iter().map(|member| &member.informer)
     }
 
-    /// The member that covers this key, whether or not the object exists.
+    /// Returns the member that covers this key, whether or not the object exists.
     pub(super) fn member_of(&self, cluster: Option<&Arc<str>>, key: &Key) -> Option<&Member> {
         let at = |namespace| {
             let place = (cluster.map(|cluster| &**cluster), namespace);
@@ -121,7 +121,7 @@ impl AnyView {
         self.listers().flat_map(Lister::list).collect()
     }
 
-    /// The objects of one namespace, of the members that may have it. An empty name means all namespaces.
+    /// Returns the objects of one namespace, of the members that may have it. An empty name means all namespaces.
     pub(super) fn list_in(&self, namespace: &str) -> Vec<Cached<Erased>> {
         let may_have = |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
         let members = self.members.iter().filter(|member| may_have(member.namespace.as_deref()));

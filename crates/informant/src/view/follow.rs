@@ -110,7 +110,7 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
 }
 
 impl AnyView {
-    /// Registers a handler with all members; with none, if one refuses.
+    /// Registers a handler with all members, or with none if a member refuses it.
     fn add_handler(
         &self,
         handler: AnyHandler,
@@ -137,7 +137,7 @@ impl AnyView {
         Ok(Registration::group(Arc::clone(&self.name), self.clusters(), parts))
     }
 
-    /// Whether the members are in one cluster, so that their versions can be compared.
+    /// Returns whether the members are in one cluster. Versions of several clusters cannot be compared.
     fn clusters(&self) -> Clusters {
         let mut clusters = self.informers().map(AnyInformer::cluster);
         let first = clusters.next();
@@ -162,7 +162,7 @@ struct SharedHandler {
 struct Shared {
     /// Never contended: the members' workers take turns.
     handler: Mutex<AnyHandler>,
-    /// How many members have not delivered their `Synced` event.
+    /// The number of members that have not delivered their `Synced` event.
     unsynced: AtomicUsize,
 }
 

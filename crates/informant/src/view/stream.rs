@@ -1,4 +1,4 @@
-//! The events of all members as one stream.
+//! [`ViewStream`], the events of all members of a view as one stream.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,7 +29,7 @@ pub struct ViewStream<O> {
 /// A [`ViewStream`] whose object type is erased.
 pub(super) struct AnyViewStream {
     streams: SelectAll<AnyEventStream>,
-    /// How many members have not delivered all initial adds.
+    /// The number of members that have not delivered all initial adds.
     unsynced: usize,
     registration: Registration,
 }

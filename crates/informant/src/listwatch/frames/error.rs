@@ -77,7 +77,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// An equal error. The cause of [`Field`](Self::Field) cannot be copied: the copy has its text.
+    /// Copies the error. The cause of [`Field`](Self::Field) cannot be copied, so the copy has a cause with the same text.
     pub(in crate::listwatch) fn copy(&self) -> Self {
         match self {
             Self::Unexpected { offset, found, expected } => {

@@ -111,14 +111,14 @@ impl<'a> Rest<'a> {
         self.0 = &self.0[space..];
     }
 
-    /// Takes this byte, if it is the next.
+    /// Reads this byte; `None` if another byte is next.
     fn expect(&mut self, byte: u8) -> Option<()> {
         self.skip_space();
         self.0 = self.0.strip_prefix(&[byte])?;
         Some(())
     }
 
-    /// Takes the next value.
+    /// Reads the next value; `None` if it is incomplete.
     fn value(&mut self) -> Option<&'a [u8]> {
         self.skip_space();
         let (first, others) = self.0.split_first()?;

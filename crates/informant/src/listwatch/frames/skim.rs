@@ -1,22 +1,22 @@
-//! Finds where a JSON value ends, without reading what it says: brackets and strings are all that count.
+//! Finds the end of a JSON value by its brackets and strings, without parsing it.
 
 use crate::object::first_special;
 
-/// Where in a value the skim stands. Goes on in the next chunk where it stopped.
+/// The position within a value. Reading continues in the next chunk where it stopped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Skim {
-    /// An object or array, so many levels deep.
+    /// In an object or array, at this nesting depth.
     Nested(usize),
-    /// A string at so many levels; none if the value is the string.
+    /// In a string, at this nesting depth; 0 if the value is the string.
     String(usize),
-    /// The byte after a backslash in a string.
+    /// At the byte after a backslash in a string.
     Escape(usize),
-    /// A number, `true`, `false` or `null`.
+    /// In a number, `true`, `false` or `null`.
     Plain,
 }
 
 impl Skim {
-    /// Begins with the first byte of a value, which is then read.
+    /// Begins with the first byte of a value; `None` if no value begins with it. Reading continues with the second byte.
     pub(super) fn begin(first: u8) -> Option<Self> {
         match first {
             b'{' | b'[' => Some(Self::Nested(1)),
@@ -26,7 +26,7 @@ impl Skim {
         }
     }
 
-    /// Reads on. Gives the number of bytes that belong to the value, if it ends in these.
+    /// Reads more bytes. Returns how many of them belong to the value, if the value ends in them.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {
@@ -40,7 +40,7 @@ impl Skim {
                     match byte {
                         b'"' => match end_of_string(bytes, at) {
                             Some(end) => at = end,
-                            // It has an escape or goes on in the next chunk.
+                            // The string has an escape, or continues in the next chunk.
                             None => {
                                 *self = Self::String(depth);
                                 break;
@@ -74,9 +74,10 @@ impl Skim {
     }
 }
 
-/// Where a string ends whose first byte is here: behind its quote. None if that is not so simple to say.
+/// Returns the position after the closing quote of a string whose content begins at `from`; `None` if the string has an escape, or fewer than eight
+/// bytes are left.
 ///
-/// Most strings are short, so eight bytes at a time are faster than a search that first has to get going.
+/// Most strings are short, so a search of eight bytes at a time is faster than `memchr`, whose calls have a fixed cost.
 fn end_of_string(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -95,7 +96,7 @@ fn end_of_string(bytes: &[u8], from: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// How long the value at the start of a text is, read in chunks of this size.
+    /// Returns the length of the value at the start of a text, read in chunks of this size.
     fn length(text: &str, chunk: usize) -> Option<usize> {
         let mut skim = Skim::begin(text.as_bytes()[0])?;
         let mut read = 1;
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_ends_where_it_ends_however_it_is_chunked() {
+    fn skim_finds_the_end_of_a_value_for_every_chunk_size() {
         let values = [
             "{}",
             "[]",
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_end_has_no_length() {
+    fn skim_finds_no_end_of_an_incomplete_value() {
         for text in ["{", r#"{"a"#, r#""a\"#, r#""a\""#, "[[]", "12"] {
             assert_eq!(length(text, 2), None, "{text}");
         }

@@ -91,7 +91,7 @@ fn without_wrappers(error: kube::Error) -> Box<dyn Error + Send + Sync> {
     if text.is_empty() { Box::new(error) } else { text.into() }
 }
 
-/// Reads the `Status` of an error response; if the body is none, makes one that quotes the body.
+/// Parses the `Status` of an error response. If the body is not a `Status`, creates one that quotes the body.
 fn status(code: u16, body: &[u8]) -> Status {
     match serde_json::from_slice::<Status>(body) {
         Ok(status) if status.is_failure() => Status { code, ..status },

@@ -1,10 +1,10 @@
-//! What a list has brought so far: nobody sees it before it is complete.
+//! The objects of a list that is being received. They are passed to the destination when the list is complete.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::super::intake::Taken;
+use super::super::decoder::DecodeResult;
 use super::super::quarantine::Entries;
 use super::super::rules::anchors::Anchors;
 use crate::Cached;
@@ -14,17 +14,18 @@ use crate::delta::Relist;
 use crate::object::DecodeError;
 use crate::object::Erased;
 
-/// The items of a list, in its order.
+/// The received items of a list, in the order of the list.
 pub(super) struct Collected {
     objects: Vec<Cached<Erased>>,
     quarantined: Entries,
 }
 
-/// The objects of a streamed list, which may still change while it comes.
+/// The received objects of a streamed list. Later events of the stream may change or delete them.
 pub(super) struct Snapshot {
-    /// In the order in which they came; those that have gone meanwhile leave a gap.
+    /// In the order in which they were received; `None` for objects that were deleted meanwhile.
     objects: Vec<Option<Cached<Erased>>>,
-    places: HashMap<Key, usize>,
+    /// The position of each object in `objects`.
+    positions: HashMap<Key, usize>,
     quarantined: Entries,
 }
 
@@ -33,10 +34,10 @@ impl Collected {
         Self { objects: Vec::new(), quarantined: Entries::default() }
     }
 
-    pub(super) fn push(&mut self, taken: Taken) {
+    pub(super) fn push(&mut self, taken: DecodeResult) {
         match taken {
             Ok(object) => {
-                // It may be listed twice.
+                // An earlier item of the same key may have been quarantined.
                 self.quarantined.remove(object.key());
                 self.objects.push(object);
             }
@@ -46,13 +47,13 @@ impl Collected {
         }
     }
 
-    /// What is wrong with an item that may be any object of ours.
+    /// Returns the error of an item that is too damaged to determine its object, if there is one.
     pub(super) fn damage(&self) -> Option<&Arc<DecodeError>> {
         self.quarantined.any_of_ours().map(|bad| &bad.error)
     }
 
-    /// Those of which a good state is here, and no newer bad one.
-    pub(super) fn certain(&self) -> impl Iterator<Item = &Cached<Erased>> {
+    /// Returns the objects whose newest state could be decoded.
+    pub(super) fn not_quarantined(&self) -> impl Iterator<Item = &Cached<Erased>> {
         self.objects.iter().filter(|object| !self.quarantined.contains(object.key()))
     }
 
@@ -60,19 +61,18 @@ impl Collected {
         self.objects.len()
     }
 
-    /// The newest items, of a list of this version.
+    /// Returns the anchors of the list, whose version this is.
     pub(super) fn anchors(&self, version: &ResourceVersion) -> Anchors {
         let mut anchors = Anchors::of_list(version.clone());
         self.objects.iter().for_each(|object| anchors.consider(object.identity(), object.digest()));
         anchors
     }
 
-    /// Changes each item.
     pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut Cached<Erased>)) {
         self.objects.iter_mut().for_each(change);
     }
 
-    /// All of it, as a list of this version.
+    /// Converts the items into a relist of this version, and the quarantined objects.
     pub(super) fn into_relist(self, version: ResourceVersion, history_changed: bool) -> (Relist<Erased>, Entries) {
         let Self { mut objects, quarantined } = self;
         objects.shrink_to_fit();
@@ -82,15 +82,15 @@ impl Collected {
 
 impl Snapshot {
     pub(super) fn new() -> Self {
-        Self { objects: Vec::new(), places: HashMap::new(), quarantined: Entries::default() }
+        Self { objects: Vec::new(), positions: HashMap::new(), quarantined: Entries::default() }
     }
 
-    /// An object is there, or has changed; says whether it is new.
-    pub(super) fn upsert(&mut self, taken: Taken) -> bool {
+    /// Stores an added or changed object. Returns true if it is new.
+    pub(super) fn upsert(&mut self, taken: DecodeResult) -> bool {
         match taken {
             Ok(object) => {
                 self.quarantined.remove(object.key());
-                let place = *self.places.entry_ref(object.key()).or_insert(self.objects.len());
+                let place = *self.positions.entry_ref(object.key()).or_insert(self.objects.len());
                 match self.objects.get_mut(place) {
                     Some(known) => {
                         *known = Some(object);
@@ -102,21 +102,21 @@ impl Snapshot {
                     }
                 }
             }
-            // The last state that could be read stays, as in the cache.
+            // The last state that could be decoded stays, as in the cache.
             Err(quarantined) => self.quarantined.add(*quarantined),
         }
     }
 
-    /// An object is gone.
+    /// Removes a deleted object.
     pub(super) fn remove(&mut self, key: &Key) {
-        if let Some(gone) = self.places.remove(key).and_then(|place| self.objects.get_mut(place)) {
+        if let Some(gone) = self.positions.remove(key).and_then(|place| self.objects.get_mut(place)) {
             *gone = None;
         }
         self.quarantined.remove(key);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     pub(super) fn into_collected(self) -> Collected {

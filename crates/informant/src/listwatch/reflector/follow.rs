@@ -1,4 +1,4 @@
-//! Follows changes over one watch after another, and asks the server when a watch is silent.
+//! Opens one watch after another and passes their events to the destination. Asks the server for its version when a watch is silent.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,43 +24,45 @@ use super::super::Operation;
 use super::super::Quarantined;
 use super::super::SourceError;
 use super::super::WatchRequest;
-use super::super::intake::Taken;
+use super::super::decoder::DecodeResult;
 use super::super::rules::endings::AfterWatch;
 use super::super::rules::endings::Ending;
-use super::super::rules::endings::Life;
 use super::super::rules::endings::Streak;
+use super::super::rules::endings::WatchStats;
 use super::super::rules::endings::after_check;
 use super::super::rules::endings::after_watch;
-use super::super::rules::meaning::Meaning;
-use super::super::rules::resume::Moved;
+use super::super::rules::error_class::ErrorClass;
+use super::super::rules::resume::VersionOrder;
 use super::super::rules::silence::Silence;
 use super::super::rules::silence::SilenceStep;
 use super::super::rules::silence::VersionAnswer;
+use super::main_loop::ReflectorLoop;
+use super::main_loop::RoundFailure;
+use super::reader::DecodedEvent;
 use super::reader::EventReader;
-use super::reader::Happening;
-use super::rounds::Over;
-use super::rounds::Rounds;
 use super::status::Activity;
 use crate::Cached;
 use crate::ResourceVersion;
 use crate::object::Erased;
 use crate::object::Identity;
 
-/// How far one watch has come.
+/// The progress of one watch.
 struct Progress {
-    /// The watch began without a version: what exists is told in no order, until something changes.
+    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change ends that.
     is_unordered: bool,
+    /// True if the watch delivered a newer version.
     has_moved: bool,
+    /// The number of events that the status does not show yet.
     events: u64,
-    /// Events passed on since the consumer last ran.
+    /// The number of events passed on since the consumer last ran.
     unapplied: usize,
 }
 
-/// So many events are passed on before the consumer gets the chance to apply them. It runs in the same task, and a source that
-/// always has another event ready would keep it waiting.
+/// After this number of events, the reflector yields so that the consumer can apply them. The consumer runs in the same task, and a source
+/// that always has another event ready would keep it from running.
 const EVENTS_BEFORE_YIELD: usize = 64;
 
-/// A watch that was open for this long counts as progress, also if nothing changed.
+/// A watch that was open for this long counts as progress, even if nothing changed.
 const STEADY: Duration = Duration::from_secs(10);
 
 /// How long the source has to answer when it is asked because the watch is silent.
@@ -69,9 +71,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
-impl Rounds {
-    /// Watches from where the list ended, or goes on with a stream that began with the list, until that cannot go on.
-    pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> Over {
+impl ReflectorLoop {
+    /// Watches from the version of the list, or continues the stream that began with the list, until everything must be listed again. Returns why.
+    pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> RoundFailure {
         let mut streak = Streak::default();
         let mut resync_at = self.next_resync();
         loop {
@@ -91,7 +93,7 @@ impl Rounds {
                 },
             };
             let (ending, error) = match opened {
-                Err(error) => (Ending::Unopened(error.meaning()), Some(error)),
+                Err(error) => (Ending::Unopened(error.class()), Some(error)),
                 Ok(mut reader) => {
                     operation = Operation::Watch;
                     opened_at = Instant::now();
@@ -100,26 +102,27 @@ impl Rounds {
                     // A clean end counts as contact with the server; after an error, the last byte does.
                     self.outage.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
                     if progress.has_moved || opened_at.elapsed() >= STEADY {
-                        self.made_progress();
+                        self.note_progress();
                     }
                     match read {
                         Ok(()) => (Ending::Cleanly, None),
-                        Err(error) => (Ending::Failed(error.meaning()), Some(error)),
+                        Err(error) => (Ending::Failed(error.class()), Some(error)),
                     }
                 }
             };
             let (since_asked, since_opened) = (begun.elapsed(), opened_at.elapsed());
-            let was_of_use = Life { has_moved: progress.has_moved, since_asked, since_opened }.was_of_use(ending);
-            let failures = streak.count(ending, was_of_use);
+            let made_progress =
+                WatchStats { has_moved: progress.has_moved, since_asked, since_opened }.made_progress(ending);
+            let failures = streak.count(ending, made_progress);
             let now = Instant::now();
             let window = &mut self.window;
             let next = match self.resume.is_versioned() {
                 true if operation == Operation::CheckHistory => after_check(ending, failures),
-                true => after_watch(ending, was_of_use, failures, || window.allows(now)),
-                // There is no place to go on from: what happens between two watches would be lost.
+                true => after_watch(ending, made_progress, failures, || window.allows(now)),
+                // Without a version the watch cannot be resumed: changes between two watches would be lost.
                 false => AfterWatch::Relist,
             };
-            // Also if a watch is opened and ends at once: others must be able to run.
+            // If each watch ends at once, this loop must not keep other tasks from running.
             consume_budget().await;
             match next {
                 AfterWatch::Reopen => {
@@ -129,8 +132,8 @@ impl Rounds {
                 }
                 AfterWatch::ReopenLater => {
                     // A watch that opened and broke at once is a failed attempt.
-                    if let Ending::Failed(meaning) = ending {
-                        self.outage.attempt_failed(meaning);
+                    if let Ending::Failed(class) = ending {
+                        self.outage.attempt_failed(class);
                     }
                     let error = self.failed(operation, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
                     self.wait(error).await;
@@ -142,8 +145,8 @@ impl Rounds {
                     };
                     let error = self.failed(operation, error.unwrap_or(ended));
                     // Failures within a watch are reported only if they last.
-                    let is_heard = operation != Operation::Watch || is_history_change(&error);
-                    return Over { error, is_heard };
+                    let is_reported = operation != Operation::Watch || is_history_change(&error);
+                    return RoundFailure { error, is_reported };
                 }
             }
         }
@@ -169,7 +172,7 @@ impl Rounds {
         self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
     }
 
-    /// Passes events on until the watch ends.
+    /// Passes on the events of a watch until it ends.
     async fn read_changes(
         &mut self,
         reader: &mut EventReader,
@@ -190,7 +193,7 @@ impl Rounds {
             consume_budget().await;
             let full_since = Instant::now();
             self.destination.room().await;
-            // While nothing is read, the watch is not silent.
+            // The time in which the reflector did not read does not count as silence.
             reader.last_byte_at += full_since.elapsed();
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
@@ -219,7 +222,7 @@ impl Rounds {
                 }
                 Input::Answer(answer) => {
                     question = None;
-                    silence.answer(Instant::now(), self.understand_answer(answer)?)
+                    silence.answer(Instant::now(), self.interpret_answer(answer)?)
                 }
                 Input::Time => silence.wake(Instant::now()),
             };
@@ -256,22 +259,22 @@ impl Rounds {
         Box::pin(async move { timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await.ok() })
     }
 
-    /// What the source's answer means for a silent watch.
+    /// Compares the source's answer with the version that the watch has reached.
     ///
     /// # Errors
     ///
-    /// If it shows that the history changed.
-    fn understand_answer(
+    /// If the answer shows that the history changed.
+    fn interpret_answer(
         &mut self,
         answer: Option<Result<Option<Lookup<Erased>>, SourceError>>,
     ) -> Result<VersionAnswer, SourceError> {
         let found = match answer {
             None => return Ok(VersionAnswer::Nothing),
-            Some(Err(error)) if error.meaning().is_passing() => return Ok(VersionAnswer::Nothing),
+            Some(Err(error)) if error.class().is_temporary() => return Ok(VersionAnswer::Nothing),
             Some(Ok(None) | Err(_)) => return Ok(VersionAnswer::Unsupported),
             Some(Ok(Some(found))) => found,
         };
-        if self.resume.note_newest_version(&found.version) == Moved::Back {
+        if self.resume.note_newest_version(&found.version) == VersionOrder::Older {
             return Err(self.begin_new_history());
         }
         Ok(if found.version == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
@@ -280,9 +283,9 @@ impl Rounds {
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
     fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<bool, SourceError> {
         while let Some(incoming) = reader.next_here()? {
-            // A watch delivers changes, so there is no point in looking for them in the cache.
-            let happening = incoming.understand(&mut self.intake, &|_| None)?;
-            self.pass_on(happening, progress, reader.last_byte_at)?;
+            // A watch delivers changes, so the cache is not searched for the same state.
+            let event = incoming.decode(&mut self.decoder, &|_| None)?;
+            self.pass_on(event, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
             if progress.unapplied >= EVENTS_BEFORE_YIELD {
                 return Ok(true);
@@ -291,9 +294,14 @@ impl Rounds {
         Ok(false)
     }
 
-    fn pass_on(&mut self, happening: Happening, progress: &mut Progress, heard: Instant) -> Result<(), SourceError> {
-        match happening {
-            Happening::Added(taken) => {
+    fn pass_on(
+        &mut self,
+        event: DecodedEvent,
+        progress: &mut Progress,
+        received_at: Instant,
+    ) -> Result<(), SourceError> {
+        match event {
+            DecodedEvent::Added(taken) => {
                 let is_unordered = progress.is_unordered;
                 match self.check(taken, progress, !is_unordered)? {
                     Some(object) if is_unordered => self.destination.add_unordered(object),
@@ -301,22 +309,22 @@ impl Rounds {
                     None => {}
                 }
             }
-            Happening::Modified(taken) => {
+            DecodedEvent::Modified(taken) => {
                 progress.is_unordered = false;
                 if let Some(object) = self.check(taken, progress, true)? {
                     self.destination.update(object);
                 }
             }
-            Happening::Deleted(taken) => {
+            DecodedEvent::Deleted(taken) => {
                 progress.is_unordered = false;
                 self.pass_on_delete(taken, progress)?;
             }
-            Happening::Bookmark { version, .. } => {
+            DecodedEvent::Bookmark { version, .. } => {
                 progress.is_unordered = false;
-                self.watchdog.bookmark(heard);
+                self.watchdog.bookmark(received_at);
                 self.pass_on_version(version, progress)?;
             }
-            Happening::Unknown { kind, version } => {
+            DecodedEvent::Unknown { kind, version } => {
                 progress.is_unordered = false;
                 warn!(informer = self.resource(), event = kind, rv = %version, "the watch delivered an event of an unknown type; skipped");
                 self.pass_on_version(version, progress)?;
@@ -325,7 +333,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// An event without an object. One without a version as well says nothing.
+    /// Passes on the version of an event without an object. Ignores an empty version.
     fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
         if version.is_empty() {
             return Ok(());
@@ -335,10 +343,10 @@ impl Rounds {
         Ok(())
     }
 
-    /// The object, if it is one; else it is set aside, and counts as told.
+    /// Notes the version of an event. Returns its object, or quarantines the object and returns `None` if it could not be decoded.
     fn check(
         &mut self,
-        taken: Taken,
+        taken: DecodeResult,
         progress: &mut Progress,
         is_ordered: bool,
     ) -> Result<Option<Cached<Erased>>, SourceError> {
@@ -367,7 +375,7 @@ impl Rounds {
                 let version = Some(bad.version.clone()).filter(|_| is_ordered && is_certain);
                 let known = bad.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
                 match known {
-                    // It is another life, so the one that is known is over.
+                    // The event is of another incarnation, so the cached one was deleted.
                     Some(known) if !known.identity().may_be_same_incarnation(&bad.uid) => {
                         self.destination.delete_unread(known.key(), version);
                     }
@@ -378,14 +386,14 @@ impl Rounds {
                     }
                 }
                 if self.quarantine.add((*bad).clone()) {
-                    self.tell_of_quarantined(&bad);
+                    self.report_quarantined(&bad);
                 }
                 Ok(None)
             }
         }
     }
 
-    fn pass_on_delete(&mut self, taken: Taken, progress: &mut Progress) -> Result<(), SourceError> {
+    fn pass_on_delete(&mut self, taken: DecodeResult, progress: &mut Progress) -> Result<(), SourceError> {
         match taken {
             Ok(object) => {
                 self.advance(object.version(), progress)?;
@@ -399,7 +407,7 @@ impl Rounds {
                     self.advance(version, progress)?;
                     self.anchor_bad(&bad, true);
                 }
-                self.tell_of_quarantined(&bad);
+                self.report_quarantined(&bad);
                 match &bad.key {
                     Some(key) => {
                         self.quarantine.release(key, &bad.version);
@@ -414,7 +422,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// Remembers the event of an object that cannot be read as one that the server's history is recognised by.
+    /// Stores the event of an object that could not be decoded as an anchor of the server's history.
     fn anchor_bad(&mut self, bad: &Quarantined, is_deleted: bool) {
         if let Some(key) = bad.key.clone() {
             let identity = Identity { key, uid: bad.uid.clone(), version: bad.version.clone() };
@@ -422,14 +430,18 @@ impl Rounds {
         }
     }
 
-    /// An event of this version has come.
+    /// Notes an event of this version.
+    ///
+    /// # Errors
+    ///
+    /// If the version is older than the reached one.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
         trace!(informer = self.resource(), rv = %version, "received an event");
         progress.events += 1;
         match self.resume.observe(version) {
-            Moved::Forward => progress.has_moved = true,
-            Moved::Nowhere => {}
-            Moved::Back => {
+            VersionOrder::Newer => progress.has_moved = true,
+            VersionOrder::Same => {}
+            VersionOrder::Older => {
                 self.suspend_reuse();
                 return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
             }
@@ -465,12 +477,12 @@ impl Rounds {
     }
 }
 
-/// A question for the source's version that is under way; no answer in time is `None`.
+/// A pending question for the source's version. Its result is `None` if the source does not answer in time.
 type Question = BoxFuture<'static, Option<Result<Option<Lookup<Erased>>, SourceError>>>;
 
-/// What can happen while a watch is open.
+/// An input of the loop that reads a watch.
 enum Input {
-    /// Something was read from the watch, or it ended.
+    /// The watch delivered bytes or an event (true), or ended (false).
     Read(Result<bool, SourceError>),
     /// The source answered, or did not in time.
     Answer(Option<Result<Option<Lookup<Erased>>, SourceError>>),
@@ -480,7 +492,7 @@ enum Input {
     Time,
 }
 
-/// Waits for what can happen beside the watch. Cancel safe.
+/// Waits for the answer to a pending question, or for a history change. Cancel safe.
 async fn next_signal(
     question: &mut Option<Question>,
     history_changes: &mut watch::Receiver<u64>,
@@ -505,5 +517,5 @@ async fn next_signal(
 }
 
 fn is_history_change(error: &ListWatchError) -> bool {
-    error.source.meaning() == Meaning::HistoryChanged
+    error.source.class() == ErrorClass::HistoryChanged
 }

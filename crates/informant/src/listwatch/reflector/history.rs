@@ -1,13 +1,13 @@
-//! Finds out, after an outage, whether the server still has the history that the reflector followed.
+//! Checks, after an outage, whether the server still has the history that the reflector followed.
 //!
-//! - **In:** the anchors: the newest events that came before the outage.
+//! - **In:** the anchors: the newest events that were received before the outage.
 //! - **Out:** whether and where the watch can be resumed.
 //! - **Knows nothing of:** how lists and watches are read.
 //!
 //! A server whose storage was restored from a backup has another history from the backup's version on. It accepts a watch at a
-//! version of the old history, and sends nothing of what happened before that version. So, after an outage, the reflector asks for
-//! the newest event that it received. If the server has it, both histories are the same up to it; the watch is resumed there,
-//! not at a later bookmark, so that each event after it is delivered, of whichever history.
+//! version of the old history, and does not send the events of the new history before that version. So, after an outage, the reflector
+//! looks up the newest event that it received. If the server has that event, both histories are the same up to it. The watch is resumed
+//! at that event, not at a later bookmark, so that every later event of either history is delivered.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use super::super::LookupRequest;
 use super::super::SourceError;
 use super::super::error::Chain;
 use super::super::rules::anchors::Anchor;
-use super::super::rules::meaning::Meaning;
-use super::super::rules::resume::Moved;
-use super::rounds::Rounds;
+use super::super::rules::error_class::ErrorClass;
+use super::super::rules::resume::VersionOrder;
+use super::main_loop::ReflectorLoop;
 use super::status::Activity;
 use crate::Key;
 use crate::ResourceVersion;
 use crate::object::Identity;
 
-/// Where to go on after an outage.
+/// The result of a history check.
 enum HistoryCheck {
     /// The server has the anchor; resume the watch at this version.
     ResumeFrom(ResourceVersion),
@@ -63,7 +63,7 @@ impl ObservedState {
 }
 
 impl Proof {
-    /// Whether an object that was found is that of the anchor.
+    /// Compares an object that was found with the anchor.
     fn from_match(anchor: &Anchor, found: &ObservedState) -> Self {
         let object = found.object.as_ref();
         match (anchor.has_identity(object), anchor.has_content(object)) {
@@ -80,37 +80,37 @@ impl Proof {
 pub(super) struct Outage {
     /// When the last byte arrived.
     last_contact: Instant,
-    /// Whether an attempt to reach it has failed since.
+    /// True if an attempt to reach the server has failed since.
     has_failed: bool,
 }
 
-/// A gap of this length counts as an outage, also if the first attempt to open another watch succeeds.
+/// A gap of this length counts as an outage, even if the first attempt to open another watch succeeds.
 const LONGEST_GAP: Duration = Duration::from_secs(10);
 
-/// When a server counts as starting: for a while after its first answer that follows a failure to reach it.
+/// Decides whether a server counts as starting: while it cannot be reached, and for 30 s after its first answer.
 #[derive(Debug, Default)]
 pub(super) struct Startup {
     unreachable_since: Option<Instant>,
     first_answer: Option<Instant>,
 }
 
-/// For so long after an outage a server counts as starting: it may refuse what it will allow in a moment.
+/// How long a server counts as starting after an outage. It may refuse requests that it allows a moment later.
 const STARTING: Duration = Duration::from_secs(30);
 
 impl Startup {
-    /// A request did not reach the server.
+    /// Notes that a request did not reach the server.
     pub(super) fn unreachable(&mut self, now: Instant) {
         self.unreachable_since.get_or_insert(now);
     }
 
-    /// The server answered.
+    /// Notes that the server answered.
     pub(super) fn answered(&mut self, now: Instant) {
         if self.unreachable_since.take().is_some() {
             self.first_answer = Some(now);
         }
     }
 
-    /// Since when no request has reached the server.
+    /// Returns since when no request has reached the server.
     pub(super) fn unreachable_since(&self) -> Option<Instant> {
         self.unreachable_since
     }
@@ -125,24 +125,24 @@ impl Outage {
         Self { last_contact: now, has_failed: false }
     }
 
-    /// A watch ended; the last byte came at this time.
+    /// Notes that a watch ended, whose last byte arrived at this time.
     pub(super) fn watch_ended(&mut self, last_byte: Instant) {
         self.last_contact = last_byte;
     }
 
-    /// An attempt failed.
-    pub(super) fn attempt_failed(&mut self, meaning: Meaning) {
-        self.has_failed |= match meaning {
-            Meaning::Refused | Meaning::Lost | Meaning::Trouble => true,
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::HistoryChanged
-            | Meaning::Overloaded
-            | Meaning::Garbled
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => false,
+    /// Notes a failed attempt.
+    pub(super) fn attempt_failed(&mut self, class: ErrorClass) {
+        self.has_failed |= match class {
+            ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError => true,
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::Overloaded
+            | ErrorClass::InvalidResponse
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other => false,
         };
     }
 
@@ -151,14 +151,14 @@ impl Outage {
     }
 }
 
-impl Rounds {
-    /// Before a watch is opened: after an outage, checks whether it can be resumed.
+impl ReflectorLoop {
+    /// Checks, after an outage and before a watch is opened, whether the watch can be resumed.
     ///
     /// # Errors
     ///
     /// If everything must be listed again, or the server cannot be asked now.
     pub(super) async fn check_history_after_outage(&mut self) -> Result<(), SourceError> {
-        // A list that is due for this reason needs no other.
+        // The next list already follows from a history change.
         if self.has_history_changed {
             return Ok(());
         }
@@ -180,7 +180,7 @@ impl Rounds {
         }
     }
 
-    /// Looks whether another reflector of the same client has found a history change.
+    /// Checks whether another reflector of the same client has found a history change.
     ///
     /// # Errors
     ///
@@ -196,11 +196,11 @@ impl Rounds {
         }
     }
 
-    /// Notes a history change: cached objects and versions are not comparable with those of the server any more. Returns the error
+    /// Notes a history change: cached objects and versions can no longer be compared with those of the server. Returns the error
     /// that ends the watch.
     pub(super) fn begin_new_history(&mut self) -> SourceError {
         self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
-        self.intake.begin_history();
+        self.decoder.begin_history();
         self.has_history_changed = true;
         self.resume.unavailable();
         SourceError::HistoryChanged { reached: self.resume.newest() }
@@ -212,28 +212,28 @@ impl Rounds {
         let _permit = health.check_permit().await;
         match self.compare_history().await {
             Ok(check) => Ok(check),
-            Err(error) => match error.meaning() {
-                Meaning::Expired => Ok(HistoryCheck::Unproven),
-                // A server that is starting may refuse what it will allow in a moment.
-                Meaning::NotFound | Meaning::Other if self.is_server_starting() => Err(error),
-                Meaning::NotFound | Meaning::Unsupported | Meaning::Other => {
+            Err(error) => match error.class() {
+                ErrorClass::Expired => Ok(HistoryCheck::Unproven),
+                // A starting server may refuse requests that it allows a moment later.
+                ErrorClass::NotFound | ErrorClass::Other if self.is_server_starting() => Err(error),
+                ErrorClass::NotFound | ErrorClass::Unsupported | ErrorClass::Other => {
                     debug!(informer = self.resource(), error = %Chain(&error), "the history cannot be checked; resuming the watch");
                     self.status.note(|status| status.unchecked_outages += 1);
                     Ok(HistoryCheck::Unknown)
                 }
-                Meaning::TooLarge
-                | Meaning::OlderVersion
-                | Meaning::HistoryChanged
-                | Meaning::Overloaded
-                | Meaning::Refused
-                | Meaning::Lost
-                | Meaning::Garbled
-                | Meaning::Trouble => Err(error),
+                ErrorClass::TooLarge
+                | ErrorClass::OlderVersion
+                | ErrorClass::HistoryChanged
+                | ErrorClass::Overloaded
+                | ErrorClass::Unreachable
+                | ErrorClass::ConnectionLost
+                | ErrorClass::InvalidResponse
+                | ErrorClass::ServerError => Err(error),
             },
         }
     }
 
-    /// Three lookups, or four if the newest event was a delete.
+    /// Looks up the anchors. Sends at most three lookups, or four if the newest event was a delete.
     async fn compare_history(&mut self) -> Result<HistoryCheck, SourceError> {
         let (newest, second) = (self.anchors.newest().cloned(), self.anchors.second().cloned());
         let asked_first = match &newest {
@@ -242,7 +242,7 @@ impl Rounds {
         };
         let key = asked_first.map(|anchor| &anchor.identity.key);
         let Some(now) = self.look_up(key, ResourceVersion::default()).await? else { return Ok(HistoryCheck::Unknown) };
-        if self.resume.note_newest_version(&now.version) == Moved::Back {
+        if self.resume.note_newest_version(&now.version) == VersionOrder::Older {
             return Ok(HistoryCheck::Changed);
         }
         let Some(newest) = newest.filter(|_| self.anchors.are_complete()) else { return Ok(HistoryCheck::Unproven) };
@@ -257,7 +257,7 @@ impl Rounds {
         })
     }
 
-    /// Whether the server has the newest event, which was a write, and the second one. `now` is the object's state now.
+    /// Checks that the server has the newest event, which was a write, and the second one. `now` is the object's current state.
     async fn prove_write(
         &mut self,
         newest: &Anchor,
@@ -272,7 +272,7 @@ impl Rounds {
         let is_older =
             |second: &&Anchor| second.identity.version.compare(&newest.identity.version) == Ok(Ordering::Less);
         let Some(second) = second.filter(is_older).filter(|_| proof == Proof::Proven) else { return Ok(proof) };
-        // If one lookup was enough for the newest event, there is one to spare.
+        // The newest event needed only one lookup, so another one may be spent on the second event.
         if is_unchanged
             && let Some(now) = self.look_up(Some(&second.identity.key), ResourceVersion::default()).await?
             && now.has_identity(&second.identity)
@@ -286,8 +286,8 @@ impl Rounds {
         })
     }
 
-    /// Whether the server has the newest event, which was a delete: the object was there just before, and then it was not. `now` is
-    /// the present state of the second anchor's object, if there is one.
+    /// Checks that the server has the newest event, which was a delete: the object exists at the version before it, and not at its version.
+    /// `now` is the current state of the second anchor's object, if there is one.
     async fn prove_delete(
         &mut self,
         newest: &Anchor,
@@ -314,16 +314,16 @@ impl Rounds {
         Ok(Proof::Proven)
     }
 
-    /// Whether the server has a write, which it is asked for at its version.
+    /// Checks that the server has a write, by a lookup at its version.
     async fn prove_at_version(&mut self, anchor: &Anchor) -> Result<Proof, SourceError> {
         let found = self.state_at(&anchor.identity.key, &anchor.identity.version).await?;
         Ok(found.map_or(Proof::Unproven, |found| Proof::from_match(anchor, &found)))
     }
 
-    /// The object at exactly this version; `None` if the server has compacted that version.
+    /// Looks up the object at exactly this version; `None` if the server has compacted that version.
     async fn state_at(&mut self, key: &Key, version: &ResourceVersion) -> Result<Option<ObservedState>, SourceError> {
         match self.look_up(Some(key), version.clone()).await {
-            Err(error) if error.meaning() == Meaning::Expired => Ok(None),
+            Err(error) if error.class() == ErrorClass::Expired => Ok(None),
             found => found,
         }
     }
@@ -339,7 +339,7 @@ impl Rounds {
         let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: idle_timeout })?? else {
             return Ok(None);
         };
-        let object = object.and_then(|object| self.intake.identify(&object));
+        let object = object.and_then(|object| self.decoder.identify(&object));
         Ok(Some(ObservedState { version, object: object.filter(|(object, _)| Some(&object.key) == key) }))
     }
 }

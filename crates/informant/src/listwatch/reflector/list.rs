@@ -1,4 +1,4 @@
-//! Everything that exists, page by page.
+//! Requests a list page by page.
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
@@ -10,17 +10,17 @@ use super::super::ListPiece;
 use super::super::ListRequest;
 use super::super::Operation;
 use super::super::SourceError;
+use super::super::decoder::DecodeResult;
 use super::super::frames::ListCutter;
 use super::super::frames::ListHead;
 use super::super::frames::ListMetadata;
 use super::super::frames::ListPart;
-use super::super::intake::Taken;
-use super::super::rules::meaning::Meaning;
+use super::super::rules::error_class::ErrorClass;
 use super::collected::Collected;
+use super::main_loop::ReflectorLoop;
+use super::main_loop::RoundFailure;
+use super::main_loop::known;
 use super::reader::EventReader;
-use super::rounds::Over;
-use super::rounds::Rounds;
-use super::rounds::known;
 use super::status::Activity;
 use crate::ResourceVersion;
 use crate::object::DecodeError;
@@ -28,9 +28,9 @@ use crate::object::DecodeError;
 /// Upper bound on pages per list; guards against a server that ignores `limit` and never ends its list.
 const MOST_PAGES: usize = 100_000;
 
-impl Rounds {
-    /// Brings the destination up to date; gives the watch that goes on from there, if there is one already.
-    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader>, Over> {
+impl ReflectorLoop {
+    /// Receives a list and passes it to the destination. Returns the open watch if the list was streamed.
+    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader>, RoundFailure> {
         let now = Instant::now();
         let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
         if may_stream
@@ -42,11 +42,11 @@ impl Rounds {
         self.list().await.map(|()| None)
     }
 
-    async fn list(&mut self) -> Result<(), Over> {
+    async fn list(&mut self) -> Result<(), RoundFailure> {
         loop {
             let request = self.resume.list();
             self.status.set(Activity::Listing { objects: 0 });
-            self.intake.forget_reused();
+            self.decoder.reset_reused();
             let health = self.settings.health.clone();
             let permit = health.list_permit(self.is_server_starting()).await;
             let listed = self.list_pages(&request).await;
@@ -57,19 +57,19 @@ impl Rounds {
                     Err(error) => error,
                 },
                 Err(error) => {
-                    self.note_unavailable(error.meaning());
+                    self.note_unavailable(error.class());
                     error
                 }
             };
             let asks_for_newest = self.resume.list().version.is_empty() && !request.version.is_empty();
             let error = self.failed(Operation::List, failure);
             if !(asks_for_newest && std::mem::take(&mut self.may_repeat)) {
-                return Err(Over { error, is_heard: true });
+                return Err(RoundFailure { error, is_reported: true });
             }
         }
     }
 
-    /// All pages; gives the version of the first, and whether there were more.
+    /// Requests all pages. Returns the items, the version of the first page, and whether there was more than one page.
     pub(super) async fn list_pages(
         &mut self,
         request: &ListRequest,
@@ -82,11 +82,11 @@ impl Rounds {
             let metadata = match self.list_page(page.clone(), &mut collected).await {
                 Ok(metadata) => metadata,
                 Err(error)
-                    if error.meaning() == Meaning::Expired
+                    if error.class() == ErrorClass::Expired
                         && page.continue_token.is_some()
                         && std::mem::take(&mut self.may_repeat) =>
                 {
-                    // The rest of the pages is gone, but all in one may still be had.
+                    // The server no longer has the other pages, but may have the list without pages.
                     self.failed(Operation::List, error);
                     (page, collected, version) = (request.unpaged(), Collected::new(), None);
                     tokens.clear();
@@ -100,10 +100,12 @@ impl Rounds {
                 return Ok((collected, version.clone(), !is_first));
             }
             if !tokens.insert(metadata.continue_token.clone()) {
-                return Err(SourceError::other("the server gave the same continue token twice"));
+                return Err(SourceError::other("the server sent the same continue token twice"));
             }
             if tokens.len() == MOST_PAGES {
-                return Err(SourceError::other("the list has too many pages; does the server heed the limit?"));
+                return Err(SourceError::other(
+                    "the list has more than 100,000 pages; check that the server supports the `limit` parameter",
+                ));
             }
             page = request.next_page(metadata.continue_token);
         }
@@ -126,20 +128,22 @@ impl Rounds {
                     has_body = true;
                     cutter.push(chunk);
                     while let Some(part) = cutter.next_unless(|bytes| {
-                        let (taken, length) = self.intake.take_first(bytes, &known)?;
+                        let (taken, length) = self.decoder.decode_first(bytes, &known)?;
                         collected.push(taken);
                         Some(length)
                     })? {
                         match part {
-                            ListPart::Item(json) => collected.push(of_our_kind(self.intake.take_json(&json, &known))?),
+                            ListPart::Item(json) => {
+                                collected.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
+                            }
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
                     }
                 }
-                ListPiece::Item(item) => collected.push(of_our_kind(self.intake.take(item, &known))?),
+                ListPiece::Item(item) => collected.push(of_our_kind(self.decoder.decode_item(item, &known))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
-            // A source that is always ready must not keep others from running.
+            // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = collected.len();
             self.status.note(|status| status.activity = Activity::Listing { objects });
@@ -150,7 +154,7 @@ impl Rounds {
         end.ok_or(SourceError::EndedEarly)
     }
 
-    /// A list of something else is none; one that does not say what it is of is believed.
+    /// Refuses a list of another kind. Accepts a list without a kind.
     fn check_head(&self, head: ListHead) -> Result<ListMetadata, SourceError> {
         let expected = self.settings.source.types();
         let ListHead { api_version, kind, metadata } = head;
@@ -159,7 +163,7 @@ impl Rounds {
             return Ok(metadata);
         }
         let list_kind = format!("{}List", expected.kind);
-        // Lists of custom kinds, whose groups have dots, may be called as their authors like.
+        // Custom kinds, whose groups have dots, can define the kind of their lists.
         let is_custom = expected.api_version.contains('.');
         let is_of_version = api_version.is_empty() || api_version == expected.api_version;
         let is_of_kind = is_custom || kind.is_empty() || kind == list_kind;
@@ -171,8 +175,8 @@ impl Rounds {
     }
 }
 
-/// An item of another kind says that it is no list of ours.
-fn of_our_kind(taken: Taken) -> Result<Taken, SourceError> {
+/// Refuses the whole list if an item is of another kind.
+fn of_our_kind(taken: DecodeResult) -> Result<DecodeResult, SourceError> {
     if let Err(bad) = &taken
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error
     {

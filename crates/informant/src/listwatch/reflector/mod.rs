@@ -4,7 +4,7 @@
 //! - **Out:** changes, to a [`Destination`]; a [status](ReflectorStatus) that any task can read.
 //! - **Knows nothing of:** HTTP, queues, caches.
 //!
-//! [`rounds`] is the main loop: it lists ([`list`], or [`stream`] if the source supports streamed lists) and watches ([`follow`]) until that fails, then
+//! [`main_loop`] is the main loop: it lists ([`list`], or [`stream`] if the source supports streamed lists) and watches ([`follow`]) until that fails, then
 //! waits and begins again. After an outage, [`history`] checks whether the watch can be resumed. [`report`] reports failures. The plain
 //! [`rules`](super::rules) decide what to do next; this module does it.
 
@@ -12,9 +12,9 @@ mod collected;
 mod follow;
 mod history;
 mod list;
+mod main_loop;
 mod reader;
 mod report;
-mod rounds;
 mod status;
 mod stream;
 
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use futures_util::future::select;
 
+use self::main_loop::ReflectorLoop;
 use self::report::Reporter;
-use self::rounds::Rounds;
 use self::status::StatusBoard;
 use super::Backoff;
 use super::Destination;
@@ -38,15 +38,15 @@ use super::ServerHealth;
 use super::StreamingSupport;
 use super::any_source::AnySource;
 use super::any_source::DynSource;
+use super::decoder::Decode;
+use super::decoder::Decoder;
+use super::decoder::Transform;
+use super::decoder::TransformResult;
+use super::decoder::decode_as;
+use super::decoder::decode_nothing;
+use super::decoder::transform_of;
 use super::destination::ErasedDestination;
 use super::frames::DEFAULT_LIMIT;
-use super::intake::Decode;
-use super::intake::Intake;
-use super::intake::Transform;
-use super::intake::TransformResult;
-use super::intake::decode_as;
-use super::intake::decode_nothing;
-use super::intake::transform_of;
 use super::quarantine::Quarantine;
 use crate::Cached;
 use crate::Key;
@@ -65,7 +65,7 @@ pub use self::status::ReflectorStatus;
 /// It requests a list (as a stream, if the source supports that) and then watches for changes. After a failure it resumes the watch at the version that
 /// it reached, or lists again if that is impossible, with growing delays. Its [handle](Self::handle) shows what it does.
 pub struct Reflector {
-    rounds: Rounds,
+    main_loop: ReflectorLoop,
     handle: ReflectorHandle,
     reporter: Arc<Reporter>,
 }
@@ -140,9 +140,9 @@ impl Reflector {
     ///
     /// If the source or the destination panics.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        let Self { rounds, handle, reporter } = self;
+        let Self { main_loop, handle, reporter } = self;
         let reporting = pin!(reporter.watch_outages(handle));
-        let running = pin!(rounds.run());
+        let running = pin!(main_loop.run());
         select(pin!(stop), select(running, reporting)).await;
     }
 }
@@ -375,32 +375,32 @@ impl ReflectorSettings {
         self
     }
 
-    /// Sets the transform, and gives the one before: dropping it is users' code.
+    /// Sets the transform, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
     pub(crate) fn swap_transform(&mut self, transform: Transform) -> Option<Transform> {
         self.transform.replace(transform)
     }
 
-    /// Sets the error callback, and gives the one before: dropping it is users' code.
-    pub(crate) fn swap_on_error(&mut self, hear: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
-        self.on_error.replace(hear)
+    /// Sets the error callback, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
+    pub(crate) fn swap_on_error(&mut self, callback: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
+        self.on_error.replace(callback)
     }
 
-    /// The cluster of the source.
+    /// Returns the cluster of the source.
     pub(crate) fn cluster(&self) -> Option<Arc<str>> {
         self.source.cluster()
     }
 
-    /// The namespace of the source, if it has only one.
+    /// Returns the namespace of the source, if it has only one.
     pub(crate) fn namespace(&self) -> Option<Arc<str>> {
         self.source.namespace()
     }
 
-    /// The name of the source's objects.
+    /// Returns the source's name.
     pub(crate) fn resource(&self) -> String {
         self.source.name()
     }
 
-    /// Makes the reflector.
+    /// Creates the reflector.
     pub(crate) fn build(mut self, destination: Box<dyn Destination<Erased>>) -> Reflector {
         let mut scanner = Scanner::new(self.source.types()).cut(&self.cut);
         let cluster = self.source.cluster();
@@ -412,10 +412,10 @@ impl ReflectorSettings {
         }
         let quarantine = Quarantine::default();
         let (status, handle) = StatusBoard::new(quarantine.clone());
-        let intake = Intake::new(scanner, self.decode, self.transform.take(), cluster);
+        let decoder = Decoder::new(scanner, self.decode, self.transform.take(), cluster);
         let reporter = Arc::new(Reporter::new(self.source.name().into(), self.on_error.take()));
-        let rounds = Rounds::new(destination, intake, self, quarantine, status, Arc::clone(&reporter));
-        Reflector { rounds, handle, reporter }
+        let main_loop = ReflectorLoop::new(destination, decoder, self, quarantine, status, Arc::clone(&reporter));
+        Reflector { main_loop, handle, reporter }
     }
 }
 

@@ -1,8 +1,8 @@
-//! A watch as events: from pieces to what they say.
+//! Reads the events of a watch and decodes their objects.
 //!
 //! - **In:** the pieces of a watch.
-//! - **Out:** one event after the other, its object taken in.
-//! - **Knows nothing of:** what an event means for the version, or for what comes next.
+//! - **Out:** one decoded event after the other.
+//! - **Knows nothing of:** versions, and what the reflector does with an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,29 +18,31 @@ use super::super::SourceError;
 use super::super::SourceEvent;
 use super::super::WatchPiece;
 use super::super::WatchStream;
+use super::super::decoder::DecodeResult;
+use super::super::decoder::Decoder;
+use super::super::decoder::Known;
 use super::super::frames::EventType;
 use super::super::frames::LineCutter;
 use super::super::frames::WatchEvent;
-use super::super::intake::Intake;
-use super::super::intake::Known;
-use super::super::intake::Taken;
 use crate::ResourceVersion;
 use crate::object::Erased;
 
-/// A watch that was opened.
+/// Reads the events of one open watch.
 pub(super) struct EventReader {
     stream: WatchStream<Erased>,
+    /// The received bytes, if the source delivers bytes.
     lines: LineCutter,
+    /// The last received event, if the source delivers events.
     ready: Option<SourceEvent<Erased>>,
-    /// How long it was asked to last.
+    /// The timeout that the watch was requested with.
     pub(super) timeout: Duration,
-    /// When something came last.
+    /// When the last piece arrived.
     pub(super) last_byte_at: Instant,
 }
 
-impl Happening {
-    /// An event of an object that cannot be told must come once more.
-    fn certain(self) -> Result<Self, SourceError> {
+impl DecodedEvent {
+    /// Fails for an event whose object cannot be identified: the reflector must receive it again.
+    fn require_identified(self) -> Result<Self, SourceError> {
         match &self {
             Self::Added(Err(bad)) | Self::Modified(Err(bad)) | Self::Deleted(Err(bad)) if bad.may_be_any() => {
                 Err(SourceError::Damaged { source: Arc::clone(&bad.error) })
@@ -52,22 +54,22 @@ impl Happening {
     }
 }
 
-/// An event on its way: not yet looked at.
+/// A received event that is not decoded.
 pub(super) enum Incoming {
     Line(Bytes),
     Event(SourceEvent<Erased>),
 }
 
-/// What an event says.
-pub(super) enum Happening {
-    Added(Taken),
-    Modified(Taken),
-    Deleted(Taken),
+/// An event with its decoded object.
+pub(super) enum DecodedEvent {
+    Added(DecodeResult),
+    Modified(DecodeResult),
+    Deleted(DecodeResult),
     Bookmark {
         version: ResourceVersion,
         ends_initial_events: bool,
     },
-    /// A type that this library does not know; its version counts.
+    /// An event of an unknown type. Only its version is used.
     Unknown {
         kind: String,
         version: ResourceVersion,
@@ -79,7 +81,7 @@ impl EventReader {
         Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, last_byte_at: Instant::now() }
     }
 
-    /// The next event that has come already.
+    /// Returns the next event that was received already.
     pub(super) fn next_here(&mut self) -> Result<Option<Incoming>, SourceError> {
         if let Some(event) = self.ready.take() {
             return Ok(Some(Incoming::Event(event)));
@@ -87,7 +89,7 @@ impl EventReader {
         Ok(self.lines.next()?.map(Incoming::Line))
     }
 
-    /// Waits until more has come; says whether the watch goes on.
+    /// Waits for the next piece. Returns false if the watch has ended.
     ///
     /// Cancel safe.
     pub(super) async fn wait(&mut self) -> Result<bool, SourceError> {
@@ -105,36 +107,36 @@ impl EventReader {
 }
 
 impl Incoming {
-    /// What it says.
+    /// Decodes the event.
     ///
     /// # Errors
     ///
-    /// If it says that something failed, or makes no sense.
-    pub(super) fn understand(self, intake: &mut Intake, known: Known<'_>) -> Result<Happening, SourceError> {
-        self.read(intake, known)?.certain()
+    /// If it is an error event, not a watch event, or an event whose object cannot be identified.
+    pub(super) fn decode(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
+        self.read(decoder, known)?.require_identified()
     }
 
-    fn read(self, intake: &mut Intake, known: Known<'_>) -> Result<Happening, SourceError> {
+    fn read(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
         let line = match self {
-            Self::Event(event) => return Ok(from_source(event, intake, known)),
+            Self::Event(event) => return Ok(from_source(event, decoder, known)),
             Self::Line(line) => line,
         };
-        if let Some(happening) = usual(&line, intake, known) {
-            return Ok(happening);
+        if let Some(event) = fast_path(&line, decoder, known) {
+            return Ok(event);
         }
         let event = match WatchEvent::read(&line) {
             Ok(event) => event,
-            // Some proxies and older servers answer a watch with the bare status.
+            // Some proxies and older servers send a `Status` that is not wrapped in an event.
             Err(error) => return Err(read_status(&line).map_or(error.into(), SourceError::from)),
         };
         Ok(match event.kind {
-            EventType::Added => Happening::Added(intake.take_json(event.object, known)),
-            EventType::Modified => Happening::Modified(intake.take_json(event.object, known)),
-            EventType::Deleted => Happening::Deleted(intake.take_json(event.object, known)),
+            EventType::Added => DecodedEvent::Added(decoder.decode_json(event.object, known)),
+            EventType::Modified => DecodedEvent::Modified(decoder.decode_json(event.object, known)),
+            EventType::Deleted => DecodedEvent::Deleted(decoder.decode_json(event.object, known)),
             EventType::Bookmark => {
                 let metadata = read_metadata(event.object);
                 let mark = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
-                Happening::Bookmark {
+                DecodedEvent::Bookmark {
                     version: metadata.resource_version.unwrap_or_default().as_str().into(),
                     ends_initial_events: mark.as_deref() == Some("true"),
                 }
@@ -144,36 +146,38 @@ impl Incoming {
             }
             EventType::Unknown(kind) => {
                 let version = read_metadata(event.object).resource_version.unwrap_or_default();
-                Happening::Unknown { kind, version: version.as_str().into() }
+                DecodedEvent::Unknown { kind, version: version.as_str().into() }
             }
         })
     }
 }
 
-/// A line as servers write it, read in one pass; `None` if it is anything else.
-fn usual(line: &[u8], intake: &mut Intake, known: Known<'_>) -> Option<Happening> {
-    type Wrap = fn(Taken) -> Happening;
+/// Decodes a line with the field order that API servers use, in one pass; `None` for any other line.
+fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<DecodedEvent> {
+    type Wrap = fn(DecodeResult) -> DecodedEvent;
     let types: [(&[u8], Wrap); 3] = [
-        (br#"MODIFIED","object":"#, Happening::Modified),
-        (br#"ADDED","object":"#, Happening::Added),
-        (br#"DELETED","object":"#, Happening::Deleted),
+        (br#"MODIFIED","object":"#, DecodedEvent::Modified),
+        (br#"ADDED","object":"#, DecodedEvent::Added),
+        (br#"DELETED","object":"#, DecodedEvent::Deleted),
     ];
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let (object, wrap) = types.iter().find_map(|(prefix, wrap)| Some((rest.strip_prefix(*prefix)?, wrap)))?;
-    intake.take_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
+    decoder.decode_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
 }
 
-fn from_source(event: SourceEvent<Erased>, intake: &mut Intake, known: Known<'_>) -> Happening {
-    let mut take = |item: Item<Erased>| intake.take(item, known);
+fn from_source(event: SourceEvent<Erased>, decoder: &mut Decoder, known: Known<'_>) -> DecodedEvent {
+    let mut decode = |item: Item<Erased>| decoder.decode_item(item, known);
     match event {
-        SourceEvent::Added(item) => Happening::Added(take(item)),
-        SourceEvent::Modified(item) => Happening::Modified(take(item)),
-        SourceEvent::Deleted(item) => Happening::Deleted(take(item)),
-        SourceEvent::Bookmark { version, ends_initial_events } => Happening::Bookmark { version, ends_initial_events },
+        SourceEvent::Added(item) => DecodedEvent::Added(decode(item)),
+        SourceEvent::Modified(item) => DecodedEvent::Modified(decode(item)),
+        SourceEvent::Deleted(item) => DecodedEvent::Deleted(decode(item)),
+        SourceEvent::Bookmark { version, ends_initial_events } => {
+            DecodedEvent::Bookmark { version, ends_initial_events }
+        }
     }
 }
 
-/// A status, if it is one.
+/// Parses a `Status`; `None` for any other JSON.
 fn read_status(json: &[u8]) -> Option<Status> {
     #[derive(Deserialize)]
     struct Kind {
@@ -202,7 +206,7 @@ struct Annotations {
     initial_events_end: Option<String>,
 }
 
-/// As much of the metadata as can be read.
+/// Parses the metadata of an object; empty if it is invalid.
 fn read_metadata(json: &[u8]) -> Metadata {
     serde_json::from_slice::<Versioned>(json).unwrap_or_default().metadata
 }

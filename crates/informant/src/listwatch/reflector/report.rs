@@ -17,16 +17,16 @@ use tracing::warn;
 
 use super::super::ListWatchError;
 use super::super::error::Chain;
-use super::super::rules::meaning::Meaning;
+use super::super::rules::error_class::ErrorClass;
 use super::Callback;
-use super::rounds::call;
+use super::main_loop::call;
 use super::status::ReflectorHandle;
 
-/// Reports failures of one reflector.
+/// Reports the failures of one reflector.
 pub(super) struct Reporter {
     resource: Arc<str>,
     on_error: Option<Callback<ListWatchError>>,
-    /// When the failure began that was reported last.
+    /// When the outage began that was reported last.
     reported: Mutex<Option<Instant>>,
 }
 
@@ -38,7 +38,7 @@ impl Reporter {
         Self { resource, on_error, reported: Mutex::default() }
     }
 
-    /// Reports a failure at once; it is part of an outage that began at this time.
+    /// Reports a failure at once. `since` is when its outage began.
     pub(super) fn report(&self, failure: &ListWatchError, since: Option<Instant>) {
         *self.reported.lock() = since;
         let kind = &*self.resource;
@@ -46,7 +46,7 @@ impl Reporter {
             call(kind, "on_error", || callback(failure));
             return;
         }
-        match failure.source.meaning() == Meaning::Expired {
+        match failure.source.class() == ErrorClass::Expired {
             true => {
                 debug!(informer = kind, error = %Chain(failure), "the server no longer has the version; listing again");
             }
@@ -54,7 +54,7 @@ impl Reporter {
         }
     }
 
-    /// Whether the outage that began at this time was reported.
+    /// Returns true if the outage that began at this time was reported.
     pub(super) fn has_reported(&self, since: Option<Instant>) -> bool {
         since.is_some() && *self.reported.lock() == since
     }

@@ -1,4 +1,4 @@
-//! Everything that exists, as the beginning of a watch.
+//! Requests a streamed list: a watch that begins with all existing objects.
 
 use std::time::Duration;
 
@@ -22,32 +22,32 @@ use super::super::rules::endings::SHORT;
 use super::super::rules::endings::after_streaming;
 use super::collected::Collected;
 use super::collected::Snapshot;
+use super::main_loop::ReflectorLoop;
+use super::main_loop::known;
+use super::reader::DecodedEvent;
 use super::reader::EventReader;
-use super::reader::Happening;
-use super::rounds::Rounds;
-use super::rounds::known;
 use super::status::Activity;
 use crate::ResourceVersion;
 use crate::object::Identity;
 
-/// A streamed list that did not reach its end.
+/// The failure of a streamed list before it was complete.
 struct Unfinished {
     ending: Ending,
     error: SourceError,
-    was_of_use: bool,
+    made_progress: bool,
 }
 
-/// So many times the deadline is the longest that a streamed list may take.
+/// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
 
-/// How often a list is asked for to compare with.
+/// How often the ordinary list is requested that a streamed list is compared with.
 const VERIFYING_ATTEMPTS: u32 = 3;
 
-/// How often to complain of a streamed list that says nothing.
-const COMPLAINS_EVERY: Duration = Duration::from_secs(10);
+/// How often a warning is logged while a streamed list delivers nothing.
+const WARNS_EVERY: Duration = Duration::from_secs(10);
 
-impl Rounds {
-    /// Gets the list as a stream, which then goes on as a watch; `None` if an ordinary list is to be tried.
+impl ReflectorLoop {
+    /// Receives a streamed list, passes it to the destination, and returns the watch that continues it; `None` if an ordinary list must be requested.
     pub(super) async fn stream(&mut self) -> Option<EventReader> {
         let mut failures = 0;
         loop {
@@ -61,25 +61,25 @@ impl Rounds {
                 Ok((mut reader, listed, version)) => {
                     let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
                     if is_verified && !self.verify(&listed, &version).await {
-                        self.stream_no_more();
+                        self.stop_streaming();
                         return None;
                     }
-                    // While we did not listen, it was not silent.
+                    // The time of the verification does not count as silence.
                     reader.last_byte_at = Instant::now();
                     match self.accept(&asked, listed, version, false) {
                         Ok(()) => return Some(reader),
                         Err(error) => {
-                            let ending = Ending::Failed(error.meaning());
-                            Unfinished { ending, error, was_of_use: true }
+                            let ending = Ending::Failed(error.class());
+                            Unfinished { ending, error, made_progress: true }
                         }
                     }
                 }
                 Err(unfinished) => unfinished,
             };
-            let Unfinished { ending, error, was_of_use } = unfinished;
+            let Unfinished { ending, error, made_progress } = unfinished;
             failures += 1;
-            let next = after_streaming(ending, was_of_use, failures, self.may_repeat);
-            self.note_unavailable(error.meaning());
+            let next = after_streaming(ending, made_progress, failures, self.may_repeat);
+            self.note_unavailable(error.class());
             let error = self.failed(Operation::StreamList, error);
             match next {
                 AfterStreaming::AskNewest => self.may_repeat = false,
@@ -89,14 +89,15 @@ impl Rounds {
                 }
                 AfterStreaming::List => return None,
                 AfterStreaming::ListFromNowOn => {
-                    self.stream_no_more();
+                    self.stop_streaming();
                     return None;
                 }
             }
         }
     }
 
-    fn stream_no_more(&self) {
+    /// Notes that the server does not support streamed lists of this kind.
+    fn stop_streaming(&self) {
         if let Some(streaming) = &self.settings.streaming {
             info!(
                 informer = self.resource(),
@@ -110,71 +111,71 @@ impl Rounds {
         &mut self,
         asked: &ResourceVersion,
     ) -> Result<(EventReader, Collected, ResourceVersion), Unfinished> {
-        self.intake.forget_reused();
+        self.decoder.reset_reused();
         let begun = Instant::now();
         let request =
             WatchRequest { version: asked.clone(), sends_initial_events: true, timeout: self.random_watch_timeout() };
         let mut reader = self.open(request).await.map_err(|error| Unfinished {
-            ending: Ending::Unopened(error.meaning()),
+            ending: Ending::Unopened(error.class()),
             error,
-            was_of_use: false,
+            made_progress: false,
         })?;
         let mut snapshot = Snapshot::new();
-        let mut has_come = false;
-        let result = self.read_snapshot(&mut reader, &mut snapshot, &mut has_come).await;
-        let was_of_use = has_come || begun.elapsed() >= SHORT;
+        let mut has_received = false;
+        let result = self.read_snapshot(&mut reader, &mut snapshot, &mut has_received).await;
+        let made_progress = has_received || begun.elapsed() >= SHORT;
         match result {
             Ok(Some(version)) => Ok((reader, snapshot.into_collected(), version)),
-            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, was_of_use }),
-            Err(error) => Err(Unfinished { ending: Ending::Failed(error.meaning()), error, was_of_use }),
+            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, made_progress }),
+            Err(error) => Err(Unfinished { ending: Ending::Failed(error.class()), error, made_progress }),
         }
     }
 
-    /// Reads until the end of the list; gives its version, or nothing if the stream ends before.
+    /// Reads until the end of the list. Returns its version; `None` if the stream ends before.
     async fn read_snapshot(
         &mut self,
         reader: &mut EventReader,
         snapshot: &mut Snapshot,
-        has_come: &mut bool,
+        has_received: &mut bool,
     ) -> Result<Option<ResourceVersion>, SourceError> {
         let begun = Instant::now();
         let idle_timeout = self.settings.streaming_deadline;
         let mut last_new = Instant::now();
-        let mut complained = Instant::now();
+        let mut warned_at = Instant::now();
         loop {
             while let Some(incoming) = reader.next_here()? {
                 let known = known(&self.settings, self.may_reuse());
-                match incoming.understand(&mut self.intake, &known)? {
-                    Happening::Added(taken) | Happening::Modified(taken) => {
+                match incoming.decode(&mut self.decoder, &known)? {
+                    DecodedEvent::Added(taken) | DecodedEvent::Modified(taken) => {
                         if snapshot.upsert(taken) {
                             last_new = Instant::now();
                         }
                     }
-                    Happening::Deleted(taken) => {
+                    DecodedEvent::Deleted(taken) => {
                         let key = taken.as_ref().map_or_else(|bad| bad.key.as_ref(), |object| Some(object.key()));
                         if let Some(key) = key {
                             snapshot.remove(key);
                         }
                     }
-                    Happening::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
-                    Happening::Bookmark { .. } => {}
-                    Happening::Unknown { kind, .. } => warn!(
+                    DecodedEvent::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
+                    DecodedEvent::Bookmark { .. } => {}
+                    DecodedEvent::Unknown { kind, .. } => warn!(
                         informer = self.resource(),
                         event = kind,
                         "the streamed list delivered an event of an unknown type; skipped"
                     ),
                 }
-                *has_come = true;
+                *has_received = true;
             }
-            // A source that is always ready must not keep others from running.
+            // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = snapshot.len();
             self.status.note(|status| status.activity = Activity::Streaming { objects });
 
-            // New objects put it off, but not for ever: they may be truly new, and not part of the list.
+            // New objects extend the deadline, but only up to a bound: they may have been created after the list began.
             let deadline = (last_new + idle_timeout).min(begun + LONGEST_STREAM * idle_timeout);
-            let complaint = reader.last_byte_at.max(complained) + COMPLAINS_EVERY;
-            match timeout_at(deadline.min(complaint), reader.wait()).await {
+            let next_warning = reader.last_byte_at.max(warned_at) + WARNS_EVERY;
+            match timeout_at(deadline.min(next_warning), reader.wait()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => return Err(error),
@@ -183,11 +184,11 @@ impl Rounds {
                     return Err(SourceError::Endless { after });
                 }
                 Err(_) => {
-                    complained = Instant::now();
+                    warned_at = Instant::now();
                     let quiet_s = reader.last_byte_at.elapsed().as_secs();
-                    let message = match *has_come {
-                        false => "the streamed list has brought nothing yet",
-                        true => "the streamed list has brought nothing more, and does not end",
+                    let message = match *has_received {
+                        false => "the streamed list has delivered nothing yet",
+                        true => "the streamed list has delivered nothing more, and does not end",
                     };
                     warn!(informer = self.resource(), count = objects, quiet_s, message);
                 }
@@ -195,7 +196,7 @@ impl Rounds {
         }
     }
 
-    /// Compares a streamed list with an ordinary one; if there is none, it is believed.
+    /// Compares a streamed list with an ordinary list of the same version. Returns true if they are equal, or if the ordinary list fails.
     async fn verify(&mut self, streamed: &Collected, version: &ResourceVersion) -> bool {
         let request = ListRequest { version: version.clone(), is_exact: true, ..ListRequest::default() };
         let mut attempts = 1;
@@ -203,9 +204,9 @@ impl Rounds {
             match self.list_pages(&request).await {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
-                    let is_passing = error.meaning().is_passing();
+                    let is_temporary = error.class().is_temporary();
                     let error = self.failed(Operation::List, error);
-                    if !is_passing || attempts == VERIFYING_ATTEMPTS {
+                    if !is_temporary || attempts == VERIFYING_ATTEMPTS {
                         debug!(informer = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
                     }
@@ -216,7 +217,7 @@ impl Rounds {
         };
         let states = |collected: &Collected| -> HashSet<String> {
             let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
-            collected.certain().map(|object| shown(object.identity())).collect()
+            collected.not_quarantined().map(|object| shown(object.identity())).collect()
         };
         let (listed, streamed) = (states(&listed), states(streamed));
         let missing = listed.difference(&streamed).count();
@@ -238,7 +239,7 @@ impl Rounds {
         Ok(EventReader::new(stream, lasts, self.settings.size_limit))
     }
 
-    /// By chance, so that not all watches of a server end at once.
+    /// Returns a random timeout, so that not all watches of a server end at the same time.
     pub(super) fn random_watch_timeout(&self) -> Duration {
         let least = self.settings.watch_timeout.as_secs();
         Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)))

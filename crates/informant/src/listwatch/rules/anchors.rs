@@ -1,4 +1,4 @@
-//! Which events identify the history of a server.
+//! Selects the events that identify the history of a server.
 //!
 //! - **In:** the identity of each event and of the newest items of each list.
 //! - **Out:** the two events that the server is asked about after an outage.
@@ -10,11 +10,11 @@ use crate::ResourceVersion;
 use crate::object::Identity;
 use crate::object::is_same_content;
 
-/// One event, by which the server's history can be recognised: this object got this version.
+/// One event that identifies the server's history: a write or deletion that gave this object this version.
 #[derive(Debug, Clone)]
 pub(crate) struct Anchor {
     pub(crate) identity: Identity,
-    /// Whether the event was the object's deletion; then the version is that of the deletion.
+    /// True if the event was the object's deletion. The version is then that of the deletion.
     pub(crate) is_deleted: bool,
     /// A hash of the object's JSON; 0 if it is not known.
     digest: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Anchors {
     newest: Option<Anchor>,
     /// The newest write of another object.
     second: Option<Anchor>,
-    /// The version of the list that they are items of; `None` once an event has come.
+    /// The version of the list, if the anchors are items of a list; `None` once an event was observed.
     listed_at: Option<ResourceVersion>,
 }
 
@@ -42,12 +42,12 @@ impl Anchors {
         self.second.as_ref()
     }
 
-    /// Of a list of this version.
+    /// Creates anchors for a list of this version, without items.
     pub(crate) fn of_list(version: ResourceVersion) -> Self {
         Self { listed_at: Some(version), ..Self::default() }
     }
 
-    /// Whether a server that has the newest anchor has everything that was seen. A list shows no deletes, so those between its
+    /// Returns true if a server that has the newest anchor has everything that was received. A list shows no deletes, so deletes between its
     /// newest item and its version cannot be proven.
     pub(crate) fn are_complete(&self) -> bool {
         match (&self.newest, &self.listed_at) {
@@ -57,7 +57,7 @@ impl Anchors {
         }
     }
 
-    /// Remembers an event of the watch, which is newer than all before it.
+    /// Stores an event of the watch, which is newer than all events before it.
     pub(crate) fn observe(&mut self, identity: Identity, digest: u64, is_deleted: bool) {
         if identity.uid.is_empty() || identity.version.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl Anchors {
         self.listed_at = None;
     }
 
-    /// Considers an item of a list; the two newest ones stay. Items whose versions are not numbers are passed over.
+    /// Stores an item of a list if it is one of the two newest. Skips items whose versions are not numbers.
     pub(crate) fn consider(&mut self, identity: &Identity, digest: u64) {
         if identity.uid.is_empty() || identity.version.compare(&identity.version).is_err() {
             return;
@@ -93,12 +93,12 @@ impl Anchors {
 }
 
 impl Anchor {
-    /// Whether this state of an object can be that of the event: the same uid and version.
+    /// Returns true if the found state has the uid and version of the event.
     pub(crate) fn has_identity(&self, found: Option<&(Identity, u64)>) -> bool {
         found.is_some_and(|(identity, _)| *identity == self.identity)
     }
 
-    /// Whether the content is the same, too, if both are known as JSON.
+    /// Returns true if the found state has the same JSON as the event, or if one of the two is not known as JSON.
     pub(crate) fn has_content(&self, found: Option<&(Identity, u64)>) -> bool {
         found.is_some_and(|(_, digest)| is_same_content(*digest, self.digest))
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_item_of_a_list_proves_the_list_only_if_it_has_its_version() {
+    fn anchors_of_a_list_are_complete_only_if_the_newest_item_has_the_version_of_the_list() {
         let mut anchors = Anchors::of_list("20".into());
         assert!(!anchors.are_complete(), "an empty list");
         anchors.consider(&identity("a", "9"), 0);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_uid_or_version_is_no_anchor() {
+    fn an_object_without_uid_or_version_is_not_an_anchor() {
         let mut anchors = Anchors::default();
         anchors.observe(Identity { uid: Uid::default(), ..identity("a", "1") }, 0, false);
         observe(&mut anchors, "a", "", false);

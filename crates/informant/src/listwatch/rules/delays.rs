@@ -103,15 +103,15 @@ impl Delays {
         shortest + longest.saturating_sub(shortest).mul_f64(part)
     }
 
-    /// How long the prober waits on a server that could not be reached for this long: 0.5 to 2 s, and longer in outages of more
-    /// than two minutes. Never longer than `delay`, and not shorter than the first delay.
+    /// Returns how long the prober waits before its next attempt, after an outage of this length: 0.5 to 2 s, and longer in outages of
+    /// more than two minutes. Never longer than `delay`, and not shorter than the first delay.
     pub(crate) fn until_probe(&mut self, outage: Duration, delay: Duration) -> Duration {
         let factor = (outage.as_secs_f64() / SHORT_OUTAGE.as_secs_f64()).max(1.0);
         let probe = self.soon().mul_f64(factor);
         probe.max(self.backoff.first).min(delay)
     }
 
-    /// 0.5 to 2 s.
+    /// Returns a random delay of 0.5 to 2 s.
     pub(crate) fn soon(&mut self) -> Duration {
         self.between(Duration::from_millis(500), Duration::from_secs(2))
     }
@@ -163,7 +163,7 @@ mod tests {
 
     /// RE-05
     #[test]
-    fn the_numbers_can_be_chosen() {
+    fn the_first_delay_and_the_cap_can_be_configured() {
         let now = Instant::now();
         let mut delays = Delays::new(Backoff::new(Duration::from_millis(10), TENTH).without_jitter());
 
@@ -182,15 +182,15 @@ mod tests {
                 let probe = delays.until_probe(outage * second, 30 * second).as_secs_f64();
                 assert!((shortest..=longest).contains(&probe), "{probe} after {outage} s, seed {seed}");
             }
-            assert_eq!(delays.until_probe(second, TENTH), TENTH, "never later than the others");
+            assert_eq!(delays.until_probe(second, TENTH), TENTH, "not later than the other reflectors");
         }
         let mut patient = Delays::new(Backoff::new(10 * second, 60 * second).without_jitter());
         assert_eq!(patient.until_probe(second, 40 * second), 10 * second, "not sooner than the first delay");
     }
 
-    /// HC-25 and RE-03 as we want them.
+    /// Differs from HC-25 and RE-03.
     #[test]
-    fn delays_begin_anew_after_a_watch_that_delivered_something() {
+    fn delays_start_again_from_the_first_after_a_watch_that_delivered_an_event() {
         let now = Instant::now();
         let mut delays = Delays::new(Backoff::default().without_jitter());
         for _ in 0..60 {
@@ -203,9 +203,9 @@ mod tests {
         assert_eq!(seconds(delays.failed(now, None)), 0.8);
     }
 
-    /// HC-25 and RE-03 as we want them.
+    /// Differs from HC-25 and RE-03.
     #[test]
-    fn delays_begin_anew_after_two_minutes_of_health_and_never_within_an_outage() {
+    fn delays_start_again_from_the_first_after_two_minutes_without_a_failure_and_never_within_an_outage() {
         let mut now = Instant::now();
         let mut delays = Delays::new(Backoff::default().without_jitter());
         delays.succeeded(now);
@@ -224,16 +224,16 @@ mod tests {
         now += Duration::from_secs(60);
         assert_eq!(seconds(delays.failed(now, None)), 0.8, "healthy for two minutes");
         now += Duration::from_secs(3600);
-        assert_eq!(seconds(delays.failed(now, None)), 1.6, "an hour in which nothing went well");
+        assert_eq!(seconds(delays.failed(now, None)), 1.6, "an hour without a success");
     }
 
     #[test]
-    fn the_server_may_ask_for_more_patience_up_to_a_minute() {
+    fn retry_after_of_the_server_lengthens_a_delay_up_to_a_minute() {
         let now = Instant::now();
         let mut delays = Delays::new(Backoff::default().without_jitter());
 
         assert_eq!(delays.failed(now, Some(Duration::from_secs(7))), Duration::from_secs(7));
-        assert_eq!(seconds(delays.failed(now, Some(TENTH))), 1.6, "less than the delay counts nothing");
+        assert_eq!(seconds(delays.failed(now, Some(TENTH))), 1.6, "a shorter Retry-After has no effect");
         assert_eq!(delays.failed(now, Some(Duration::from_secs(86_400))), Duration::from_secs(60));
     }
 }

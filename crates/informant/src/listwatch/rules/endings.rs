@@ -1,143 +1,148 @@
-//! What an ending means: try again now, later, or begin anew.
+//! Decides what the reflector does after a watch or a streamed list has ended.
+//!
+//! - **In:** how it ended, what it achieved, and how many failed in a row.
+//! - **Out:** whether to open another one now, later, or to list everything again.
+//! - **Knows nothing of:** requests and delays.
 
 use std::time::Duration;
 
-use super::meaning::Meaning;
+use super::error_class::ErrorClass;
 
-/// What comes after a watch.
+/// What the reflector does after a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterWatch {
-    /// Another one, at once, from where it ended.
+    /// Opens another watch at once, at the reached version.
     Reopen,
-    /// Another one from where it ended, after a delay.
+    /// Opens another watch at the reached version, after a delay.
     ReopenLater,
-    /// A list, after a delay.
+    /// Lists everything, after a delay.
     Relist,
 }
 
-/// What comes after a streamed list that did not reach its end.
+/// What the reflector does after a streamed list that is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterStreaming {
-    /// Another one at once, for the newest state.
+    /// Requests another streamed list at once, of the newest state.
     AskNewest,
-    /// Another one after a delay.
+    /// Requests another streamed list after a delay.
     Later,
-    /// A list at once.
+    /// Requests an ordinary list at once.
     List,
-    /// A list at once, and lists only from now on.
+    /// Requests an ordinary list at once, and no streamed lists from now on.
     ListFromNowOn,
 }
 
-/// How a stream ended.
+/// How a watch or streamed list ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// As if all was said.
+    /// The server ended the response without an error.
     Cleanly,
-    /// The request itself failed, so there was no stream.
-    Unopened(Meaning),
-    /// With an error.
-    Failed(Meaning),
+    /// The request itself failed, so there was no response to read.
+    Unopened(ErrorClass),
+    /// The response ended with an error.
+    Failed(ErrorClass),
 }
 
-/// What a watch has come to.
+/// What a watch achieved.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
-    /// Whether it has moved the version.
+pub(crate) struct WatchStats {
+    /// True if it delivered a newer version.
     pub(crate) has_moved: bool,
-    /// How long it was since it was asked for.
+    /// The time from the request to the end.
     pub(crate) since_asked: Duration,
-    /// How long it was since it was opened.
+    /// The time from the response to the end.
     pub(crate) since_opened: Duration,
 }
 
-impl Life {
-    /// Whether it was worth opening: then another one is as well, at once.
-    pub(crate) fn was_of_use(&self, ending: Ending) -> bool {
+impl WatchStats {
+    /// Returns true if the watch delivered a newer version or lasted for a second, so that another one may be opened at once.
+    pub(crate) fn made_progress(&self, ending: Ending) -> bool {
         match ending {
             Ending::Unopened(_) => false,
             Ending::Cleanly => self.has_moved || self.since_asked >= SHORT,
-            // However long it took to come to that.
-            Ending::Failed(Meaning::Garbled) => self.has_moved,
-            // How long it takes to open a watch that then fails says nothing of its use.
+            // The duration does not count: an invalid response may arrive slowly.
+            Ending::Failed(ErrorClass::InvalidResponse) => self.has_moved,
+            // The time that the server took to open the watch does not count.
             Ending::Failed(_) => self.has_moved || self.since_opened >= SHORT,
         }
     }
 }
 
-/// How many watches in a row came to nothing.
+/// The number of watches in a row that made no progress.
 #[derive(Debug, Default)]
 pub(crate) struct Streak(u32);
 
 impl Streak {
-    /// Counts one more, and gives their number.
-    pub(crate) fn count(&mut self, ending: Ending, was_of_use: bool) -> u32 {
+    /// Counts one more watch, and returns the number.
+    pub(crate) fn count(&mut self, ending: Ending, made_progress: bool) -> u32 {
         self.0 = match ending {
-            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) if was_of_use => 0,
-            // Who is not there, or too busy, says nothing of whether watches work.
-            Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
-            | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => self.0,
+            Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) if made_progress => 0,
+            // A server that cannot be reached, or is overloaded, does not show whether watches work, so the number stays.
+            Ending::Unopened(ErrorClass::Unreachable | ErrorClass::Overloaded)
+            | Ending::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded) => self.0,
             Ending::Cleanly | Ending::Failed(_) | Ending::Unopened(_) => self.0 + 1,
         };
         self.0
     }
 }
 
-/// A watch that lasted so long is worth opening again at once, even if it said nothing.
+/// A watch that lasted this long made progress, even if it delivered nothing.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 
-/// So many streams may fail in a row before everything is listed anew: perhaps lists still work.
+/// After this number of failed watches in a row, the reflector lists: lists may still work.
 const FAILURES_BEFORE_LIST: u32 = 5;
 
-/// So many streamed lists may fail in a row before an ordinary one is tried.
+/// After this number of failed streamed lists in a row, the reflector requests an ordinary list.
 const STREAMS_BEFORE_LIST: u32 = 3;
 
-/// After a watch: how it ended, whether it [was of use](Life::was_of_use), how many failed in a row (this one
-/// included), and whether errors of the server may be taken as passing.
+/// Decides what follows a watch. `failures` is the number of watches in a row, including this one, that did not
+/// [make progress](WatchStats::made_progress). `is_temporary` is called for an error of the server (5xx), and returns true if it may be retried
+/// without a list.
 pub(crate) fn after_watch(
     ending: Ending,
-    was_of_use: bool,
+    made_progress: bool,
     failures: u32,
-    is_passing: impl FnOnce() -> bool,
+    is_temporary: impl FnOnce() -> bool,
 ) -> AfterWatch {
     let later_if = |holds: bool| if holds { AfterWatch::ReopenLater } else { AfterWatch::Relist };
-    let has_hope = failures < FAILURES_BEFORE_LIST;
+    let may_retry = failures < FAILURES_BEFORE_LIST;
     match ending {
-        Ending::Cleanly | Ending::Failed(Meaning::Lost) if was_of_use => AfterWatch::Reopen,
+        Ending::Cleanly | Ending::Failed(ErrorClass::ConnectionLost) if made_progress => AfterWatch::Reopen,
         Ending::Cleanly => AfterWatch::Relist,
-        Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
-        | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterWatch::ReopenLater,
-        Ending::Unopened(Meaning::Lost | Meaning::Trouble) | Ending::Failed(Meaning::Lost | Meaning::Garbled) => {
-            later_if(has_hope)
-        }
-        Ending::Failed(Meaning::Trouble) => later_if(is_passing()),
+        Ending::Unopened(ErrorClass::Unreachable | ErrorClass::Overloaded)
+        | Ending::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded) => AfterWatch::ReopenLater,
+        Ending::Unopened(ErrorClass::ConnectionLost | ErrorClass::ServerError)
+        | Ending::Failed(ErrorClass::ConnectionLost | ErrorClass::InvalidResponse) => later_if(may_retry),
+        Ending::Failed(ErrorClass::ServerError) => later_if(is_temporary()),
         Ending::Unopened(
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::HistoryChanged
-            | Meaning::Garbled
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other,
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::InvalidResponse
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other,
         )
         | Ending::Failed(
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::HistoryChanged
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other,
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other,
         ) => AfterWatch::Relist,
     }
 }
 
-/// After a check of the server's history that did not allow to resume the watch, and how many attempts failed in a row.
+/// Decides what follows a check of the server's history after which the watch could not be resumed. `failures` is the number of attempts in
+/// a row that failed.
 pub(crate) fn after_check(ending: Ending, failures: u32) -> AfterWatch {
     match ending {
-        Ending::Unopened(Meaning::HistoryChanged | Meaning::Expired) | Ending::Cleanly => AfterWatch::Relist,
-        // A starting server refuses; a list would be refused as well.
-        Ending::Unopened(Meaning::NotFound | Meaning::Other) => AfterWatch::ReopenLater,
+        Ending::Unopened(ErrorClass::HistoryChanged | ErrorClass::Expired) | Ending::Cleanly => AfterWatch::Relist,
+        // A starting server refuses the check, and would refuse a list as well.
+        Ending::Unopened(ErrorClass::NotFound | ErrorClass::Other) => AfterWatch::ReopenLater,
         // The server cannot be asked now; perhaps lists still work.
         Ending::Unopened(_) | Ending::Failed(_) => match failures < FAILURES_BEFORE_LIST {
             true => AfterWatch::ReopenLater,
@@ -146,29 +151,35 @@ pub(crate) fn after_check(ending: Ending, failures: u32) -> AfterWatch {
     }
 }
 
-/// After a streamed list that did not reach its end: how it ended, whether anything had come or it had lasted a second, how
-/// many failed in a row (this one included), and whether a request may be repeated at once.
-pub(crate) fn after_streaming(ending: Ending, was_of_use: bool, failures: u32, may_repeat: bool) -> AfterStreaming {
-    let has_hope = failures < STREAMS_BEFORE_LIST;
+/// Decides what follows a streamed list that is not complete. `made_progress` is true if it delivered an event or lasted a second; `failures` is
+/// the number of streamed lists in a row that failed, including this one; `may_repeat` is true if a request may be repeated at once.
+pub(crate) fn after_streaming(ending: Ending, made_progress: bool, failures: u32, may_repeat: bool) -> AfterStreaming {
+    let may_retry = failures < STREAMS_BEFORE_LIST;
     let later_if = |holds: bool| if holds { AfterStreaming::Later } else { AfterStreaming::List };
     match ending {
-        Ending::Cleanly => later_if(was_of_use && has_hope),
-        Ending::Unopened(Meaning::Refused | Meaning::Overloaded)
-        | Ending::Failed(Meaning::Refused | Meaning::Overloaded) => AfterStreaming::Later,
-        Ending::Unopened(Meaning::Expired | Meaning::TooLarge | Meaning::OlderVersion | Meaning::HistoryChanged)
-        | Ending::Failed(Meaning::Expired | Meaning::TooLarge | Meaning::OlderVersion | Meaning::HistoryChanged) => {
-            match may_repeat {
-                true => AfterStreaming::AskNewest,
-                false => later_if(has_hope),
-            }
+        Ending::Cleanly => later_if(made_progress && may_retry),
+        Ending::Unopened(ErrorClass::Unreachable | ErrorClass::Overloaded)
+        | Ending::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded) => AfterStreaming::Later,
+        Ending::Unopened(
+            ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::OlderVersion | ErrorClass::HistoryChanged,
+        )
+        | Ending::Failed(
+            ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::OlderVersion | ErrorClass::HistoryChanged,
+        ) => match may_repeat {
+            true => AfterStreaming::AskNewest,
+            false => later_if(may_retry),
+        },
+        Ending::Unopened(ErrorClass::ConnectionLost) | Ending::Failed(ErrorClass::ConnectionLost) => {
+            later_if(may_retry)
         }
-        Ending::Unopened(Meaning::Lost) | Ending::Failed(Meaning::Lost) => later_if(has_hope),
-        Ending::Unopened(Meaning::Trouble | Meaning::NotFound | Meaning::Garbled | Meaning::Other)
-        | Ending::Failed(Meaning::Garbled) => AfterStreaming::List,
-        Ending::Unopened(Meaning::Unsupported)
-        | Ending::Failed(Meaning::Trouble | Meaning::NotFound | Meaning::Unsupported | Meaning::Other) => {
-            AfterStreaming::ListFromNowOn
-        }
+        Ending::Unopened(
+            ErrorClass::ServerError | ErrorClass::NotFound | ErrorClass::InvalidResponse | ErrorClass::Other,
+        )
+        | Ending::Failed(ErrorClass::InvalidResponse) => AfterStreaming::List,
+        Ending::Unopened(ErrorClass::Unsupported)
+        | Ending::Failed(
+            ErrorClass::ServerError | ErrorClass::NotFound | ErrorClass::Unsupported | ErrorClass::Other,
+        ) => AfterStreaming::ListFromNowOn,
     }
 }
 
@@ -176,149 +187,149 @@ pub(crate) fn after_streaming(ending: Ending, was_of_use: bool, failures: u32, m
 mod tests {
     use super::*;
 
-    const USEFUL: bool = true;
-    const USELESS: bool = false;
+    const PROGRESS: bool = true;
+    const NO_PROGRESS: bool = false;
 
-    fn watch(ending: Ending, was_of_use: bool) -> AfterWatch {
-        after_watch(ending, was_of_use, 1, || false)
+    fn watch(ending: Ending, made_progress: bool) -> AfterWatch {
+        after_watch(ending, made_progress, 1, || false)
     }
 
     /// RE-35, RE-36
     #[test]
-    fn a_watch_that_ends_cleanly_goes_on_at_once_if_it_was_of_use_and_is_listed_anew_if_not() {
-        assert_eq!(watch(Ending::Cleanly, USEFUL), AfterWatch::Reopen);
-        assert_eq!(watch(Ending::Cleanly, USELESS), AfterWatch::Relist);
+    fn a_watch_that_ends_cleanly_is_reopened_at_once_if_it_made_progress_and_followed_by_a_list_otherwise() {
+        assert_eq!(watch(Ending::Cleanly, PROGRESS), AfterWatch::Reopen);
+        assert_eq!(watch(Ending::Cleanly, NO_PROGRESS), AfterWatch::Relist);
     }
 
     /// RE-38, RE-39, RE-40, RE-41, RE-44
     #[test]
-    fn a_watch_goes_on_where_its_version_is_not_in_doubt() {
+    fn a_watch_is_reopened_after_errors_that_do_not_concern_its_version() {
         let table = [
-            (Meaning::Refused, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
-            (Meaning::Overloaded, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
-            (Meaning::Lost, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
-            (Meaning::Trouble, AfterWatch::ReopenLater, AfterWatch::Relist),
-            (Meaning::Garbled, AfterWatch::Relist, AfterWatch::ReopenLater),
-            (Meaning::Expired, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::TooLarge, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::OlderVersion, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::HistoryChanged, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::NotFound, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::Unsupported, AfterWatch::Relist, AfterWatch::Relist),
-            (Meaning::Other, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::Unreachable, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
+            (ErrorClass::Overloaded, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
+            (ErrorClass::ConnectionLost, AfterWatch::ReopenLater, AfterWatch::ReopenLater),
+            (ErrorClass::ServerError, AfterWatch::ReopenLater, AfterWatch::Relist),
+            (ErrorClass::InvalidResponse, AfterWatch::Relist, AfterWatch::ReopenLater),
+            (ErrorClass::Expired, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::TooLarge, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::OlderVersion, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::HistoryChanged, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::NotFound, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::Unsupported, AfterWatch::Relist, AfterWatch::Relist),
+            (ErrorClass::Other, AfterWatch::Relist, AfterWatch::Relist),
         ];
-        for (meaning, unopened, failed) in table {
-            assert_eq!(watch(Ending::Unopened(meaning), USELESS), unopened, "opening: {meaning:?}");
-            assert_eq!(watch(Ending::Failed(meaning), USELESS), failed, "following: {meaning:?}");
+        for (class, unopened, failed) in table {
+            assert_eq!(watch(Ending::Unopened(class), NO_PROGRESS), unopened, "opening: {class:?}");
+            assert_eq!(watch(Ending::Failed(class), NO_PROGRESS), failed, "following: {class:?}");
         }
-        assert_eq!(watch(Ending::Failed(Meaning::Lost), USEFUL), AfterWatch::Reopen);
-        assert_eq!(watch(Ending::Failed(Meaning::Garbled), USEFUL), AfterWatch::ReopenLater);
+        assert_eq!(watch(Ending::Failed(ErrorClass::ConnectionLost), PROGRESS), AfterWatch::Reopen);
+        assert_eq!(watch(Ending::Failed(ErrorClass::InvalidResponse), PROGRESS), AfterWatch::ReopenLater);
     }
 
     /// RE-42
     #[test]
-    fn an_error_of_the_server_is_passing_only_if_somebody_says_so() {
-        let after = |is_passing| after_watch(Ending::Failed(Meaning::Trouble), USEFUL, 1, || is_passing);
+    fn a_server_error_in_a_watch_is_retried_only_within_the_retry_window() {
+        let after = |is_temporary| after_watch(Ending::Failed(ErrorClass::ServerError), PROGRESS, 1, || is_temporary);
         assert_eq!((after(false), after(true)), (AfterWatch::Relist, AfterWatch::ReopenLater));
     }
 
     #[test]
-    fn failures_in_a_row_lead_to_a_list_unless_nobody_is_there_to_answer_it() {
-        for meaning in [Meaning::Lost, Meaning::Trouble] {
-            let after = |failures| after_watch(Ending::Unopened(meaning), USELESS, failures, || false);
-            assert_eq!((after(4), after(5)), (AfterWatch::ReopenLater, AfterWatch::Relist), "{meaning:?}");
+    fn failed_watches_in_a_row_lead_to_a_list_unless_the_server_is_unreachable_or_overloaded() {
+        for class in [ErrorClass::ConnectionLost, ErrorClass::ServerError] {
+            let after = |failures| after_watch(Ending::Unopened(class), NO_PROGRESS, failures, || false);
+            assert_eq!((after(4), after(5)), (AfterWatch::ReopenLater, AfterWatch::Relist), "{class:?}");
         }
-        for meaning in [Meaning::Refused, Meaning::Overloaded] {
-            let after = after_watch(Ending::Unopened(meaning), USELESS, 1000, || false);
-            assert_eq!(after, AfterWatch::ReopenLater, "{meaning:?}");
+        for class in [ErrorClass::Unreachable, ErrorClass::Overloaded] {
+            let after = after_watch(Ending::Unopened(class), NO_PROGRESS, 1000, || false);
+            assert_eq!(after, AfterWatch::ReopenLater, "{class:?}");
         }
     }
 
     #[test]
-    fn a_check_that_keeps_failing_leads_to_a_list() {
-        let after = |meaning, failures| after_check(Ending::Unopened(meaning), failures);
-        assert_eq!(after(Meaning::HistoryChanged, 0), AfterWatch::Relist);
-        assert_eq!(after(Meaning::Expired, 0), AfterWatch::Relist);
+    fn a_history_check_that_keeps_failing_leads_to_a_list() {
+        let after = |class, failures| after_check(Ending::Unopened(class), failures);
+        assert_eq!(after(ErrorClass::HistoryChanged, 0), AfterWatch::Relist);
+        assert_eq!(after(ErrorClass::Expired, 0), AfterWatch::Relist);
         assert_eq!(
-            (after(Meaning::Trouble, 4), after(Meaning::Trouble, 5)),
+            (after(ErrorClass::ServerError, 4), after(ErrorClass::ServerError, 5)),
             (AfterWatch::ReopenLater, AfterWatch::Relist)
         );
-        assert_eq!(after(Meaning::Refused, 0), AfterWatch::ReopenLater, "a refused connection does not count");
-        assert_eq!(after(Meaning::Other, 9), AfterWatch::ReopenLater, "403 of a starting server");
+        assert_eq!(after(ErrorClass::Unreachable, 0), AfterWatch::ReopenLater, "a refused connection does not count");
+        assert_eq!(after(ErrorClass::Other, 9), AfterWatch::ReopenLater, "403 of a starting server");
     }
 
     /// RE-35, RE-36, RE-37
     #[test]
-    fn a_watch_was_of_use_if_it_moved_the_version_or_lasted_a_second() {
-        let life = |has_moved, asked, opened| Life {
+    fn a_watch_made_progress_if_it_delivered_a_newer_version_or_lasted_a_second() {
+        let stats = |has_moved, asked, opened| WatchStats {
             has_moved,
             since_asked: Duration::from_millis(asked),
             since_opened: Duration::from_millis(opened),
         };
-        let lost = Ending::Failed(Meaning::Lost);
-        let garbled = Ending::Failed(Meaning::Garbled);
+        let lost = Ending::Failed(ErrorClass::ConnectionLost);
+        let garbled = Ending::Failed(ErrorClass::InvalidResponse);
         let table = [
-            (life(false, 999, 999), Ending::Cleanly, USELESS),
-            (life(false, 1000, 0), Ending::Cleanly, USEFUL),
-            (life(true, 0, 0), Ending::Cleanly, USEFUL),
-            (life(false, 5000, 999), lost, USELESS),
-            (life(false, 5000, 1000), lost, USEFUL),
-            (life(true, 0, 0), lost, USEFUL),
-            (life(false, 5000, 5000), garbled, USELESS),
-            (life(true, 0, 0), garbled, USEFUL),
-            (life(true, 5000, 5000), Ending::Unopened(Meaning::Lost), USELESS),
+            (stats(false, 999, 999), Ending::Cleanly, NO_PROGRESS),
+            (stats(false, 1000, 0), Ending::Cleanly, PROGRESS),
+            (stats(true, 0, 0), Ending::Cleanly, PROGRESS),
+            (stats(false, 5000, 999), lost, NO_PROGRESS),
+            (stats(false, 5000, 1000), lost, PROGRESS),
+            (stats(true, 0, 0), lost, PROGRESS),
+            (stats(false, 5000, 5000), garbled, NO_PROGRESS),
+            (stats(true, 0, 0), garbled, PROGRESS),
+            (stats(true, 5000, 5000), Ending::Unopened(ErrorClass::ConnectionLost), NO_PROGRESS),
         ];
-        for (life, ending, was_of_use) in table {
-            assert_eq!(life.was_of_use(ending), was_of_use, "{life:?}, {ending:?}");
+        for (stats, ending, made_progress) in table {
+            assert_eq!(stats.made_progress(ending), made_progress, "{stats:?}, {ending:?}");
         }
     }
 
     #[test]
-    fn who_is_not_there_or_too_busy_is_not_counted() {
+    fn a_streak_does_not_count_an_unreachable_or_overloaded_server() {
         let mut streak = Streak::default();
         let table = [
-            (Ending::Unopened(Meaning::Trouble), USELESS, 1),
-            (Ending::Unopened(Meaning::Refused), USELESS, 1),
-            (Ending::Failed(Meaning::Overloaded), USELESS, 1),
-            (Ending::Failed(Meaning::Lost), USELESS, 2),
-            (Ending::Cleanly, USELESS, 3),
-            (Ending::Failed(Meaning::Overloaded), USEFUL, 0),
-            (Ending::Failed(Meaning::Garbled), USELESS, 1),
-            (Ending::Cleanly, USEFUL, 0),
+            (Ending::Unopened(ErrorClass::ServerError), NO_PROGRESS, 1),
+            (Ending::Unopened(ErrorClass::Unreachable), NO_PROGRESS, 1),
+            (Ending::Failed(ErrorClass::Overloaded), NO_PROGRESS, 1),
+            (Ending::Failed(ErrorClass::ConnectionLost), NO_PROGRESS, 2),
+            (Ending::Cleanly, NO_PROGRESS, 3),
+            (Ending::Failed(ErrorClass::Overloaded), PROGRESS, 0),
+            (Ending::Failed(ErrorClass::InvalidResponse), NO_PROGRESS, 1),
+            (Ending::Cleanly, PROGRESS, 0),
         ];
-        for (ending, was_of_use, count) in table {
-            assert_eq!(streak.count(ending, was_of_use), count, "{ending:?}");
+        for (ending, made_progress, count) in table {
+            assert_eq!(streak.count(ending, made_progress), count, "{ending:?}");
         }
     }
 
     /// RE-56 to RE-60
     #[test]
-    fn a_streamed_list_falls_back_to_a_list_and_for_good_if_the_server_does_not_do_it() {
+    fn a_streamed_list_falls_back_to_a_list_and_permanently_if_the_server_does_not_support_it() {
         let table = [
-            (Meaning::Refused, AfterStreaming::Later, AfterStreaming::Later),
-            (Meaning::Overloaded, AfterStreaming::Later, AfterStreaming::Later),
-            (Meaning::Expired, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
-            (Meaning::TooLarge, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
-            (Meaning::OlderVersion, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
-            (Meaning::HistoryChanged, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
-            (Meaning::Lost, AfterStreaming::Later, AfterStreaming::Later),
-            (Meaning::Garbled, AfterStreaming::List, AfterStreaming::List),
-            (Meaning::Trouble, AfterStreaming::List, AfterStreaming::ListFromNowOn),
-            (Meaning::NotFound, AfterStreaming::List, AfterStreaming::ListFromNowOn),
-            (Meaning::Unsupported, AfterStreaming::ListFromNowOn, AfterStreaming::ListFromNowOn),
-            (Meaning::Other, AfterStreaming::List, AfterStreaming::ListFromNowOn),
+            (ErrorClass::Unreachable, AfterStreaming::Later, AfterStreaming::Later),
+            (ErrorClass::Overloaded, AfterStreaming::Later, AfterStreaming::Later),
+            (ErrorClass::Expired, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (ErrorClass::TooLarge, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (ErrorClass::OlderVersion, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (ErrorClass::HistoryChanged, AfterStreaming::AskNewest, AfterStreaming::AskNewest),
+            (ErrorClass::ConnectionLost, AfterStreaming::Later, AfterStreaming::Later),
+            (ErrorClass::InvalidResponse, AfterStreaming::List, AfterStreaming::List),
+            (ErrorClass::ServerError, AfterStreaming::List, AfterStreaming::ListFromNowOn),
+            (ErrorClass::NotFound, AfterStreaming::List, AfterStreaming::ListFromNowOn),
+            (ErrorClass::Unsupported, AfterStreaming::ListFromNowOn, AfterStreaming::ListFromNowOn),
+            (ErrorClass::Other, AfterStreaming::List, AfterStreaming::ListFromNowOn),
         ];
-        for (meaning, unopened, failed) in table {
-            assert_eq!(after_streaming(Ending::Unopened(meaning), USELESS, 1, true), unopened, "opening: {meaning:?}");
-            assert_eq!(after_streaming(Ending::Failed(meaning), USEFUL, 1, true), failed, "following: {meaning:?}");
+        for (class, unopened, failed) in table {
+            assert_eq!(after_streaming(Ending::Unopened(class), NO_PROGRESS, 1, true), unopened, "opening: {class:?}");
+            assert_eq!(after_streaming(Ending::Failed(class), PROGRESS, 1, true), failed, "following: {class:?}");
         }
-        let expired = after_streaming(Ending::Failed(Meaning::Expired), USELESS, 1, false);
-        assert_eq!(expired, AfterStreaming::Later, "once in a round is enough");
-        let expired = after_streaming(Ending::Failed(Meaning::Expired), USELESS, 3, false);
-        assert_eq!(expired, AfterStreaming::List, "and so are three");
+        let expired = after_streaming(Ending::Failed(ErrorClass::Expired), NO_PROGRESS, 1, false);
+        assert_eq!(expired, AfterStreaming::Later, "a request is repeated at most once in a round");
+        let expired = after_streaming(Ending::Failed(ErrorClass::Expired), NO_PROGRESS, 3, false);
+        assert_eq!(expired, AfterStreaming::List, "after three failures in a row");
 
-        let cleanly = |was_of_use, failures| after_streaming(Ending::Cleanly, was_of_use, failures, true);
-        assert_eq!(cleanly(USELESS, 1), AfterStreaming::List);
-        assert_eq!((cleanly(USEFUL, 1), cleanly(USEFUL, 3)), (AfterStreaming::Later, AfterStreaming::List));
+        let cleanly = |made_progress, failures| after_streaming(Ending::Cleanly, made_progress, failures, true);
+        assert_eq!(cleanly(NO_PROGRESS, 1), AfterStreaming::List);
+        assert_eq!((cleanly(PROGRESS, 1), cleanly(PROGRESS, 3)), (AfterStreaming::Later, AfterStreaming::List));
     }
 }

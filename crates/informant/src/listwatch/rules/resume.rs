@@ -1,11 +1,15 @@
-//! Which version to ask for next.
+//! Decides which version the next request asks for, and what the version of a list or event means.
+//!
+//! - **In:** the versions of lists and events, and errors about versions.
+//! - **Out:** the version of the next list, streamed list or watch.
+//! - **Knows nothing of:** objects, and how requests are made.
 
 use std::cmp::Ordering;
 
 use crate::ResourceVersion;
 use crate::listwatch::ListRequest;
 
-/// What was seen so far, and what follows from it for the next request.
+/// The versions that the reflector has received, from which the next request follows.
 #[derive(Debug, Default)]
 pub(crate) struct Resume {
     /// The version of the last event or list: the next watch begins there.
@@ -14,40 +18,43 @@ pub(crate) struct Resume {
     shown: Option<ResourceVersion>,
     /// The version that was reached before the watch was resumed at an earlier event, until the watch gets there.
     reached: Option<ResourceVersion>,
-    /// The server could not serve it: until a list succeeds, ask for the newest state instead.
+    /// True if the server could not serve `observed`. Until a list succeeds, the newest state is requested instead.
     is_unavailable: bool,
+    /// The configured page size, if there is one.
     page_size: Option<u32>,
-    /// The very first list came in pages although it needed none: this server has no cache to answer from, so pages are
-    /// worth asking for at any version.
+    /// True if the server paged the first list, whose version was "0". A server with a watch cache does not do that. This one
+    /// reads from storage, so pages are requested for all versions.
     prefers_pages: bool,
 }
 
-/// What a complete list means.
+/// What the version of a complete list means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listed {
-    /// It is the new state.
+pub(crate) enum ListVerdict {
+    /// The list is the new state.
     Accepted,
-    /// It is the newest state although it is older than what was seen before: the server's history changed.
+    /// The list is older than the observed version although the newest state was requested: the server's history changed.
     HistoryChanged,
-    /// It is older than what was seen before, perhaps because whoever answered lags behind: ask for the newest state.
-    Doubted,
-    /// It has no version, although what was seen before had one: it is no list to believe.
+    /// The list is older than the observed version, perhaps because a lagging replica answered: the newest state must be requested.
+    Stale,
+    /// The list has no version, although an earlier list or event had one: the list is refused.
     Unversioned,
 }
 
-/// What the version of an event means.
+/// How a version compares with the observed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    /// It is newer.
-    Forward,
-    /// It is the same as before, or there is none.
-    Nowhere,
+pub(crate) enum VersionOrder {
+    /// It is newer, or cannot be compared.
+    Newer,
+    /// It is the same, or empty.
+    Same,
     /// It is older.
-    Back,
+    Older,
 }
 
-/// Any version will do.
+/// Requests any state that the server has in its cache.
 const ANY: &str = "0";
+
+/// The default page size.
 const PAGE: u32 = 500;
 
 impl Resume {
@@ -55,7 +62,7 @@ impl Resume {
         Self { page_size, ..Self::default() }
     }
 
-    /// The first page of the next list.
+    /// Returns the request for the first page of the next list.
     pub(crate) fn list(&self) -> ListRequest {
         let version = match &self.observed {
             Some(_) | None if self.is_unavailable => ResourceVersion::default(),
@@ -63,12 +70,12 @@ impl Resume {
             None => ANY.into(),
         };
         let is_of_a_version = !version.is_empty() && version.as_str() != ANY;
-        // A limit beside a version means that very version, which may be gone; without one, any newer will do.
+        // With a limit, the server reads exactly this version, which may be compacted; without one, it may answer with a newer version.
         let limit = self.page_size.or((!is_of_a_version || self.prefers_pages).then_some(PAGE));
         ListRequest { version, limit, ..ListRequest::default() }
     }
 
-    /// The version of the next streamed list.
+    /// Returns the version that the next streamed list asks for.
     pub(crate) fn stream(&self) -> ResourceVersion {
         match &self.observed {
             Some(observed) if !self.is_unavailable => observed.clone(),
@@ -76,44 +83,44 @@ impl Resume {
         }
     }
 
-    /// The version of the next watch.
+    /// Returns the version at which the next watch begins.
     pub(crate) fn watch(&self) -> ResourceVersion {
         self.observed.clone().unwrap_or_default()
     }
 
-    /// Whether a watch can go on from what was seen: it has a version, and one that says something.
+    /// Returns true if a watch can be resumed: the observed version is neither empty nor "0".
     pub(crate) fn is_versioned(&self) -> bool {
         self.observed.as_ref().is_some_and(|observed| !matches!(observed.as_str(), "" | "0"))
     }
 
-    /// Whether anything was seen.
+    /// Returns true if a list or event was received.
     pub(crate) fn has_observed(&self) -> bool {
         self.observed.is_some()
     }
 
-    /// The version that was asked for is too old or too new.
+    /// Notes that the server cannot serve the requested version, because it is too old or too new.
     pub(crate) fn unavailable(&mut self) {
         self.is_unavailable = true;
     }
 
-    /// A list has come, streamed or not: what to make of it.
-    pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> Listed {
+    /// Decides what a complete list means, streamed or not. `asked` is the version that was requested.
+    pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> ListVerdict {
         if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
-            return Listed::Unversioned;
+            return ListVerdict::Unversioned;
         }
         match self.is_older_than_shown(version) {
-            true if asked.is_empty() => return Listed::HistoryChanged,
-            true => return Listed::Doubted,
+            true if asked.is_empty() => return ListVerdict::HistoryChanged,
+            true => return ListVerdict::Stale,
             false => {}
         }
-        match self.moved(version) {
-            Moved::Forward | Moved::Nowhere => Listed::Accepted,
-            Moved::Back if asked.is_empty() => Listed::HistoryChanged,
-            Moved::Back => Listed::Doubted,
+        match self.compare(version) {
+            VersionOrder::Newer | VersionOrder::Same => ListVerdict::Accepted,
+            VersionOrder::Older if asked.is_empty() => ListVerdict::HistoryChanged,
+            VersionOrder::Older => ListVerdict::Stale,
         }
     }
 
-    /// A list became the new state.
+    /// Notes that a list became the new state.
     pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
         self.is_unavailable = false;
         self.observed = Some(version.clone());
@@ -121,27 +128,27 @@ impl Resume {
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
     }
 
-    /// Notes the version of the server's newest state. `Moved::Back` means that its history changed, since it has shown newer
+    /// Notes the version of the server's newest state. `VersionOrder::Older` means that its history changed, since it has shown newer
     /// versions before.
-    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> Moved {
-        let moved = if self.is_older_than_shown(version) { Moved::Back } else { self.moved(version) };
-        if moved == Moved::Forward {
+    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> VersionOrder {
+        let order = if self.is_older_than_shown(version) { VersionOrder::Older } else { self.compare(version) };
+        if order == VersionOrder::Newer {
             self.shown = Some(version.clone());
         }
-        moved
+        order
     }
 
-    /// The version up to which everything has been delivered.
+    /// Returns the version up to which everything has been delivered.
     pub(crate) fn reached(&self) -> ResourceVersion {
         self.reached.clone().unwrap_or_else(|| self.watch())
     }
 
-    /// The newest version that the server has shown.
+    /// Returns the newest version that the server has shown.
     pub(crate) fn newest(&self) -> ResourceVersion {
         self.shown.clone().unwrap_or_else(|| self.watch())
     }
 
-    /// The next watch begins at this version, which is that of an event that the server is known to have.
+    /// Makes the next watch begin at this version, which is that of an event that the server is known to have.
     pub(crate) fn resume_from(&mut self, version: &ResourceVersion) {
         let reached = self.reached();
         if reached != *version {
@@ -155,25 +162,25 @@ impl Resume {
         self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Ok(Ordering::Less))
     }
 
-    /// An event has this version; it counts unless it is older.
-    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> Moved {
-        let moved = self.moved(version);
-        if moved == Moved::Forward {
+    /// Notes the version of an event, unless it is older than the observed one.
+    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> VersionOrder {
+        let order = self.compare(version);
+        if order == VersionOrder::Newer {
             self.observed = Some(version.clone());
             self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
         }
-        moved
+        order
     }
 
-    fn moved(&self, version: &ResourceVersion) -> Moved {
-        let Some(observed) = &self.observed else { return Moved::Forward };
+    fn compare(&self, version: &ResourceVersion) -> VersionOrder {
+        let Some(observed) = &self.observed else { return VersionOrder::Newer };
         if version.is_empty() || version == observed {
-            return Moved::Nowhere;
+            return VersionOrder::Same;
         }
         match version.compare(observed) {
-            Ok(Ordering::Less) => Moved::Back,
-            // What has no order can only be believed.
-            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => Moved::Forward,
+            Ok(Ordering::Less) => VersionOrder::Older,
+            // Versions that are not numbers cannot be compared; any change counts as progress.
+            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => VersionOrder::Newer,
         }
     }
 }
@@ -188,14 +195,14 @@ mod tests {
 
     fn observed(text: &str) -> Resume {
         let mut resume = Resume::default();
-        assert_eq!(resume.judge(&version("0"), &version(text)), Listed::Accepted);
+        assert_eq!(resume.judge(&version("0"), &version(text)), ListVerdict::Accepted);
         resume.listed(&version("0"), &version(text), false);
         resume
     }
 
     /// RE-08, RE-09, RE-14, RE-15, RE-52
     #[test]
-    fn the_next_request_follows_from_what_was_seen() {
+    fn the_version_of_the_next_request_is_the_observed_one_or_the_newest_if_that_is_unavailable() {
         let mut resume = Resume::default();
         assert_eq!((resume.list().to_string().as_str(), resume.stream().as_str()), ("L(0, 500)", ""));
         resume.unavailable();
@@ -215,7 +222,7 @@ mod tests {
 
     /// RE-09, RE-10, HC-23
     #[test]
-    fn pages_are_asked_for_where_they_help() {
+    fn pages_are_requested_if_the_server_paged_the_first_list_or_a_page_size_is_set() {
         let mut resume = Resume::default();
         resume.listed(&version("0"), &version("10"), true);
         assert_eq!(resume.list().to_string(), "L(10, 500)");
@@ -227,70 +234,70 @@ mod tests {
     }
 
     #[test]
-    fn an_older_list_is_doubted_once_and_believed_if_it_is_the_newest_state() {
+    fn an_older_list_is_stale_first_and_a_history_change_if_it_is_the_newest_state() {
         let mut resume = observed("100");
 
-        assert_eq!(resume.judge(&version("100"), &version("60")), Listed::Doubted);
+        assert_eq!(resume.judge(&version("100"), &version("60")), ListVerdict::Stale);
         resume.unavailable();
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
 
-        assert_eq!(resume.judge(&version(""), &version("61")), Listed::HistoryChanged);
+        assert_eq!(resume.judge(&version(""), &version("61")), ListVerdict::HistoryChanged);
         resume.listed(&version(""), &version("61"), false);
         assert_eq!(resume.list().to_string(), "L(61, no limit)");
     }
 
     #[test]
-    fn a_list_without_a_version_is_believed_only_if_none_had_one() {
-        assert_eq!(Resume::default().judge(&version("0"), &version("")), Listed::Accepted);
-        assert_eq!(observed("10").judge(&version("10"), &version("")), Listed::Unversioned);
-        assert_eq!(observed("10").judge(&version(""), &version("0")), Listed::Unversioned);
+    fn a_list_without_a_version_is_accepted_only_if_no_version_was_observed() {
+        assert_eq!(Resume::default().judge(&version("0"), &version("")), ListVerdict::Accepted);
+        assert_eq!(observed("10").judge(&version("10"), &version("")), ListVerdict::Unversioned);
+        assert_eq!(observed("10").judge(&version(""), &version("0")), ListVerdict::Unversioned);
         let mut resume = Resume::default();
         resume.listed(&version("0"), &version(""), false);
-        assert_eq!(resume.judge(&version(""), &version("")), Listed::Accepted);
+        assert_eq!(resume.judge(&version(""), &version("")), ListVerdict::Accepted);
         assert!(!resume.is_versioned() && observed("10").is_versioned());
     }
 
     #[test]
-    fn a_newest_state_that_is_older_than_one_before_shows_that_the_history_changed() {
+    fn a_newest_version_that_is_older_than_an_earlier_one_is_a_history_change() {
         let mut resume = observed("100");
-        let table = [("100", Moved::Nowhere), ("120", Moved::Forward), ("119", Moved::Back)];
-        for (newest, moved) in table {
-            assert_eq!(resume.note_newest_version(&version(newest)), moved, "{newest}");
+        let table = [("100", VersionOrder::Same), ("120", VersionOrder::Newer), ("119", VersionOrder::Older)];
+        for (newest, order) in table {
+            assert_eq!(resume.note_newest_version(&version(newest)), order, "{newest}");
         }
-        assert_eq!(resume.judge(&version(""), &version("119")), Listed::HistoryChanged);
-        assert_eq!(resume.judge(&version("100"), &version("119")), Listed::Doubted, "a replica may lag behind");
-        assert_eq!(resume.watch().as_str(), "100", "the events up to 120 have not come");
+        assert_eq!(resume.judge(&version(""), &version("119")), ListVerdict::HistoryChanged);
+        assert_eq!(resume.judge(&version("100"), &version("119")), ListVerdict::Stale, "a replica may lag behind");
+        assert_eq!(resume.watch().as_str(), "100", "the events up to 120 were not received");
     }
 
     #[test]
-    fn a_watch_can_begin_at_an_earlier_event_and_the_newest_version_is_remembered() {
+    fn a_watch_can_resume_at_an_earlier_event_and_the_newest_version_is_kept() {
         let mut resume = observed("100");
         resume.resume_from(&version("90"));
-        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", Moved::Back));
-        assert_eq!(resume.observe(&version("95")), Moved::Forward);
+        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", VersionOrder::Older));
+        assert_eq!(resume.observe(&version("95")), VersionOrder::Newer);
         assert_eq!((resume.watch().as_str(), resume.reached().as_str()), ("95", "100"));
-        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (Moved::Forward, "101"));
-        assert_eq!(resume.note_newest_version(&version("102")), Moved::Forward);
+        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (VersionOrder::Newer, "101"));
+        assert_eq!(resume.note_newest_version(&version("102")), VersionOrder::Newer);
 
         resume.listed(&version(""), &version("97"), false);
-        assert_eq!(resume.note_newest_version(&version("98")), Moved::Forward, "a list resets the newest version");
+        assert_eq!(resume.note_newest_version(&version("98")), VersionOrder::Newer, "a list resets the newest version");
     }
 
-    /// RE-27 as we want it.
+    /// Differs from RE-27.
     #[test]
-    fn an_event_moves_the_version_forward_only() {
+    fn an_event_moves_the_observed_version_only_forward() {
         let mut resume = observed("10");
         let table = [
-            ("11", Moved::Forward, "11"),
-            ("11", Moved::Nowhere, "11"),
-            ("", Moved::Nowhere, "11"),
-            ("9", Moved::Back, "11"),
-            ("v2", Moved::Forward, "v2"),
-            ("v1", Moved::Forward, "v1"),
+            ("11", VersionOrder::Newer, "11"),
+            ("11", VersionOrder::Same, "11"),
+            ("", VersionOrder::Same, "11"),
+            ("9", VersionOrder::Older, "11"),
+            ("v2", VersionOrder::Newer, "v2"),
+            ("v1", VersionOrder::Newer, "v1"),
         ];
-        for (event, moved, after) in table {
-            assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (moved, after), "{event}");
+        for (event, order, after) in table {
+            assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (order, after), "{event}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What to do about a watch that delivers nothing although it is open.
+//! Decides what to do about a watch that is open and delivers nothing.
 //!
-//! - **In:** the times at which bytes came, and the server's answers to "which version do you have?".
+//! - **In:** the times at which bytes arrived, and the server's answers to the question for its newest version.
 //! - **Out:** when to ask, when the cache counts as stale, and when to open another watch.
 //! - **Knows nothing of:** how the server is asked.
 //!
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How a silent watch is examined.
+/// The examination of a silent watch.
 #[derive(Debug)]
 pub(crate) struct Silence {
     state: State,
@@ -31,7 +31,7 @@ pub(crate) struct Silence {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No bytes yet; normal until this time.
+    /// No bytes have arrived since the last ones, which is normal until this time.
     Quiet {
         until: Instant,
     },
@@ -39,7 +39,7 @@ enum State {
         at: Instant,
         is_again: bool,
     },
-    /// The server has a newer version, which the watch must deliver until then.
+    /// The server has a newer version, which the watch must deliver before this time.
     Behind {
         until: Instant,
     },
@@ -77,14 +77,14 @@ pub(crate) enum SilenceStep {
     Reopen,
 }
 
-/// The bookmark interval of kube-apiserver, until a longer one was seen.
+/// The bookmark interval of kube-apiserver, used until a longer one is observed.
 const USUAL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How much later than usual a bookmark may come; also the pause between two questions that get no answer.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
 impl Silence {
-    /// A watch that was opened now. `interval` is the longest known pause between two bookmarks.
+    /// Begins to examine a watch that was opened now. `interval` is the longest known pause between two bookmarks.
     pub(crate) fn new(now: Instant, interval: Option<Duration>) -> Self {
         let interval = interval.unwrap_or_default().max(USUAL_INTERVAL);
         Self { state: State::Quiet { until: now + interval + TOLERANCE }, interval }
@@ -97,7 +97,7 @@ impl Silence {
         }
     }
 
-    /// When [`wake`](Self::wake) has to be called if nothing happens before.
+    /// Returns when to call [`wake`](Self::wake), if no bytes or answer arrive before.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         match self.state {
             State::Quiet { until } | State::Behind { until } => Some(until),
@@ -106,7 +106,7 @@ impl Silence {
         }
     }
 
-    /// Time has passed.
+    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned.
     pub(crate) fn wake(&mut self, now: Instant) -> SilenceStep {
         match self.state {
             State::Quiet { until } if until <= now => {
@@ -126,7 +126,7 @@ impl Silence {
         }
     }
 
-    /// The server answered, or did not in time.
+    /// Decides the next step after the server answered, or did not in time.
     pub(crate) fn answer(&mut self, now: Instant, answer: VersionAnswer) -> SilenceStep {
         let State::Asked { at, is_again } = self.state else { return SilenceStep::Nothing };
         match answer {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_watch_is_confirmed_by_the_server_about_once_a_minute() {
+    fn a_silent_watch_is_confirmed_by_the_server_about_once_a_minute() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
         assert_eq!(
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_does_not_deliver_a_newer_version_within_the_bookmark_interval_is_reopened() {
+    fn a_silent_watch_that_does_not_deliver_a_newer_version_within_the_bookmark_interval_is_reopened() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, Some(Duration::from_secs(100)));
         assert_eq!(silence.wake(after(begun, 105)), SilenceStep::Ask);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_answer_is_reported_asked_again_and_watched_anew_when_it_does() {
+    fn a_silent_server_that_does_not_answer_is_reported_and_asked_again_and_its_watch_reopened_when_it_answers() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
         silence.wake(after(begun, 65));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_end_the_examination_whatever_its_state() {
+    fn received_bytes_reset_the_silence_in_every_state() {
         let begun = Instant::now();
         for answers in [vec![], vec![VersionAnswer::Nothing], vec![VersionAnswer::Newer], vec![VersionAnswer::Same]] {
             let mut silence = Silence::new(begun, None);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_cannot_tell_is_not_asked_again() {
+    fn a_source_that_does_not_support_the_question_is_not_asked_again_when_silent() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
         silence.wake(after(begun, 65));

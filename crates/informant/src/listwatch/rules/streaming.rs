@@ -1,4 +1,4 @@
-//! Whether the server supports streamed lists. It is tried, not derived from the server's version.
+//! Remembers whether the server supports streamed lists. The reflector tries one; the server's version is not examined.
 
 use std::sync::Arc;
 use std::time::Duration;

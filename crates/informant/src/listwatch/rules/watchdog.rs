@@ -1,48 +1,48 @@
-//! How long a watch may say nothing before it is taken for dead.
+//! Decides how long a watch may be silent before it counts as broken.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Learns from the bookmarks how often a healthy server speaks.
+/// Measures the pauses between bookmarks, from which the idle timeout follows.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     /// The longest time between two bookmarks of one watch.
     longest: Option<Duration>,
-    /// When the last one of this watch came.
+    /// When the last bookmark of the current watch arrived.
     last: Option<Instant>,
 }
 
-/// The least idle timeout for a server that sends bookmarks.
+/// The shortest idle timeout for a server that sends bookmarks.
 const LEAST: Duration = Duration::from_secs(180);
 
-/// How much longer than it was asked to a watch may last.
+/// How much longer than its requested timeout a watch may last.
 const OVERTIME: Duration = Duration::from_secs(30);
 
 impl Watchdog {
-    /// A watch began.
+    /// Notes that a watch was opened.
     pub(crate) fn opened(&mut self) {
         self.last = None;
     }
 
-    /// A bookmark came.
+    /// Notes a bookmark.
     pub(crate) fn bookmark(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
             self.longest = self.longest.max(Some(now - last));
         }
     }
 
-    /// The longest pause between two bookmarks of one watch, once there were two.
+    /// Returns the longest pause between two bookmarks of one watch; `None` before the second bookmark.
     pub(crate) fn longest_pause(&self) -> Option<Duration> {
         self.longest
     }
 
-    /// How long nothing may come from a watch that was asked to last `timeout`.
+    /// Returns how long a watch with this requested timeout may be silent.
     pub(crate) fn idle_timeout(&self, timeout: Duration) -> Duration {
-        let longest_life = timeout + OVERTIME;
+        let longest_watch = timeout + OVERTIME;
         match self.longest {
-            Some(longest) => (3 * longest).max(LEAST).min(longest_life),
-            None => longest_life,
+            Some(longest) => (3 * longest).max(LEAST).min(longest_watch),
+            None => longest_watch,
         }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_is_three_times_the_longest_pause_between_bookmarks_but_at_least_three_minutes() {
+    fn the_idle_timeout_is_three_times_the_longest_pause_between_bookmarks_but_at_least_three_minutes() {
         let timeout = Duration::from_secs(400);
         let mut now = Instant::now();
         let mut bookmark_after = |watchdog: &mut Watchdog, seconds| {
@@ -72,8 +72,8 @@ mod tests {
 
         watchdog.opened();
         bookmark_after(&mut watchdog, 10_000);
-        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 300, "the time between two watches is no pause");
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 300, "the time between two watches is not a pause");
         bookmark_after(&mut watchdog, 200);
-        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 430, "no watch lives longer than that");
+        assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 430, "not longer than the watch may last");
     }
 }

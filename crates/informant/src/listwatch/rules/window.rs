@@ -1,10 +1,10 @@
-//! For how long a watch is opened again after the server's own errors, before everything is listed anew.
+//! Decides whether a watch that failed with an error of the server (5xx) is opened again, or everything is listed.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A time in which errors of the server are taken as passing.
+/// The time, from the first error of the server, in which a watch is opened again without a list.
 #[derive(Debug)]
 pub(crate) struct RetryWindow {
     length: Duration,
@@ -12,21 +12,21 @@ pub(crate) struct RetryWindow {
     last: Option<Instant>,
 }
 
-/// After so long without an error the next one opens the window anew.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// After this time without an error, the next error begins a new window.
+const NEW_WINDOW_AFTER: Duration = Duration::from_secs(60);
 
 impl RetryWindow {
-    /// Of no length: never.
+    /// Creates a window of this length; with a length of zero, no error is retried.
     pub(crate) fn new(length: Duration) -> Self {
         Self { length, first: None, last: None }
     }
 
-    /// An error of the server: whether to try once more.
+    /// Notes an error of the server. Returns true if the watch may be opened again.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
         if self.length.is_zero() {
             return false;
         }
-        let is_new = self.last.replace(now).is_none_or(|last| now - last >= FORGOTTEN_AFTER);
+        let is_new = self.last.replace(now).is_none_or(|last| now - last >= NEW_WINDOW_AFTER);
         let first = match self.first {
             Some(first) if !is_new => first,
             Some(_) | None => *self.first.insert(now),
@@ -45,7 +45,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How often in a row the window allows another try, if each takes a second, and there is a gap before the tenth.
+    /// Returns how often in a row the window allows another attempt, one second apart, with a gap before the tenth.
     fn allowed(length: Duration, gap: Duration) -> usize {
         let mut window = RetryWindow::new(length);
         let mut now = Instant::now();
@@ -59,7 +59,7 @@ mod tests {
 
     /// RE-43, HC-28
     #[test]
-    fn errors_are_retried_while_the_window_lasts_and_a_quiet_minute_opens_it_anew() {
+    fn the_retry_window_allows_attempts_until_it_ends_and_begins_again_after_a_minute_without_errors() {
         assert_eq!(allowed(30 * SECOND, SECOND), 31);
         assert_eq!(allowed(30 * SECOND, 60 * SECOND), 40);
         assert_eq!(allowed(30 * SECOND, 59 * SECOND), 9);
@@ -68,7 +68,7 @@ mod tests {
 
     /// RE-43
     #[test]
-    fn a_window_that_was_exceeded_is_forgotten() {
+    fn the_first_error_after_the_end_of_a_retry_window_begins_a_new_one() {
         let mut window = RetryWindow::new(SECOND);
         let now = Instant::now();
         assert!(window.allows(now));

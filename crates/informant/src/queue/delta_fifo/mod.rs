@@ -4,22 +4,22 @@
 //! - **Out:** receipts with all waiting changes of one or more objects.
 //! - **Knows nothing of:** the rules; this file is the lock and the waiting around those of [`rules`].
 
-mod marks;
 #[cfg(test)]
 mod model;
 mod rules;
+mod version_tracker;
 
 use std::sync::Arc;
 
-use self::rules::Hold;
 use self::rules::State;
+use self::rules::VersionRef;
 use super::Closed;
 use super::ItemOutcome;
 use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
-use super::receipt::sealed::Answers;
-use super::receipt::sealed::Books;
+use super::receipt::sealed::Outcomes;
+use super::receipt::sealed::ReceiptOwner;
 use super::watched::Watched;
 use crate::Cached;
 use crate::Deleted;
@@ -116,7 +116,7 @@ impl<O> DeltaFifo<O> {
     /// Queues the deletion of an object whose final state could not be decoded: as [`Deleted::Missed`], with the newest state
     /// that waits, is in flight or is known.
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
-        self.update_state(|state, known| state.lose(key, version, known));
+        self.update_state(|state, known| state.delete_unread(key, version, known));
     }
 
     /// Queues a relist: each listed object, then a [`Deleted::Missed`] for every other object that waits, is in flight or is known.
@@ -320,14 +320,19 @@ impl<O> ObjectChanges<O> {
 
 impl<O> ReceiptQueue for DeltaFifo<O> {}
 
-impl<O> Books for DeltaFifo<O> {
+impl<O> ReceiptOwner for DeltaFifo<O> {
     type Taken = ObjectChanges<O>;
-    type Ticket = Vec<Hold>;
+    type PendingVersions = Vec<VersionRef>;
 
-    fn enter(&self, items: &mut Vec<ObjectChanges<O>>, answers: Answers, notices: Vec<Hold>) -> usize {
+    fn settle_items(
+        &self,
+        items: &mut Vec<ObjectChanges<O>>,
+        outcomes: Outcomes,
+        pending_versions: Vec<VersionRef>,
+    ) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
-            state.answer(items, &answers, &notices);
+            state.settle(items, &outcomes, &pending_versions);
             waited
         })
     }

@@ -1,4 +1,4 @@
-//! The rules against a model that is too simple to be wrong: no marks, no counters, everything is looked up.
+//! Compares the grouping queue with a simple model, which has no counters and computes everything from its records.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use super::super::scenario::steps;
 use super::*;
 use crate::random;
 
-/// Names a call that pushed something.
+/// The number of a call that pushed a change.
 type CallId = usize;
 
-/// What waits or is in flight of one object, or all waiting notices.
+/// The changes of one object that wait or are in flight, or all versions without a change that wait or are in flight.
 #[derive(Debug, Clone, Default)]
 struct Group {
     deltas: Vec<Delta<()>>,
-    /// The calls that it is of.
+    /// The calls that pushed them.
     calls: BTreeSet<CallId>,
 }
 
@@ -28,16 +28,16 @@ struct Model {
     line: Vec<Key>,
     waiting: BTreeMap<Key, Group>,
     in_flight: BTreeMap<Key, Group>,
-    notices: Group,
-    /// Notices in flight, by the receipt that has them.
-    taken_notices: BTreeMap<usize, Group>,
+    versions: Group,
+    /// Versions without a change that are in flight, by receipt.
+    taken_versions: BTreeMap<usize, Group>,
     /// The version of each call.
     calls: Vec<Option<u64>>,
-    /// The call that was the first list, and what of it was not attempted; `None` as key stands for the notice.
+    /// The call that was the first list, and the keys of its objects that were not processed yet. The key `None` stands for the list's version.
     first_list: Option<(CallId, BTreeSet<Option<Key>>)>,
     is_populated: bool,
-    /// The newest call whose version a receipt has told.
-    told: Option<CallId>,
+    /// The newest call whose version a receipt has carried.
+    announced: Option<CallId>,
 }
 
 impl Model {
@@ -52,7 +52,7 @@ impl Model {
     }
 
     fn notice(&mut self, call: CallId) {
-        self.notices.calls.insert(call);
+        self.versions.calls.insert(call);
     }
 
     fn call(&mut self, version: Option<u64>) -> CallId {
@@ -125,8 +125,8 @@ impl Model {
     }
 
     fn take(&mut self, receipt: usize, keys: &[Key]) {
-        let notices = std::mem::take(&mut self.notices);
-        self.taken_notices.insert(receipt, notices);
+        let notices = std::mem::take(&mut self.versions);
+        self.taken_versions.insert(receipt, notices);
         for key in keys {
             let group = self.waiting.remove(key).unwrap();
             self.in_flight.insert(key.clone(), group);
@@ -134,16 +134,16 @@ impl Model {
         }
     }
 
-    fn answer(&mut self, receipt: usize, keys: &[Key], answer: ItemOutcome) {
-        let notices = self.taken_notices.remove(&receipt).unwrap();
+    fn settle(&mut self, receipt: usize, keys: &[Key], outcome: ItemOutcome) {
+        let notices = self.taken_versions.remove(&receipt).unwrap();
         self.attempted(&notices, None);
-        if answer == (ItemOutcome::Requeue { processed: 0 }) {
-            self.notices.calls.extend(notices.calls);
+        if outcome == (ItemOutcome::Requeue { processed: 0 }) {
+            self.versions.calls.extend(notices.calls);
         }
         for key in keys {
             let mut group = self.in_flight.remove(key).unwrap();
             self.attempted(&group, Some(key));
-            if let ItemOutcome::Requeue { processed } = answer
+            if let ItemOutcome::Requeue { processed } = outcome
                 && processed < group.deltas.len()
             {
                 group.deltas.drain(..processed);
@@ -160,7 +160,7 @@ impl Model {
             }
         }
         if self.is_nothing_in_flight() {
-            self.told = self.told.min(self.reached(true).map(|(call, _)| call));
+            self.announced = self.announced.min(self.reached(true).map(|(call, _)| call));
         }
     }
 
@@ -172,9 +172,9 @@ impl Model {
         }
     }
 
-    /// A receipt that only tells a version has nothing in flight.
+    /// Returns true if no change and no version is in flight. A receipt that only carries a reached version does not count.
     fn is_nothing_in_flight(&self) -> bool {
-        self.in_flight.is_empty() && self.taken_notices.values().all(|notices| notices.calls.is_empty())
+        self.in_flight.is_empty() && self.taken_versions.values().all(|notices| notices.calls.is_empty())
     }
 
     fn is_synced(&self) -> bool {
@@ -185,12 +185,12 @@ impl Model {
         self.first_list.as_ref().is_some_and(|(call, _)| self.in_flight[key].calls.contains(call))
     }
 
-    /// The newest version of the calls before the first one of which something is left.
+    /// Returns the newest version of the calls before the first one that is not completely processed.
     fn reached(&self, counts_flight: bool) -> Option<(CallId, u64)> {
         let mut open: BTreeSet<CallId> = self.waiting.values().flat_map(|group| &group.calls).copied().collect();
-        open.extend(&self.notices.calls);
+        open.extend(&self.versions.calls);
         if counts_flight {
-            open.extend(self.in_flight.values().chain(self.taken_notices.values()).flat_map(|group| &group.calls));
+            open.extend(self.in_flight.values().chain(self.taken_versions.values()).flat_map(|group| &group.calls));
         }
         let end = open.first().copied().unwrap_or(self.calls.len());
         (0..end).rev().find_map(|call| Some((call, self.calls[call]?)))
@@ -212,7 +212,7 @@ fn number(object: &Cached<()>) -> u64 {
     object.version().as_str().parse().unwrap()
 }
 
-/// Queue, model, server and consumer, moved together.
+/// Runs queue, model, server and consumer together.
 struct Run {
     fifo: DeltaFifo<()>,
     model: Model,
@@ -263,8 +263,8 @@ impl Run {
             }
             Step::Pop => self.take(1),
             Step::Drain => self.take(usize::MAX),
-            Step::Done(receipt) => self.answer(*receipt, ItemOutcome::Done),
-            Step::Requeue(receipt, processed) => self.answer(*receipt, ItemOutcome::Requeue { processed: *processed }),
+            Step::Done(receipt) => self.settle(*receipt, ItemOutcome::Done),
+            Step::Requeue(receipt, processed) => self.settle(*receipt, ItemOutcome::Requeue { processed: *processed }),
             Step::Close => {
                 self.fifo.close();
                 self.is_closed = true;
@@ -290,7 +290,7 @@ impl Run {
         }
     }
 
-    /// In which order a list deletes what it lacks is open, so the model takes it from the queue.
+    /// Copies the order of the waiting objects from the queue: the order of a relist's deletes is not defined.
     fn take_over_order(&mut self) {
         let in_line = self.fifo.shared.state.with(|state| state.waiting_keys());
         let is_permutation = in_line.iter().collect::<BTreeSet<_>>() == self.model.waiting.keys().collect();
@@ -300,8 +300,8 @@ impl Run {
 
     fn take(&mut self, at_most: usize) {
         let is_alone = self.model.is_nothing_in_flight();
-        let is_untold = is_alone && self.model.reached(true).map(|(call, _)| call) > self.model.told;
-        let has_news = !self.model.line.is_empty() || !self.model.notices.calls.is_empty() || is_untold;
+        let is_unannounced = is_alone && self.model.reached(true).map(|(call, _)| call) > self.model.announced;
+        let has_news = !self.model.line.is_empty() || !self.model.versions.calls.is_empty() || is_unannounced;
         let receipt = if at_most == 1 { self.fifo.try_pop() } else { self.fifo.try_drain() };
         let Ok(Some(receipt)) = receipt else {
             assert!(!has_news);
@@ -320,54 +320,55 @@ impl Run {
             assert_eq!(format!("{deltas:?}"), format!("{expected:?}"));
             assert_eq!(taken.origin() == Origin::InitialList, self.model.is_initial(taken.key()));
         }
-        let after = self.model.reached(false).filter(|(call, _)| is_alone && Some(*call) > self.model.told);
+        let after = self.model.reached(false).filter(|(call, _)| is_alone && Some(*call) > self.model.announced);
         assert_eq!(receipt.version().map(ToString::to_string), after.map(|(_, version)| version.to_string()));
-        self.model.told = after.map(|(call, _)| call).max(self.model.told);
+        self.model.announced = after.map(|(call, _)| call).max(self.model.announced);
         self.receipts.push((self.taken, receipt));
         self.taken += 1;
     }
 
-    fn answer(&mut self, receipt: usize, answer: ItemOutcome) {
+    fn settle(&mut self, receipt: usize, outcome: ItemOutcome) {
         if receipt >= self.receipts.len() {
             return;
         }
         let (id, receipt) = self.receipts.remove(receipt);
         for taken in receipt.items() {
-            let processed = match answer {
+            let processed = match outcome {
                 ItemOutcome::Done => usize::MAX,
                 ItemOutcome::Requeue { processed } => processed,
             };
             taken.deltas().iter().take(processed).for_each(|delta| self.cache.apply(delta));
         }
         let keys: Vec<_> = receipt.items().iter().map(|taken| taken.key().clone()).collect();
-        self.model.answer(id, &keys, answer);
-        match answer {
+        self.model.settle(id, &keys, outcome);
+        match outcome {
             ItemOutcome::Requeue { processed: 0 } => receipt.requeue(),
-            ItemOutcome::Requeue { .. } | ItemOutcome::Done => receipt.settle(|_| answer),
+            ItemOutcome::Requeue { .. } | ItemOutcome::Done => receipt.settle(|_| outcome),
         }
     }
 
     fn check(&self) {
-        let notices: Vec<Hold> = self.receipts.iter().flat_map(|(_, receipt)| receipt.ticket().clone()).collect();
-        self.fifo.shared.state.with(|state| state.check_invariants(&notices));
+        let taken_versions: Vec<VersionRef> =
+            self.receipts.iter().flat_map(|(_, receipt)| receipt.pending_versions().clone()).collect();
+        self.fifo.shared.state.with(|state| state.check_invariants(&taken_versions));
         assert_eq!(self.fifo.is_synced(), self.model.is_synced());
         assert_eq!(self.fifo.len(), self.model.line.len());
         let reached = self.model.reached(true).map(|(_, version)| version.to_string());
         assert_eq!(self.fifo.reached().map(|version| version.to_string()), reached);
     }
 
-    /// Lets the consumer finish, after a last list of what can be read.
+    /// Processes everything that is left, after a last list in which all objects can be decoded, and compares the cache with the server.
     fn finish(&mut self) {
         if let Some(list) = self.server.healing_list() {
             self.push(Push::Replace(list));
         }
         while !self.receipts.is_empty() {
-            self.answer(0, ItemOutcome::Done);
+            self.settle(0, ItemOutcome::Done);
             self.check();
         }
-        while !self.model.waiting.is_empty() || !self.model.notices.calls.is_empty() {
+        while !self.model.waiting.is_empty() || !self.model.versions.calls.is_empty() {
             self.take(usize::MAX);
-            self.answer(0, ItemOutcome::Done);
+            self.settle(0, ItemOutcome::Done);
             self.check();
         }
         let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();
@@ -380,7 +381,7 @@ impl Run {
 
 // P1, P2, P5
 #[test]
-fn the_queue_does_what_the_model_does_and_the_cache_becomes_the_server() {
+fn the_grouping_queue_agrees_with_its_model_and_the_cache_with_the_server() {
     random::check(2000, steps(), |steps| {
         let mut run = Run::new();
         steps.iter().for_each(|step| run.step(step));

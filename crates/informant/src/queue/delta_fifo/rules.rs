@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use super::super::KnownObjects;
 use super::super::is_far_too_large;
-use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
-use super::super::watched::Rules;
+use super::super::receipt::sealed::Outcomes;
+use super::super::watched::QueueState;
 use super::ItemOutcome;
 use super::ObjectChanges;
-use super::marks::MarkId;
-use super::marks::Marks;
+use super::version_tracker::VersionId;
+use super::version_tracker::VersionTracker;
 use crate::Cached;
 use crate::Deleted;
 use crate::Key;
@@ -26,78 +26,78 @@ use crate::slots::Slots;
 pub(super) struct State<O> {
     /// Objects in pop order.
     ///
-    /// INV-Q1: exactly those that have waiting deltas and nothing in flight, each once.
+    /// INV-Q1: exactly the objects that have waiting deltas and are not in flight, each once.
     order: VecDeque<Slot>,
 
-    /// INV-Q2: each entry waits, is in flight, or both.
+    /// INV-Q2: each entry has waiting deltas, is in flight, or both.
     entries: Slots<Entry<O>>,
 
-    /// News for the consumer that came without a delta.
-    notices: Vec<Hold>,
+    /// The versions of relists and bookmarks, and of deletes of unknown objects, which the consumer receives without a delta.
+    pending_versions: Vec<VersionRef>,
 
-    marks: Marks,
+    tracker: VersionTracker,
 
-    /// How many entries there were at most since there was none.
+    /// The largest number of entries since the queue was last empty.
     peak: usize,
 
-    /// The number of the newest version that a receipt has told.
-    told: u64,
+    /// The number of the newest version that a receipt has carried.
+    announced: u64,
 
-    /// How much of the initial list was not attempted yet; `None` until the first change.
+    /// How many objects of the initial list were not processed yet; `None` until the first change.
     ///
-    /// INV-Q3: once there, the number of holds with `Initial::Counted`.
+    /// INV-Q3: if `Some`, the number of version references with `Initial::Counted`.
     initial_left: Option<usize>,
 
-    /// Whether an object of a list comes as `Replaced`, or as `Sync`.
+    /// True if listed objects are queued as `Replaced`; false for `Sync`.
     emits_replaced: bool,
 
     is_closed: bool,
 
-    /// Objects that are not needed any more, until the shell takes them.
+    /// Objects that are not needed any more. The caller drops them after it has released the lock.
     discarded: Vec<Cached<O>>,
 }
 
 struct Entry<O> {
     key: Key,
     waiting: Option<Waiting<O>>,
-    /// INV-Q4: there exactly for the objects of unanswered receipts.
+    /// INV-Q4: `Some` exactly for the objects of open receipts.
     in_flight: Option<InFlight<O>>,
 }
 
 struct Waiting<O> {
     deltas: Deltas<O>,
-    hold: Hold,
+    version_ref: VersionRef,
 }
 
-/// What the queue remembers of deltas that were taken.
+/// The queue's record of an object whose deltas are in flight.
 struct InFlight<O> {
     newest: Delta<O>,
-    hold: Hold,
+    version_ref: VersionRef,
 }
 
-/// What a piece of work keeps from being announced: a version, and perhaps the end of the initial list.
+/// A reference to a version, which is not reached while the reference exists. The reference may also delay the end of the initial list.
 #[derive(Debug, Clone, Copy)]
-pub struct Hold {
-    /// The mark of its oldest change.
-    mark: MarkId,
+pub struct VersionRef {
+    /// The version of the oldest change.
+    id: VersionId,
     initial: Initial,
-    /// Whether it is the notice of a relist of a changed history.
+    /// True if the version is that of a relist after a history change.
     history_changed: bool,
 }
 
-/// Whether something belongs to the initial list.
+/// Whether a change belongs to the initial list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Initial {
     No,
-    /// It does, and sync waits for it.
+    /// Yes, and the queue is not synced before it is processed.
     Counted,
-    /// It does, but failed once: sync does not wait for it any more.
+    /// Yes, but it was requeued once, so the queue does not wait for it any more to be synced.
     Attempted,
 }
 
-impl Hold {
-    fn new(mark: MarkId, initial: Initial) -> Self {
-        Self { mark, initial, history_changed: false }
+impl VersionRef {
+    fn new(id: VersionId, initial: Initial) -> Self {
+        Self { id, initial, history_changed: false }
     }
 }
 
@@ -106,10 +106,10 @@ impl<O> State<O> {
         Self {
             order: VecDeque::new(),
             entries: Slots::default(),
-            notices: Vec::new(),
-            marks: Marks::default(),
+            pending_versions: Vec::new(),
+            tracker: VersionTracker::default(),
             peak: 0,
-            told: 0,
+            announced: 0,
             initial_left: None,
             emits_replaced,
             is_closed: false,
@@ -130,11 +130,11 @@ impl<O> State<O> {
         self.push_with_version(delta, None);
     }
 
-    /// Queues a delete, unless nobody has heard of the object.
+    /// Queues a delete. If the object neither waits nor is in flight nor known, only the version is queued.
     pub(super) fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
         let exists = match self.entry(deleted.key()) {
             Some(Entry { waiting: None, in_flight: Some(taken), .. }) => !taken.newest.is_deleted(),
-            // Behind a delete that waits, another one merges with it.
+            // If the newest waiting delta is a delete as well, the two are combined.
             Some(_) => true,
             None => {
                 let cached = known.and_then(|known| known.get(deleted.key()));
@@ -150,12 +150,17 @@ impl<O> State<O> {
             self.push_with_version(delta, version);
         } else {
             self.discarded.push(delta.into_object());
-            self.notice(version);
+            self.push_version(version);
         }
     }
 
-    /// Queues a delete whose final state is unreadable, with the newest state there is.
-    pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+    /// Queues a delete whose final state could not be decoded, with the newest state that waits, is in flight or is known.
+    pub(super) fn delete_unread(
+        &mut self,
+        key: &Key,
+        version: Option<ResourceVersion>,
+        known: Option<&dyn KnownObjects<O>>,
+    ) {
         let last_known = match self.entry(key) {
             Some(entry) => {
                 Some(entry.newest()).filter(|newest| !newest.is_deleted()).map(|newest| newest.object().clone())
@@ -165,30 +170,30 @@ impl<O> State<O> {
         self.initial_left.get_or_insert(0);
         match last_known {
             Some(last_known) => self.push_with_version(Delta::Deleted(Deleted::Missed { last_known }), version),
-            None => self.notice(version),
+            None => self.push_version(version),
         }
     }
 
-    /// Queues the server's complete picture: what it has, then deletes of what it no longer has.
+    /// Queues a relist: the listed objects, then deletes of all others.
     pub(super) fn replace(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) {
-        // Before anything is changed: known objects are somebody else's code.
+        // Called before the queue is changed: `known` is users' code, and may panic.
         let missing = self.missing_from(relist, known);
         let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
         self.initial_left.get_or_insert(0);
-        // Also wakes the consumer for a list that changes nothing.
-        let mark = self.notice_at(Some(relist.version.clone()), initial, relist.history_changed);
+        // The consumer receives the version even if the list changes nothing.
+        let id = self.push_pending(Some(relist.version.clone()), initial, relist.history_changed);
 
         for object in &relist.objects {
             let object = object.clone();
             let delta = if self.emits_replaced { Delta::Replaced(object) } else { Delta::Sync(object) };
-            self.push(delta, Hold::new(mark, initial));
+            self.push(delta, VersionRef::new(id, initial));
         }
         for last_known in missing {
-            self.push(Delta::Deleted(Deleted::Missed { last_known }), Hold::new(mark, initial));
+            self.push(Delta::Deleted(Deleted::Missed { last_known }), VersionRef::new(id, initial));
         }
     }
 
-    /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has.
+    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not have.
     fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.map(KnownObjects::list).unwrap_or_default();
@@ -200,85 +205,85 @@ impl<O> State<O> {
         missing
     }
 
-    /// Queues everything known once more, except for what has news anyway.
+    /// Queues all known objects as `Sync`, except for those that wait or are in flight.
     pub(super) fn resync(&mut self, known: &dyn KnownObjects<O>) {
         let mut idle = known.list();
         self.discarded.extend(idle.extract_if(.., |object| self.entries.find(object.key()).is_some()));
         if idle.is_empty() {
             return;
         }
-        let mark = self.marks.begin(None);
+        let id = self.tracker.push(None);
         for object in idle {
-            self.push(Delta::Sync(object), Hold::new(mark, Initial::No));
+            self.push(Delta::Sync(object), VersionRef::new(id, Initial::No));
         }
     }
 
-    /// Queues deltas of an object that neither waits nor is in flight; says whether it did. They bring no version: what is
-    /// put back is not news.
+    /// Queues deltas of an object, unless it waits or is in flight. Returns true if it queued them. Their versions do not count as reached.
     pub(super) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> bool {
         self.initial_left.get_or_insert(0);
         if self.entries.find(deltas.key()).is_some() {
             self.discarded.extend(deltas.into_objects());
             return false;
         }
-        let mark = self.marks.begin(None);
-        self.wait(None, deltas, Hold::new(mark, Initial::No));
+        let id = self.tracker.push(None);
+        self.wait(None, deltas, VersionRef::new(id, Initial::No));
         true
     }
 
-    /// Tells the consumer a version that came without a change.
+    /// Queues the version of a bookmark.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
-        self.notice(Some(version));
+        self.push_version(Some(version));
     }
 
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Takes the longest-waiting objects and all notices; `None` if there is nothing to tell.
-    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<ObjectChanges<O>, Vec<Hold>>> {
-        let is_alone = !self.marks.is_anything_in_flight();
-        if self.order.is_empty() && self.notices.is_empty() && !(is_alone && self.is_version_untold()) {
+    /// Takes the longest-waiting objects and all pending versions; `None` if there are neither, and no version to announce.
+    pub(super) fn take(&mut self, at_most: usize) -> Option<Batch<ObjectChanges<O>, Vec<VersionRef>>> {
+        let is_alone = !self.tracker.is_anything_in_flight();
+        if self.order.is_empty() && self.pending_versions.is_empty() && !(is_alone && self.has_unannounced_version()) {
             return None;
         }
-        let ticket = std::mem::take(&mut self.notices);
-        ticket.iter().for_each(|notice| self.marks.take(notice.mark));
+        let pending_versions = std::mem::take(&mut self.pending_versions);
+        pending_versions.iter().for_each(|pending| self.tracker.move_in_flight(pending.id));
         let count = self.order.len().min(at_most);
         let mut items = Vec::with_capacity(count);
         for slot in self.order.drain(..count) {
             let entry = self.entries.get_mut(slot).expect("INV-Q1");
-            let Waiting { deltas, hold } = entry.waiting.take().expect("INV-Q1");
-            self.marks.take(hold.mark);
-            entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), hold });
-            items.push(ObjectChanges { slot, deltas, origin: hold.initial.origin() });
+            let Waiting { deltas, version_ref } = entry.waiting.take().expect("INV-Q1");
+            self.tracker.move_in_flight(version_ref.id);
+            entry.in_flight = Some(InFlight { newest: deltas.newest().clone(), version_ref });
+            items.push(ObjectChanges { slot, deltas, origin: version_ref.initial.origin() });
         }
-        let version = self.marks.reached_after_flight().filter(|pushed| is_alone && pushed.number > self.told).cloned();
-        self.told = version.as_ref().map_or(self.told, |pushed| pushed.number);
-        let history_changed = ticket.iter().any(|notice| notice.history_changed);
-        Some(Batch { items, ticket, version: version.map(|pushed| pushed.version), history_changed })
+        let version =
+            self.tracker.reached_when_done().filter(|pushed| is_alone && pushed.number > self.announced).cloned();
+        self.announced = version.as_ref().map_or(self.announced, |pushed| pushed.number);
+        let history_changed = pending_versions.iter().any(|pending| pending.history_changed);
+        Some(Batch { items, pending_versions, version: version.map(|pushed| pushed.version), history_changed })
     }
 
-    /// Whether the consumer has reached a version that no receipt could tell, because others were out.
-    fn is_version_untold(&self) -> bool {
-        self.marks.reached().is_some_and(|reached| reached.number > self.told)
+    /// Returns true if the consumer has reached a version that no receipt carried, because other receipts were in flight.
+    fn has_unannounced_version(&self) -> bool {
+        self.tracker.reached().is_some_and(|reached| reached.number > self.announced)
     }
 
-    /// Enters the answers for what was taken.
+    /// Acknowledges or requeues each item of a receipt.
     ///
-    /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
-    pub(super) fn answer(&mut self, items: &[ObjectChanges<O>], answers: &Answers, notices: &[Hold]) {
-        for notice in notices {
-            self.count_attempt(notice.initial);
-            match answers {
-                Answers::AllDone | Answers::Each(_) => self.marks.done(notice.mark),
-                Answers::AllRequeued => {
-                    self.marks.put_back(notice.mark);
-                    self.notices.push(Hold { initial: notice.initial.after_attempt(), ..*notice });
+    /// Drops the queue's own references to the objects in flight. `items` has references to the same objects, so no object is freed here.
+    pub(super) fn settle(&mut self, items: &[ObjectChanges<O>], outcomes: &Outcomes, pending_versions: &[VersionRef]) {
+        for pending in pending_versions {
+            self.count_attempt(pending.initial);
+            match outcomes {
+                Outcomes::AllDone | Outcomes::Each(_) => self.tracker.remove_in_flight(pending.id),
+                Outcomes::AllRequeued => {
+                    self.tracker.move_to_waiting(pending.id);
+                    self.pending_versions.push(VersionRef { initial: pending.initial.after_attempt(), ..*pending });
                 }
             }
         }
         for (position, item) in items.iter().enumerate() {
-            match answers.of(position) {
+            match outcomes.of(position) {
                 ItemOutcome::Done => self.done(item.slot),
                 ItemOutcome::Requeue { processed } => match item.deltas.rest(processed) {
                     Some(rest) => self.put_back(item.slot, rest),
@@ -286,23 +291,23 @@ impl<O> State<O> {
                 },
             }
         }
-        if !self.marks.is_anything_in_flight() {
-            // If something went back, a version that was told is not reached after all, and is told again.
-            self.told = self.told.min(self.marks.reached().map_or(0, |reached| reached.number));
+        if !self.tracker.is_anything_in_flight() {
+            // If an item was requeued, an announced version may not be reached after all. It is announced again.
+            self.announced = self.announced.min(self.tracker.reached().map_or(0, |reached| reached.number));
         }
         if self.entries.len() == 0 {
             if is_far_too_large(self.entries.capacity(), self.peak) {
                 (self.entries, self.order) = (Slots::default(), VecDeque::new());
-                self.marks.give_back();
+                self.tracker.free_memory();
             }
             self.peak = 0;
         }
     }
 
-    /// Whether nothing will come any more, unless somebody still pushes.
+    /// Returns true if the queue is closed and empty, with nothing in flight that could be requeued.
     pub(super) fn is_exhausted(&self) -> bool {
-        let has_news = !self.notices.is_empty() || self.is_version_untold();
-        self.is_closed && self.entries.len() == 0 && !has_news && !self.marks.is_anything_in_flight()
+        let has_news = !self.pending_versions.is_empty() || self.has_unannounced_version();
+        self.is_closed && self.entries.len() == 0 && !has_news && !self.tracker.is_anything_in_flight()
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -310,16 +315,15 @@ impl<O> State<O> {
     }
 
     pub(super) fn reached(&self) -> Option<&ResourceVersion> {
-        self.marks.reached().map(|reached| &reached.version)
+        self.tracker.reached().map(|reached| &reached.version)
     }
 
-    /// How many objects could be taken now.
+    /// Returns how many objects can be taken now.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// The objects that have waiting deltas: first those that could be taken now, in that order, then those that wait for
-    /// a receipt.
+    /// Returns the keys of the objects with waiting deltas: first those that can be taken now, in pop order, then those that are also in flight.
     pub(super) fn waiting_keys(&self) -> Vec<Key> {
         let held_back = self.entries.iter().filter(|entry| entry.waiting.is_some() && entry.in_flight.is_some());
         let in_line = self.order.iter().filter_map(|&slot| self.entries.get(slot));
@@ -334,43 +338,43 @@ impl<O> State<O> {
         self.entries.get(self.entries.find(key)?)
     }
 
-    /// Appends a delta that brings a version of its own.
+    /// Appends a delta with its own version.
     fn push_with_version(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
             Some(waiting) => {
                 self.discarded.extend(waiting.deltas.push(delta));
-                self.marks.renew(version);
+                self.tracker.replace_newest(version);
             }
             None => {
-                let mark = self.marks.begin(version);
-                self.wait(slot, delta.into(), Hold::new(mark, Initial::No));
+                let id = self.tracker.push(version);
+                self.wait(slot, delta.into(), VersionRef::new(id, Initial::No));
             }
         }
     }
 
-    /// Appends a delta that shares a mark with others; `hold` counts only if none of the object's was waiting.
-    fn push(&mut self, delta: Delta<O>, hold: Hold) {
+    /// Appends a delta that shares its version with others. If the object has waiting deltas, it keeps its reference to their older version.
+    fn push(&mut self, delta: Delta<O>, version_ref: VersionRef) {
         let slot = self.entries.find(delta.key());
         match slot.and_then(|slot| self.entries.get_mut(slot)?.waiting.as_mut()) {
             Some(waiting) => {
                 self.discarded.extend(waiting.deltas.push(delta));
-                if waiting.hold.initial == Initial::No && hold.initial == Initial::Counted {
-                    waiting.hold.initial = Initial::Counted;
+                if waiting.version_ref.initial == Initial::No && version_ref.initial == Initial::Counted {
+                    waiting.version_ref.initial = Initial::Counted;
                     self.count(Initial::Counted);
                 }
             }
-            None => self.wait(slot, delta.into(), hold),
+            None => self.wait(slot, delta.into(), version_ref),
         }
     }
 
-    /// Lets deltas of an object wait of which none did; it has a slot if it is in flight.
-    fn wait(&mut self, slot: Option<Slot>, deltas: Deltas<O>, hold: Hold) {
-        self.hold(hold);
+    /// Stores deltas of an object that has no waiting deltas. `slot` is `Some` if the object is in flight.
+    fn wait(&mut self, slot: Option<Slot>, deltas: Deltas<O>, version_ref: VersionRef) {
+        self.register(version_ref);
         let key = deltas.key().clone();
-        let waiting = Some(Waiting { deltas, hold });
+        let waiting = Some(Waiting { deltas, version_ref });
         match slot.and_then(|slot| self.entries.get_mut(slot)) {
-            // It joins the line when its receipt is answered.
+            // It is added to `order` when its receipt is acknowledged or requeued.
             Some(entry) => entry.waiting = waiting,
             None => {
                 self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None }));
@@ -379,27 +383,28 @@ impl<O> State<O> {
         }
     }
 
-    fn notice(&mut self, version: Option<ResourceVersion>) {
-        match self.notices.last() {
-            // A consumer that does not look has one notice to read, not thousands.
-            Some(notice) if self.marks.is_newest(notice.mark) => self.marks.renew(version),
+    /// Queues a version without a delta.
+    fn push_version(&mut self, version: Option<ResourceVersion>) {
+        match self.pending_versions.last() {
+            // Versions that follow each other are combined, so that a slow consumer has one to process, not thousands.
+            Some(pending) if self.tracker.is_newest(pending.id) => self.tracker.replace_newest(version),
             Some(_) | None => {
-                self.notice_at(version, Initial::No, false);
+                self.push_pending(version, Initial::No, false);
             }
         }
     }
 
-    fn notice_at(&mut self, version: Option<ResourceVersion>, initial: Initial, history_changed: bool) -> MarkId {
-        let mark = self.marks.begin(version);
-        let hold = Hold { mark, initial, history_changed };
-        self.hold(hold);
-        self.notices.push(hold);
-        mark
+    fn push_pending(&mut self, version: Option<ResourceVersion>, initial: Initial, history_changed: bool) -> VersionId {
+        let id = self.tracker.push(version);
+        let version_ref = VersionRef { id, initial, history_changed };
+        self.register(version_ref);
+        self.pending_versions.push(version_ref);
+        id
     }
 
-    fn hold(&mut self, hold: Hold) {
-        self.marks.hold(hold.mark);
-        self.count(hold.initial);
+    fn register(&mut self, version_ref: VersionRef) {
+        self.tracker.add_waiting(version_ref.id);
+        self.count(version_ref.initial);
     }
 
     fn count(&mut self, initial: Initial) {
@@ -418,32 +423,31 @@ impl<O> State<O> {
 
     fn done(&mut self, slot: Slot) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
-        let hold = entry.in_flight.take().expect("INV-Q4").hold;
+        let version_ref = entry.in_flight.take().expect("INV-Q4").version_ref;
         if entry.waiting.is_some() {
             self.order.push_back(slot);
         } else {
             self.entries.remove(slot);
         }
-        self.count_attempt(hold.initial);
-        self.marks.done(hold.mark);
+        self.count_attempt(version_ref.initial);
+        self.tracker.remove_in_flight(version_ref.id);
     }
 
-    /// Puts what could not be processed back in line. If newer deltas came meanwhile they take its place, but for a
-    /// delete: that stays before them.
+    /// Requeues deltas that were not processed. If newer deltas wait, only the deletes of the requeued ones are kept, before the newer ones.
     fn put_back(&mut self, slot: Slot, rest: Deltas<O>) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
-        let mut hold = entry.in_flight.take().expect("INV-Q4").hold;
+        let mut version_ref = entry.in_flight.take().expect("INV-Q4").version_ref;
         let newer = entry.waiting.take();
-        self.count_attempt(hold.initial);
-        hold.initial = hold.initial.after_attempt();
-        self.marks.put_back(hold.mark);
+        self.count_attempt(version_ref.initial);
+        version_ref.initial = version_ref.initial.after_attempt();
+        self.tracker.move_to_waiting(version_ref.id);
         let deltas = match newer {
             None => rest,
             Some(newer) => {
-                // The newer deltas stand for the older ones too, so they hold the older mark.
-                self.marks.merge_into_older(newer.hold.mark);
-                if newer.hold.initial == Initial::Counted {
-                    hold.initial = Initial::Counted;
+                // The newer deltas replace the older ones, so they refer to the older version.
+                self.tracker.replace_by_older(newer.version_ref.id);
+                if newer.version_ref.initial == Initial::Counted {
+                    version_ref.initial = Initial::Counted;
                 }
                 match rest.deletes() {
                     None => newer.deltas,
@@ -454,13 +458,13 @@ impl<O> State<O> {
                 }
             }
         };
-        self.entries.get_mut(slot).expect("INV-Q4").waiting = Some(Waiting { deltas, hold });
+        self.entries.get_mut(slot).expect("INV-Q4").waiting = Some(Waiting { deltas, version_ref });
         self.order.push_back(slot);
     }
 
-    /// `taken_notices` are those of all receipts that are out.
+    /// `taken_versions` are the pending versions in all open receipts.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, taken_notices: &[Hold]) {
+    pub(super) fn check_invariants(&self, taken_versions: &[VersionRef]) {
         self.entries.check_invariants();
         let mut in_line: Vec<_> = self.order.iter().copied().collect();
         in_line.sort();
@@ -473,18 +477,19 @@ impl<O> State<O> {
             assert!(deltas.all(|delta| *delta.key() == entry.key), "INV-D1");
         }
 
-        let waiting = self.entries.iter().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.hold);
-        let waiting: Vec<_> = waiting.chain(self.notices.iter().copied()).collect();
-        let in_flight = self.entries.iter().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.hold);
-        let in_flight: Vec<_> = in_flight.chain(taken_notices.iter().copied()).collect();
-        let counted = waiting.iter().chain(&in_flight).filter(|hold| hold.initial == Initial::Counted).count();
+        let waiting = self.entries.iter().filter_map(|entry| entry.waiting.as_ref()).map(|waiting| waiting.version_ref);
+        let waiting: Vec<_> = waiting.chain(self.pending_versions.iter().copied()).collect();
+        let in_flight = self.entries.iter().filter_map(|entry| entry.in_flight.as_ref()).map(|taken| taken.version_ref);
+        let in_flight: Vec<_> = in_flight.chain(taken_versions.iter().copied()).collect();
+        let counted =
+            waiting.iter().chain(&in_flight).filter(|version_ref| version_ref.initial == Initial::Counted).count();
         assert_eq!(self.initial_left.unwrap_or_default(), counted, "INV-Q3");
-        let marks = |holds: Vec<Hold>| holds.iter().map(|hold| hold.mark).collect();
-        self.marks.check_invariants(marks(waiting), marks(in_flight));
+        let ids = |refs: Vec<VersionRef>| refs.iter().map(|version_ref| version_ref.id).collect();
+        self.tracker.check_invariants(ids(waiting), ids(in_flight));
     }
 }
 
-impl<O> Rules for State<O> {
+impl<O> QueueState for State<O> {
     type Discarded = Vec<Cached<O>>;
 
     fn take_discarded(&mut self) -> Vec<Cached<O>> {

@@ -18,8 +18,8 @@ use super::ItemOutcome;
 use super::KnownObjects;
 use super::Receipt;
 use super::ReceiptQueue;
-use super::receipt::sealed::Answers;
-use super::receipt::sealed::Books;
+use super::receipt::sealed::Outcomes;
+use super::receipt::sealed::ReceiptOwner;
 use super::watched::Watched;
 use crate::Cached;
 use crate::Deleted;
@@ -114,7 +114,7 @@ impl<O> InOrderFifo<O> {
     /// Queues the deletion of an object whose final state could not be decoded: as [`Change::Lost`], or with known objects as
     /// [`Deleted::Missed`].
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
-        self.update_state(|state, known| state.lose(key, version, known));
+        self.update_state(|state, known| state.delete_unread(key, version, known));
     }
 
     /// Queues a relist: as one [`Change::ReplacedAll`]; or, with known objects, a [`Deleted::Missed`] for every object that the list no longer
@@ -279,14 +279,14 @@ impl<O> InOrderChange<O> {
 
 impl<O> ReceiptQueue for InOrderFifo<O> {}
 
-impl<O> Books for InOrderFifo<O> {
+impl<O> ReceiptOwner for InOrderFifo<O> {
     type Taken = InOrderChange<O>;
-    type Ticket = ();
+    type PendingVersions = ();
 
-    fn enter(&self, items: &mut Vec<InOrderChange<O>>, answers: Answers, (): ()) -> usize {
+    fn settle_items(&self, items: &mut Vec<InOrderChange<O>>, outcomes: Outcomes, (): ()) -> usize {
         self.shared.state.update(|state| {
             let waited = state.len();
-            state.answer(items, &answers);
+            state.settle(items, &outcomes);
             waited
         })
     }

@@ -1,4 +1,4 @@
-//! The rules against a model that is too simple to be wrong: a list of changes and what was done of it.
+//! Compares the in-order queue with a simple model: a log of all changes and their progress.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use super::super::scenario::steps;
 use super::*;
 use crate::random;
 
-/// A change that was pushed, and how far it got.
+/// A change that was pushed, and its progress.
 struct Pushed {
     shown: String,
     key: Option<Key>,
     version: Option<u64>,
     progress: Progress,
     was_attempted: bool,
-    /// The newest state that it leaves, for looking up what is queued.
+    /// The delta, if the change is of one object.
     delta: Option<Delta<()>>,
 }
 
@@ -129,7 +129,7 @@ impl Model {
         self.initial.is_some_and(|end| self.log[..end].iter().all(|pushed| pushed.was_attempted))
     }
 
-    /// Positions of what the next batch has.
+    /// Returns the positions of the changes of the next batch.
     fn batch(&self, at_most: usize) -> Vec<usize> {
         let waiting = self.log.iter().enumerate().filter(|(_, pushed)| pushed.progress == Progress::Waiting);
         let mut batch: Vec<usize> = Vec::new();
@@ -150,7 +150,7 @@ impl Model {
         batch
     }
 
-    /// The newest version up to which everything is done.
+    /// Returns the newest version up to which all changes are acknowledged.
     fn reached(&self) -> Option<u64> {
         let open = self.log.iter().position(|pushed| pushed.progress != Progress::Done).unwrap_or(self.log.len());
         self.log[..open].iter().rev().find_map(|pushed| pushed.version)
@@ -203,9 +203,9 @@ impl Run {
             }
             Step::Pop => self.take(1),
             Step::Drain => self.take(BATCH_SIZE),
-            Step::Done(_) => self.answer(|_| ItemOutcome::Done),
-            // Some of the items, so that done ones stand before and behind those that come again.
-            Step::Requeue(which, _) => self.answer(|position| match position % 2 == which % 2 {
+            Step::Done(_) => self.settle(|_| ItemOutcome::Done),
+            // Every second item, so that acknowledged items are before and after the requeued ones.
+            Step::Requeue(which, _) => self.settle(|position| match position % 2 == which % 2 {
                 true => ItemOutcome::Requeue { processed: 0 },
                 false => ItemOutcome::Done,
             }),
@@ -256,12 +256,12 @@ impl Run {
         self.receipt = Some((receipt, batch));
     }
 
-    fn answer(&mut self, answer: impl Fn(usize) -> ItemOutcome) {
+    fn settle(&mut self, outcome: impl Fn(usize) -> ItemOutcome) {
         let Some((receipt, batch)) = self.receipt.take() else { return };
         let announced = receipt.version().map(|version| version.as_str().parse::<u64>().unwrap());
-        let mut answers = BTreeMap::new();
+        let mut outcomes = BTreeMap::new();
         for (place, (taken, position)) in receipt.items().iter().zip(batch).enumerate() {
-            let progress = match answer(place) {
+            let progress = match outcome(place) {
                 ItemOutcome::Done => {
                     self.process(taken.change());
                     Progress::Done
@@ -270,10 +270,10 @@ impl Run {
             };
             let pushed = &mut self.model.log[position];
             (pushed.was_attempted, pushed.progress) = (true, progress);
-            answers.insert(taken.item.number, answer(place));
+            outcomes.insert(taken.item.number, outcome(place));
         }
-        let is_all_done = answers.values().all(|answer| *answer == ItemOutcome::Done);
-        receipt.settle(|taken| answers[&taken.item.number]);
+        let is_all_done = outcomes.values().all(|outcome| *outcome == ItemOutcome::Done);
+        receipt.settle(|taken| outcomes[&taken.item.number]);
         if let (true, Some(version)) = (is_all_done, announced) {
             assert_eq!(self.fifo.reached().map(|version| version.to_string()), Some(version.to_string()));
         }
@@ -301,10 +301,10 @@ impl Run {
         if let Some(list) = self.server.healing_list() {
             self.push(Push::Replace(list));
         }
-        self.answer(|_| ItemOutcome::Done);
+        self.settle(|_| ItemOutcome::Done);
         while !self.fifo.is_empty() {
             self.take(BATCH_SIZE);
-            self.answer(|_| ItemOutcome::Done);
+            self.settle(|_| ItemOutcome::Done);
             self.check();
         }
         let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();
@@ -325,12 +325,12 @@ fn check(is_atomic: bool) {
 
 // P1, P2, P5
 #[test]
-fn the_atomic_queue_does_what_the_model_does_and_the_cache_becomes_the_server() {
+fn the_in_order_queue_agrees_with_its_model_and_the_cache_with_the_server() {
     check(true);
 }
 
 // P1, P2, P5
 #[test]
-fn the_queue_over_known_objects_does_what_the_model_does_and_the_cache_becomes_the_server() {
+fn the_in_order_queue_with_known_objects_agrees_with_its_model_and_the_cache_with_the_server() {
     check(false);
 }

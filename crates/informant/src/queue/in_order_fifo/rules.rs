@@ -8,9 +8,9 @@ use hashbrown::HashSet;
 
 use super::super::KnownObjects;
 use super::super::is_far_too_large;
-use super::super::receipt::sealed::Answers;
 use super::super::receipt::sealed::Batch;
-use super::super::watched::Rules;
+use super::super::receipt::sealed::Outcomes;
+use super::super::watched::QueueState;
 use super::InOrderChange;
 use super::ItemOutcome;
 use crate::Cached;
@@ -29,46 +29,46 @@ pub(super) struct State<O> {
     /// The number of the next item.
     next: u64,
 
-    /// How many items there were at most since there was none.
+    /// The largest number of items since the queue was last empty.
     peak: usize,
 
     in_flight: Option<InFlight<O>>,
 
-    /// Where the initial list ends: items with smaller numbers belong to it. `None` until the first change.
+    /// The end of the initial list: items with smaller numbers belong to it. `None` until the first change.
     initial_end: Option<u64>,
 
-    /// All items with smaller numbers were attempted at least once.
+    /// All items with smaller numbers were acknowledged or requeued at least once.
     attempted: u64,
 
-    /// Numbers and versions of items that are done, but behind one that waits to be tried again: not reached.
+    /// Numbers and versions of acknowledged items that are not reached, because an earlier item was requeued.
     ///
-    /// INV-R2: numbers rise, and between two of them stands an item that waits, or is in flight.
+    /// INV-R2: numbers rise, and between two of them an item waits or is in flight.
     done: VecDeque<(u64, ResourceVersion)>,
 
     reached: Option<ResourceVersion>,
 
-    /// How many changes a batch may have.
+    /// The largest number of changes in a batch.
     batch_size: NonZeroUsize,
 
     is_closed: bool,
 
-    /// Objects that are not needed any more, until the shell takes them.
+    /// Objects that are not needed any more. The caller drops them after it has released the lock.
     discarded: Vec<Cached<O>>,
 }
 
-/// One change in line.
+/// One queued change.
 pub(super) struct Item<O> {
     pub(super) number: u64,
-    /// The version that is reached when this and everything before it is done.
+    /// The version that is reached when this item and all items before it are acknowledged.
     pub(super) version: Option<ResourceVersion>,
-    /// Whether it is, or ends, a relist of a changed history.
+    /// True if the item is a relist after a history change, or the last change of one.
     pub(super) history_changed: bool,
     pub(super) change: Change<O>,
 }
 
-/// What the queue remembers of the receipt that is out.
+/// The queue's record of the open receipt.
 struct InFlight<O> {
-    /// The newest delta of each object, as far as deltas of known objects are looked for at all.
+    /// The newest delta of each object; empty if the queue has no known objects, because the deltas are not needed then.
     deltas: Vec<Delta<O>>,
 }
 
@@ -102,9 +102,14 @@ impl<O> State<O> {
         self.push(Change::One(delta), None);
     }
 
-    /// Queues a delete whose final state is unreadable. With known objects the newest state is looked for; without, whoever
-    /// takes it does that.
-    pub(super) fn lose(&mut self, key: &Key, version: Option<ResourceVersion>, known: Option<&dyn KnownObjects<O>>) {
+    /// Queues a delete whose final state could not be decoded. With known objects, it becomes a missed delete with the newest state; without, the
+    /// consumer finds the state in its cache.
+    pub(super) fn delete_unread(
+        &mut self,
+        key: &Key,
+        version: Option<ResourceVersion>,
+        known: Option<&dyn KnownObjects<O>>,
+    ) {
         let change = known.map_or(Some(Change::Lost(key.clone())), |known| {
             let last_known = match self.queued_deltas().filter(|delta| delta.key() == key).last() {
                 Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
@@ -119,8 +124,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Queues the server's complete picture: as one change, or with known objects as deletes of what it no longer has and
-    /// then what it has.
+    /// Queues a relist: without known objects as one change; with known objects as deletes of all objects that it lacks, then the listed objects.
     pub(super) fn replace(&mut self, relist: Relist<O>, known: Option<&dyn KnownObjects<O>>) {
         match known {
             None => {
@@ -153,8 +157,8 @@ impl<O> State<O> {
         }
     }
 
-    /// The newest states of all objects that wait, are in flight or are known, and that a list no longer has: first those
-    /// in the queue, in the order in which they came.
+    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not have: first those
+    /// in the queue, in queue order.
     fn missing_from(&mut self, relist: &Relist<O>, known: &dyn KnownObjects<O>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.list();
@@ -170,7 +174,7 @@ impl<O> State<O> {
         missing
     }
 
-    /// Queues everything known once more: as one change, or with known objects each that has no news anyway.
+    /// Queues a resync: without known objects as one change; with known objects as a `Sync` of each object that neither waits nor is in flight.
     pub(super) fn resync(&mut self, known: Option<&dyn KnownObjects<O>>) {
         let Some(known) = known else { return self.push(Change::SyncAll, None) };
         let mut idle = known.list();
@@ -183,7 +187,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Queues a version that came without a change.
+    /// Queues a bookmark.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
         self.push(Change::Bookmark(version.clone()), Some(version));
     }
@@ -192,9 +196,9 @@ impl<O> State<O> {
         self.is_closed = true;
     }
 
-    /// Takes a batch of at most so many changes from the head; `None` if there is none, or if a receipt is out.
+    /// Takes a batch of at most `at_most` changes from the head; `None` if the queue is empty or a receipt is open.
     ///
-    /// `remembers` says whether deltas in flight will be looked for.
+    /// `remembers` is true if the queue must be able to find the deltas in flight, which it needs with known objects.
     pub(super) fn take(&mut self, at_most: usize, remembers: bool) -> Option<Batch<InOrderChange<O>, ()>> {
         if self.in_flight.is_some() {
             return None;
@@ -215,11 +219,11 @@ impl<O> State<O> {
         self.in_flight = Some(InFlight { deltas: if remembers { deltas.cloned().collect() } else { Vec::new() } });
         let version = self.reached_after(&items);
         let history_changed = items.iter().any(|taken| taken.item.history_changed);
-        Some(Batch { items, ticket: (), version, history_changed })
+        Some(Batch { items, pending_versions: (), version, history_changed })
     }
 
-    /// How many changes from the head may be taken together: each object once, all of the initial list or none, and what
-    /// concerns everything by itself.
+    /// Returns how many changes from the head form a batch. A batch has each object at most once, changes either only of the initial list or only
+    /// after it, and a change that concerns all objects by itself.
     fn batch_len(&self, at_most: usize) -> usize {
         let Some(head) = self.items.front() else { return 0 };
         let origin = self.origin_of(head.number);
@@ -230,9 +234,9 @@ impl<O> State<O> {
         alike.count().max(1)
     }
 
-    /// The version that is reached when these are done, if that is a new one.
+    /// Returns the version that is reached when these items are acknowledged, if it is a new one.
     fn reached_after(&self, taken: &[InOrderChange<O>]) -> Option<ResourceVersion> {
-        // What was done earlier, behind something that had to be tried again, is reached together with it.
+        // An item that was acknowledged while an earlier one was requeued is reached together with the earlier one.
         let done =
             self.done.iter().rev().find(|(number, _)| self.items.front().is_none_or(|head| head.number > *number));
         let newest = taken.iter().rev().find_map(|taken| Some((taken.item.number, taken.item.version.as_ref()?)));
@@ -243,15 +247,15 @@ impl<O> State<O> {
         }
     }
 
-    /// Enters the answers for the receipt that is out; what goes back is moved out of `items`.
+    /// Acknowledges or requeues each item of the open receipt. Moves the requeued items out of `items`.
     ///
-    /// What the queue remembers of `items` is dropped here. These are copies, so no object is freed before `items` is dropped.
-    pub(super) fn answer(&mut self, items: &mut Vec<InOrderChange<O>>, answers: &Answers) {
+    /// Drops the queue's own references to the objects in flight. `items` has references to the same objects, so no object is freed here.
+    pub(super) fn settle(&mut self, items: &mut Vec<InOrderChange<O>>, outcomes: &Outcomes) {
         self.in_flight = None;
         let mut returned = Vec::new();
         for (position, taken) in std::mem::take(items).into_iter().enumerate() {
             self.attempted = self.attempted.max(taken.item.number + 1);
-            match answers.of(position) {
+            match outcomes.of(position) {
                 ItemOutcome::Requeue { processed: 0 } => returned.push(taken.item),
                 ItemOutcome::Requeue { processed: _ } | ItemOutcome::Done => {
                     self.done.extend(taken.item.version.clone().map(|version| (taken.item.number, version)));
@@ -263,7 +267,7 @@ impl<O> State<O> {
         self.advance();
     }
 
-    /// Finds out which of the versions that are done are reached, and forgets those that another one stands for.
+    /// Computes which versions of acknowledged items are reached, and removes versions that a newer one replaces.
     fn advance(&mut self) {
         let mut done: Vec<_> = std::mem::take(&mut self.done).into();
         done.sort_by_key(|(number, _)| *number);
@@ -281,7 +285,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Whether a producer should wait: the consumer is busy, and two more batches wait for it.
+    /// Returns true if a producer should wait: a receipt is open, and two more batches are queued.
     pub(super) fn is_full(&self) -> bool {
         self.in_flight.is_some() && self.items.len() >= self.batch_size.get().saturating_mul(2)
     }
@@ -290,7 +294,7 @@ impl<O> State<O> {
         self.batch_size.get()
     }
 
-    /// Whether nothing will come any more, unless somebody still pushes.
+    /// Returns true if the queue is closed and empty, with no open receipt whose items could be requeued.
     pub(super) fn is_exhausted(&self) -> bool {
         self.is_closed && self.items.is_empty() && self.in_flight.is_none()
     }
@@ -330,7 +334,7 @@ impl<O> State<O> {
         in_flight.chain(self.items.iter().filter_map(|item| item.change.delta()))
     }
 
-    /// The newest delta of each object in flight or waiting.
+    /// Returns the newest delta of each object that waits or is in flight.
     fn newest_queued(&self) -> HashMap<&Key, &Delta<O>> {
         self.queued_deltas().map(|delta| (delta.key(), delta)).collect()
     }
@@ -351,7 +355,7 @@ impl<O> State<O> {
     }
 }
 
-impl<O> Rules for State<O> {
+impl<O> QueueState for State<O> {
     type Discarded = Vec<Cached<O>>;
 
     fn take_discarded(&mut self) -> Vec<Cached<O>> {

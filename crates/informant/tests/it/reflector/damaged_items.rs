@@ -34,11 +34,7 @@ async fn a_watch_resumes_before_an_event_without_a_readable_identity() {
 
         assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "W(10)"], "{damaged}");
         assert_eq!(running.lines(), ["Replaced@10 [a@1]", "Deleted a@11"]);
-        assert!(
-            running.last_error().contains("too damaged to tell which object it belongs to"),
-            "{}",
-            running.last_error()
-        );
+        assert!(running.last_error().contains("too damaged to determine its object"), "{}", running.last_error());
         running.stop().await;
     }
 }

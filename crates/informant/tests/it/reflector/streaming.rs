@@ -329,10 +329,10 @@ async fn a_streamed_list_without_progress_is_logged_every_ten_seconds() {
     assert_eq!(logs.take(), "");
     sleep_seconds(12.5).await;
     let logged = logs.take();
-    assert_eq!(logged.matches("has brought nothing yet").count(), 2, "{logged}");
+    assert_eq!(logged.matches("has delivered nothing yet").count(), 2, "{logged}");
     sleep_seconds(30.0).await;
     let logged = logs.take();
-    assert_eq!(logged.matches("has brought nothing more").count(), 2, "{logged}");
+    assert_eq!(logged.matches("has delivered nothing more").count(), 2, "{logged}");
     running.stop().await;
 }
 

@@ -1,8 +1,8 @@
-//! Items become objects: scanned, looked up, decoded and transformed, or set aside.
+//! Turns items into objects: scans them, reuses the cached object if it is the same state, or decodes and transforms them.
 //!
-//! - **In:** one item, as JSON or ready.
-//! - **Out:** an object to be cached, or why it cannot be.
-//! - **Knows nothing of:** lists, watches, versions to come.
+//! - **In:** one item, as JSON or as a decoded object.
+//! - **Out:** an object for the cache, or the reason why it is quarantined.
+//! - **Knows nothing of:** lists and watches.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -33,27 +33,27 @@ pub(super) type Decode = fn(&RawObject<'_>) -> Result<AnyObject, DecodeError>;
 
 type AnyObject = Box<dyn Any + Send + Sync>;
 
-/// Makes objects of items.
-pub(super) struct Intake {
+/// Turns the items of one source into objects.
+pub(super) struct Decoder {
     scanner: Scanner,
     decode: Decode,
     transform: Option<Transform>,
     stamp: Stamp,
-    /// How many objects were taken from the cache.
+    /// The number of objects that were reused from the cache.
     reused: usize,
 }
 
-/// Puts the source's cluster and history on objects that come ready; objects that come as JSON have them from the scanner.
+/// Sets the source's cluster and history on objects that the source has decoded. For JSON, the scanner sets them.
 struct Stamp {
     cluster: Option<Arc<str>>,
-    /// How often the source's history has changed.
+    /// The number of changes of the source's history.
     history: u64,
-    /// The last provenance that was stamped, before and after: most often the next object has the same one.
+    /// The last provenance, before and after it was stamped. Usually the next object has the same one.
     last: Option<(Arc<Provenance>, Arc<Provenance>)>,
 }
 
-/// What became of an item.
-pub(super) type Taken = Result<Cached<Erased>, Box<Quarantined>>;
+/// The object of an item, or its entry in the quarantine.
+pub(super) type DecodeResult = Result<Cached<Erased>, Box<Quarantined>>;
 
 /// Finds the object that is cached under a key.
 pub(super) type Known<'a> = &'a dyn Fn(&Key) -> Option<Cached<Erased>>;
@@ -63,9 +63,9 @@ pub(super) fn decode_as<O: Object>(raw: &RawObject<'_>) -> Result<AnyObject, Dec
     Ok(Box::new(O::decode(raw)?))
 }
 
-/// For sources whose objects are ready.
+/// Refuses JSON: the decode function for sources of decoded objects.
 pub(super) fn decode_nothing(raw: &RawObject<'_>) -> Result<AnyObject, DecodeError> {
-    let source = "it came as JSON, but only objects that are ready were expected".into();
+    let source = "the source delivered JSON, but was registered as a source of decoded objects".into();
     Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
 }
 
@@ -100,7 +100,7 @@ mod sealed {
     impl<E> Sealed for Result<(), E> {}
 }
 
-impl Intake {
+impl Decoder {
     pub(super) fn new(
         scanner: Scanner,
         decode: Decode,
@@ -110,17 +110,17 @@ impl Intake {
         Self { scanner, decode, transform, stamp: Stamp { cluster, history: 0, last: None }, reused: 0 }
     }
 
-    /// How many objects were taken from the cache since the last time that this was forgotten.
+    /// Returns the number of objects that were reused from the cache since the last [`reset_reused`](Self::reset_reused).
     pub(super) fn reused(&self) -> usize {
         self.reused
     }
 
-    pub(super) fn forget_reused(&mut self) {
+    pub(super) fn reset_reused(&mut self) {
         self.reused = 0;
     }
 
-    /// The source's history has changed: an object that is cached from before may differ from one of the same uid and version,
-    /// so it is not used again.
+    /// Notes that the source's history has changed. A cached object of the old history may differ from one with the same uid and version,
+    /// so it is not reused.
     pub(super) fn begin_history(&mut self) {
         self.stamp.history += 1;
         self.stamp.last = None;
@@ -132,8 +132,7 @@ impl Intake {
         object.change_provenance(|provenance| self.stamp.put_on(provenance));
     }
 
-    /// Reads which state of which object an item is: its identity, and a hash of its JSON (0 if it came ready). `None` if it cannot
-    /// be read.
+    /// Returns the identity of an item, and a hash of its JSON (0 if the source has decoded it); `None` if the JSON is invalid.
     pub(super) fn identify(&mut self, item: &Item<Erased>) -> Option<(Identity, u64)> {
         match item.content() {
             ItemContent::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
@@ -141,15 +140,15 @@ impl Intake {
         }
     }
 
-    /// Takes an item. What is known in the same state is not decoded again.
-    pub(super) fn take(&mut self, item: Item<Erased>, known: Known<'_>) -> Taken {
+    /// Decodes an item, or reuses the cached object if it is the same state.
+    pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
-            ItemContent::Json(json) => self.take_json(&json, known),
-            ItemContent::Ready(object) => self.take_ready(object, known),
+            ItemContent::Json(json) => self.decode_json(&json, known),
+            ItemContent::Ready(object) => self.decode_ready(object, known),
         }
     }
 
-    pub(super) fn take_json(&mut self, json: &[u8], known: Known<'_>) -> Taken {
+    pub(super) fn decode_json(&mut self, json: &[u8], known: Known<'_>) -> DecodeResult {
         match self.scanner.scan(json) {
             Ok(raw) => {
                 make(raw, self.decode, self.transform.as_ref(), known, self.stamp.history, &mut self.reused, json)
@@ -158,29 +157,28 @@ impl Intake {
         }
     }
 
-    /// Takes the item that stands at the start of the bytes, and says how long it is; `None` if it is not complete, or not
-    /// as it should be.
-    pub(super) fn take_first(&mut self, json: &[u8], known: Known<'_>) -> Option<(Taken, usize)> {
-        self.take_first_before(json, known, |_| true)
+    /// Decodes the item at the start of the bytes, and returns its length; `None` if it is incomplete or invalid.
+    pub(super) fn decode_first(&mut self, json: &[u8], known: Known<'_>) -> Option<(DecodeResult, usize)> {
+        self.decode_first_before(json, known, |_| true)
     }
 
-    /// As [`take_first`](Self::take_first), if what follows the item is as it should be.
-    pub(super) fn take_first_before(
+    /// As [`decode_first`](Self::decode_first), but returns `None` if `is_valid_rest` returns false for the bytes after the item.
+    pub(super) fn decode_first_before(
         &mut self,
         json: &[u8],
         known: Known<'_>,
-        is_right: impl FnOnce(&[u8]) -> bool,
-    ) -> Option<(Taken, usize)> {
+        is_valid_rest: impl FnOnce(&[u8]) -> bool,
+    ) -> Option<(DecodeResult, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
-        if !is_right(rest) {
+        if !is_valid_rest(rest) {
             return None;
         }
         let history = self.stamp.history;
         Some((make(raw, self.decode, self.transform.as_ref(), known, history, &mut self.reused, item), length))
     }
 
-    fn take_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> Taken {
+    fn decode_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
         if let Some(same) = same_state(object.identity(), known, self.stamp.history, || object.digest()) {
             self.reused += 1;
             return Ok(same);
@@ -219,7 +217,7 @@ fn make(
     history: u64,
     reused: &mut usize,
     json: &[u8],
-) -> Taken {
+) -> DecodeResult {
     if let Some(same) = same_state(raw.identity(), known, history, || raw.digest()) {
         *reused += 1;
         return Ok(same);
@@ -231,7 +229,7 @@ fn make(
 }
 
 /// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
-fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: Option<&[u8]>) -> Taken {
+fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: Option<&[u8]>) -> DecodeResult {
     let Some(transform) = transform else { return Ok(object) };
     let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
     match outcome {
@@ -243,7 +241,7 @@ fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: 
     }
 }
 
-/// The cached object, if it is in this state.
+/// Returns the cached object if it is in this state.
 fn same_state(
     identity: &Identity,
     known: Known<'_>,
@@ -253,7 +251,7 @@ fn same_state(
     known(&identity.key).filter(|known| known.has_state(identity, history, digest))
 }
 
-/// A user's `Object::decode` may panic; the object is then quarantined.
+/// Decodes an object. If the user's `Object::decode` panics, the object is quarantined.
 fn decode(raw: &RawObject<'_>, decoder: Decode) -> Result<AnyObject, DecodeError> {
     panics::catch(|| decoder(raw)).unwrap_or_else(|panic| {
         let source = panicked(&panic).into();

@@ -1,4 +1,4 @@
-//! The loop: everything, then the changes, until that fails; then wait and begin again.
+//! The main loop of a reflector: lists, watches until that fails, waits, and begins again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use super::super::Operation;
 use super::super::Quarantined;
 use super::super::Served;
 use super::super::SourceError;
+use super::super::decoder::Decoder;
 use super::super::error::Chain;
 use super::super::health::Prober;
 use super::super::health::Waits;
-use super::super::intake::Intake;
 use super::super::quarantine::Entries;
 use super::super::quarantine::Quarantine;
 use super::super::rules::anchors::Anchors;
 use super::super::rules::delays::Delays;
-use super::super::rules::meaning::Meaning;
-use super::super::rules::resume::Listed;
+use super::super::rules::error_class::ErrorClass;
+use super::super::rules::resume::ListVerdict;
 use super::super::rules::resume::Resume;
 use super::super::rules::watchdog::Watchdog;
 use super::super::rules::window::RetryWindow;
@@ -45,10 +45,10 @@ use crate::delta::Relist;
 use crate::object::Erased;
 use crate::panics;
 
-/// A reflector at work.
-pub(super) struct Rounds {
+/// The state of a running reflector.
+pub(super) struct ReflectorLoop {
     pub(super) destination: Box<dyn Destination<Erased>>,
-    pub(super) intake: Intake,
+    pub(super) decoder: Decoder,
     pub(super) settings: ReflectorSettings,
     pub(super) quarantine: Quarantine,
     pub(super) status: StatusBoard,
@@ -57,61 +57,61 @@ pub(super) struct Rounds {
     pub(super) delays: Delays,
     pub(super) watchdog: Watchdog,
     pub(super) window: RetryWindow,
-    /// Whether a request may still be repeated at once in this round.
+    /// True if a request may still be repeated at once in this round.
     pub(super) may_repeat: bool,
     /// The newest events, by which the server's history is recognised.
     pub(super) anchors: Anchors,
     pub(super) outage: Outage,
     /// How many changes of the server's history the reflectors of this client have found.
     pub(super) history_changes: watch::Receiver<u64>,
-    /// How many of them this one has taken account of.
+    /// How many of them this reflector has taken into account.
     pub(super) history_changes_seen: u64,
-    /// Whether the next list is the first one of another history.
+    /// True if the next list is the first one of another history.
     pub(super) has_history_changed: bool,
     /// `Some` while this reflector is the prober.
     prober: Option<Prober>,
     startup: Startup,
     /// How many requests in a row did not reach the server although it answered those of other reflectors.
     lone_failures: u32,
-    /// Whether everything was listed again at once since a watch last [made progress](Self::made_progress).
+    /// True if the reflector has listed without a delay since a watch last [made progress](Self::note_progress).
     has_relisted_at_once: bool,
     /// Set when the server's history is in doubt, until a list is accepted: cached objects are not reused.
     is_reuse_suspended: bool,
     presence: Presence,
-    /// Whether the last list had an item that may be any object of ours.
+    /// True if the last list had an item that is too damaged to determine its object.
     was_damaged: bool,
     resource: Arc<str>,
 }
 
-/// Whether the source has the kind, as far as that is known.
+/// Whether the source serves the kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Present,
-    /// A list was not found.
+    /// A list failed with 404.
     InDoubt,
-    /// And the source says that it has no such kind.
+    /// A list failed with 404, and then the source answered that it does not serve the kind.
     Denied,
-    /// It is not there, and the destination knows.
+    /// The source does not serve the kind, and the destination has deleted its objects.
     Gone,
 }
 
-/// Within this time after the server can be reached again, all reflectors of a client try.
+/// Within this time after the server can be reached again, all reflectors of a client retry.
 const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
 
-/// So many attempts are made soon after one another on a server that answers other reflectors.
+/// The number of attempts with short delays if the server answers other reflectors but not this one.
 const QUICK_LONE_FAILURES: u32 = 5;
 
-/// How a round ended.
-pub(super) struct Over {
+/// Why a round (a list and the watches after it) ended.
+pub(super) struct RoundFailure {
     pub(super) error: Arc<ListWatchError>,
-    /// Whether the error callback hears of it.
-    pub(super) is_heard: bool,
+    /// True if the error callback is called.
+    pub(super) is_reported: bool,
 }
 
-impl Rounds {
+impl ReflectorLoop {
     pub(super) fn new(
         destination: Box<dyn Destination<Erased>>,
-        intake: Intake,
+        decoder: Decoder,
         settings: ReflectorSettings,
         quarantine: Quarantine,
         status: StatusBoard,
@@ -139,7 +139,7 @@ impl Rounds {
             was_damaged: false,
             resource: settings.source.name().into(),
             destination,
-            intake,
+            decoder,
             settings,
             quarantine,
             status,
@@ -149,30 +149,30 @@ impl Rounds {
 
     pub(super) async fn run(mut self) -> Infallible {
         loop {
-            let Over { error, is_heard } = self.round().await;
-            if is_heard {
+            let RoundFailure { error, is_reported } = self.round().await;
+            if is_reported {
                 self.report(&error);
             }
             self.wait(error).await;
         }
     }
 
-    async fn round(&mut self) -> Over {
+    async fn round(&mut self) -> RoundFailure {
         self.may_repeat = true;
         if self.presence == Presence::InDoubt {
             self.look_for_kind().await;
         }
-        // If the history changed, the list has to carry that. Any other result does not matter for a list.
+        // A history change is noted in `self` for the next list. Any other result does not matter for a list.
         let _ = self.check_history_after_outage().await;
         let stream = match self.stream_or_list().await {
             Ok(stream) => stream,
-            Err(over) => return over,
+            Err(failure) => return failure,
         };
         self.follow(stream).await
     }
 
-    /// A list was not found: that may be an error on the way. Only if the source is sure that it has no such kind, its
-    /// objects are gone.
+    /// Asks the source whether it serves the kind, after a list failed with 404. A proxy may have sent the 404, so the objects are deleted only if
+    /// the source answers that it does not.
     async fn look_for_kind(&mut self) {
         self.status.set(Activity::Listing { objects: 0 });
         match timeout(self.settings.idle_timeout, self.settings.source.is_served()).await {
@@ -181,8 +181,8 @@ impl Rounds {
         }
     }
 
-    /// Another list was not found although, or because, the source says that it has no such kind: it is certain.
-    fn lose_kind(&mut self) {
+    /// Deletes all objects, after the source answered that it does not serve the kind and another list failed with 404.
+    fn delete_all_objects(&mut self) {
         self.presence = Presence::Gone;
         if !self.resume.has_observed() {
             return;
@@ -199,11 +199,11 @@ impl Rounds {
         });
     }
 
-    /// A list has come: it becomes the new state.
+    /// Passes a complete list to the destination.
     ///
     /// # Errors
     ///
-    /// If it is not to be believed.
+    /// If the list is older than the reached version, has no version, or has a damaged item that may be any object.
     pub(super) fn accept(
         &mut self,
         asked: &ResourceVersion,
@@ -211,7 +211,7 @@ impl Rounds {
         version: ResourceVersion,
         is_paged: bool,
     ) -> Result<(), SourceError> {
-        // What the list lacks may be that very item, so it is not believed at once; but if it stays so, that is how it is.
+        // An object that seems to be missing may be the damaged item, so the first such list is refused. The next one is accepted.
         if let Some(damage) = listed.damage()
             && self.resume.has_observed()
             && !std::mem::replace(&mut self.was_damaged, true)
@@ -220,22 +220,22 @@ impl Rounds {
         }
         let mut listed = listed;
         match self.resume.judge(asked, &version) {
-            Listed::Unversioned => return Err(SourceError::NoVersion),
-            Listed::Doubted => {
+            ListVerdict::Unversioned => return Err(SourceError::NoVersion),
+            ListVerdict::Stale => {
                 let error = SourceError::OlderVersion { from: self.resume.newest(), to: version };
                 self.suspend_reuse();
                 self.resume.unavailable();
                 return Err(error);
             }
-            Listed::HistoryChanged if !self.has_history_changed => {
+            ListVerdict::HistoryChanged if !self.has_history_changed => {
                 let error = self.begin_new_history();
-                // Objects that were taken from the cache may differ, although uid and version are the same.
-                if self.intake.reused() > 0 {
+                // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
+                if self.decoder.reused() > 0 {
                     return Err(error);
                 }
-                listed.for_each_mut(|object| self.intake.move_to_new_history(object));
+                listed.for_each_mut(|object| self.decoder.move_to_new_history(object));
             }
-            Listed::HistoryChanged | Listed::Accepted => {}
+            ListVerdict::HistoryChanged | ListVerdict::Accepted => {}
         }
         self.is_reuse_suspended = false;
         let history_changed = std::mem::take(&mut self.has_history_changed);
@@ -249,7 +249,7 @@ impl Rounds {
         debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
-            self.tell_of_quarantined(&object);
+            self.report_quarantined(&object);
         }
         self.destination.replace(relist);
         self.presence = Presence::Present;
@@ -263,7 +263,7 @@ impl Rounds {
             status.last_event = Some(now);
             status.confirmed = Some(now);
             status.lists += 1;
-            // If watches are refused, a list that succeeds does not end the failure.
+            // While watches fail, a list that succeeds does not end the failure.
             if !status.is_watch_failing {
                 status.failing_since = None;
             }
@@ -272,17 +272,17 @@ impl Rounds {
         Ok(())
     }
 
-    /// Whether objects may be taken from the cache.
+    /// Returns true if cached objects may be reused instead of decoding the same state again.
     pub(super) fn may_reuse(&self) -> bool {
         !self.is_reuse_suspended
     }
 
-    /// The server's history may have changed.
+    /// Stops the reuse of cached objects, because the server's history may have changed.
     pub(super) fn suspend_reuse(&mut self) {
         self.is_reuse_suspended = true;
     }
 
-    /// The server answered a request, whatever the answer.
+    /// Notes that the server answered a request, successfully or not.
     fn server_answered(&mut self) {
         let now = Instant::now();
         self.settings.health.note_reachable(now);
@@ -291,22 +291,22 @@ impl Rounds {
         self.lone_failures = 0;
     }
 
-    /// Whether the server may still be starting after an outage.
+    /// Returns true if the server may still be starting after an outage.
     pub(super) fn is_server_starting(&self) -> bool {
         self.startup.is_under_way(Instant::now())
     }
 
-    /// If the version that was asked for is not to be had, the newest state is asked for next.
-    pub(super) fn note_unavailable(&mut self, meaning: Meaning) {
-        if meaning == Meaning::TooLarge {
+    /// Makes the next list request the newest state, if the error means that the server cannot serve the requested version.
+    pub(super) fn note_unavailable(&mut self, class: ErrorClass) {
+        if class == ErrorClass::TooLarge {
             self.suspend_reuse();
         }
-        if let Meaning::Expired | Meaning::TooLarge = meaning {
+        if let ErrorClass::Expired | ErrorClass::TooLarge = class {
             self.resume.unavailable();
         }
     }
 
-    /// A watch begins.
+    /// Notes that a watch was opened.
     pub(super) fn watching(&mut self) {
         self.watchdog.opened();
         self.delays.succeeded(Instant::now());
@@ -321,17 +321,19 @@ impl Rounds {
         });
     }
 
-    /// Something failed: everybody can see it.
+    /// Notes a failed request, and publishes it in the status.
     pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
-        let meaning = source.meaning();
-        if let (Meaning::Refused | Meaning::Lost, Some(streaming)) = (meaning, &self.settings.streaming) {
+        let class = source.class();
+        if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(streaming)) =
+            (class, &self.settings.streaming)
+        {
             streaming.connection_lost();
         }
         if operation == Operation::List {
-            match (self.presence, meaning == Meaning::NotFound) {
+            match (self.presence, class == ErrorClass::NotFound) {
                 (Presence::Present, true) => self.presence = Presence::InDoubt,
-                (Presence::Denied, true) => self.lose_kind(),
-                // What discovery said was said before this.
+                (Presence::Denied, true) => self.delete_all_objects(),
+                // The kind may have been installed after the source's answer.
                 (Presence::Denied, false) => self.presence = Presence::InDoubt,
                 (Presence::InDoubt | Presence::Gone, _) | (Presence::Present, false) => {}
             }
@@ -345,7 +347,7 @@ impl Rounds {
         });
         debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
         if operation != Operation::Watch {
-            self.outage.attempt_failed(meaning);
+            self.outage.attempt_failed(class);
             match error.is_unreachable() {
                 true => self.startup.unreachable(Instant::now()),
                 false => self.server_answered(),
@@ -379,27 +381,27 @@ impl Rounds {
 
     fn delay_after(&mut self, now: Instant, because: &ListWatchError) -> Duration {
         let second = Duration::from_secs(1);
-        match because.source.meaning() {
-            // Once, until a watch has made progress.
-            Meaning::HistoryChanged if !std::mem::replace(&mut self.has_relisted_at_once, true) => Duration::ZERO,
-            Meaning::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
+        match because.source.class() {
+            // Without a delay only once, until a watch has made progress.
+            ErrorClass::HistoryChanged if !std::mem::replace(&mut self.has_relisted_at_once, true) => Duration::ZERO,
+            ErrorClass::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
                 self.delays.between(Duration::ZERO, second)
             }
-            Meaning::Expired
-            | Meaning::HistoryChanged
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::Overloaded
-            | Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::Trouble
-            | Meaning::NotFound
-            | Meaning::Unsupported
-            | Meaning::Other => {
+            ErrorClass::Expired
+            | ErrorClass::HistoryChanged
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::Overloaded
+            | ErrorClass::Unreachable
+            | ErrorClass::ConnectionLost
+            | ErrorClass::InvalidResponse
+            | ErrorClass::ServerError
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other => {
                 let retry_after = because.source.retry_after();
                 let delay = self.delays.failed(now, retry_after);
-                let is_lost = because.source.meaning() == Meaning::Lost && self.is_server_starting();
+                let is_lost = because.source.class() == ErrorClass::ConnectionLost && self.is_server_starting();
                 match because.may_be_startup_error() || is_lost {
                     true => delay.min(self.delays.soon().max(retry_after.unwrap_or_default())),
                     false => delay,
@@ -408,11 +410,11 @@ impl Rounds {
         }
     }
 
-    /// Waits for the next attempt: as the prober, or until the prober succeeds.
+    /// Waits before the next attempt on a server that cannot be reached: as the prober, or until the prober succeeds.
     async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
         let outage = self.settings.health.note_unreachable(now);
         let other = self.delays.failed(now, None);
-        // If the server answers other reflectors, something else is wrong, and this one is not in a hurry for long.
+        // If the server answers other reflectors, the cause is not an outage, so only the first attempts are made soon.
         let since = self.startup.unreachable_since().unwrap_or(now);
         self.lone_failures += u32::from(self.settings.health.has_answered_since(since));
         let probe = match self.lone_failures < QUICK_LONE_FAILURES {
@@ -426,18 +428,18 @@ impl Rounds {
         self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
     }
 
-    /// A watch has delivered something, or was open for a while.
-    pub(super) fn made_progress(&mut self) {
+    /// Resets the delays, after a watch delivered a newer version or was open for ten seconds.
+    pub(super) fn note_progress(&mut self) {
         self.delays.restart();
         self.has_relisted_at_once = false;
     }
 
-    /// Reports a failure to the user, or to the log. Failures that are part of an outage are reported once, when it has lasted
-    /// [a while](super::report); before the first list, at once.
+    /// Reports a failure to the user's callback, or to the log. Failures of an outage are reported once, when it has lasted
+    /// [three seconds](super::report); before the first list, they are reported at once.
     pub(super) fn report(&self, failure: &ListWatchError) {
         let since = self.status.failing_since();
-        // The server did not say so; the list that follows is reported if it fails.
-        if failure.operation == Operation::CheckHistory && failure.source.meaning() == Meaning::Expired {
+        // This is not an error of the server; the list that follows is reported if it fails.
+        if failure.operation == Operation::CheckHistory && failure.source.class() == ErrorClass::Expired {
             return;
         }
         let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
@@ -445,23 +447,24 @@ impl Rounds {
             Operation::List | Operation::StreamList => true,
             Operation::OpenWatch | Operation::Watch | Operation::CheckHistory => false,
         };
-        let is_reported = self.reporter.has_reported(since) && failure.source.meaning() != Meaning::HistoryChanged;
+        let is_reported = self.reporter.has_reported(since) && failure.source.class() != ErrorClass::HistoryChanged;
         if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {
             return;
         }
         self.reporter.report(failure, since);
     }
 
-    pub(super) fn tell_of_quarantined(&self, object: &Quarantined) {
-        if let Some(hear) = &self.settings.on_quarantine {
-            self.call("on_quarantine", || hear(object));
+    /// Reports a quarantined object to the user's callback, or to the log.
+    pub(super) fn report_quarantined(&self, object: &Quarantined) {
+        if let Some(callback) = &self.settings.on_quarantine {
+            self.call("on_quarantine", || callback(object));
             return;
         }
         let key = object.key.as_ref().map(Key::as_str);
         warn!(informer = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
     }
 
-    /// Runs a callback of the user's; a panic is logged and goes no further.
+    /// As the function [`call`], with the name of this reflector's resource.
     pub(super) fn call<R>(&self, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
         call(&self.resource, name, callback)
     }
@@ -471,7 +474,7 @@ impl Rounds {
     }
 }
 
-/// Runs a callback of the user's; a panic is logged and goes no further.
+/// Runs a callback of the user. A panic is caught and logged.
 pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
     let called = panics::catch(callback);
     called
@@ -479,7 +482,7 @@ pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> O
         .ok()
 }
 
-/// The cached object of a key, if it may be used again.
+/// Returns a function that finds the cached object of a key; if `reuses` is false, it finds none.
 pub(super) fn known(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))

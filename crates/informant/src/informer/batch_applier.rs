@@ -1,7 +1,7 @@
 //! Applies a batch in a shared informer: writes the cache, then distributes the events, under one lock.
 //!
-//! - **In:** receipts of all queued changes; ticks for resyncs.
-//! - **Out:** writes to the cache, notices to the processor.
+//! - **In:** receipts of all queued changes; the times at which resyncs are checked.
+//! - **Out:** writes to the cache, and events to the processor.
 //! - **Knows nothing of:** where changes come from, and which handlers exist.
 
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use tracing::debug;
 use tracing::error;
 use tracing::info;
 
+use super::apply::ApplyOptions;
 use super::apply::Outcome;
-use super::apply::Rules;
 use super::controller::Process;
 use super::controller::Takes;
 use super::core::Core;
 use super::queues::SharedQueue;
 use crate::queue::Receipt;
 
-/// The process step of one informer: applies batches and triggers resyncs.
-pub(super) struct Turns<Q> {
+/// The process function of a shared informer: applies batches and triggers resyncs.
+pub(super) struct BatchApplier<Q> {
     pub(super) core: Arc<Core>,
     pub(super) queue: Q,
-    pub(super) rules: Rules,
+    pub(super) options: ApplyOptions,
     pub(super) ticks: Option<Ticks>,
 }
 
@@ -53,19 +53,19 @@ impl Ticks {
     }
 }
 
-impl<Q: SharedQueue> Process<Q> for Turns<Q> {
+impl<Q: SharedQueue> Process<Q> for BatchApplier<Q> {
     const TAKES: Takes = Takes::All;
 
     fn process(&mut self, receipt: Receipt<Q>) {
         let begun = Clock::now();
         let core = &*self.core;
         core.metrics.taken(receipt.items().len());
-        let rules = self.rules;
+        let options = self.options;
         let history_changed = receipt.history_changed();
         let mut receipt = Some(receipt);
-        let done = core.in_turn(|processor| {
+        let done = core.with_apply_lock(|processor| {
             let receipt = receipt.take()?;
-            let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, rules);
+            let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, options);
             let initial = processor.distribute(initial);
             // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.
             let processed = receipt.acknowledge_returning_items();
@@ -80,18 +80,18 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
                     "synced"
                 );
             }
-            // Later changes are distributed after the end of the initial list.
+            // Later changes are distributed after the `Synced` event.
             let live = processor.distribute(live);
             Some((tally, index_panics, processed, initial, live))
         });
         if history_changed && matches!(done, Ok(Some(_))) {
             core.history_changes.fetch_add(1, Ordering::AcqRel);
         }
-        core.moved.notify_waiters();
+        core.cache_changed.notify_waiters();
         if let Ok(Some((tally, index_panics, processed, initial, live))) = done {
             core.metrics.batch(begun.elapsed(), tally, index_panics);
-            core.let_go([processed]);
-            core.let_go([initial, live]);
+            core.drop_catching_panics([processed]);
+            core.drop_catching_panics([initial, live]);
         }
         if let Some(receipt) = receipt {
             // An index function polls the runtime, and with it this task; the batch is retried later.
@@ -115,7 +115,7 @@ impl<Q: SharedQueue> Process<Q> for Turns<Q> {
         if !core.is_synced() {
             return;
         }
-        let listeners = core.in_turn(|processor| processor.resync(tick, || core.lister.list()));
+        let listeners = core.with_apply_lock(|processor| processor.resync(tick, || core.lister.list()));
         debug!(informer = &*core.name, count = listeners.unwrap_or_default(), "resync");
     }
 }

@@ -1,4 +1,8 @@
-//! What a failure means for what comes next, and whether somebody must mend it. No other code looks at codes and texts.
+//! Classifies failures: what the reflector does next depends on the class. No other code reads status codes and messages.
+//!
+//! - **In:** a [`SourceError`], or a [`ListWatchError`] with the request that failed.
+//! - **Out:** its [`ErrorClass`], whether it may pass by itself, and advice for the user.
+//! - **Knows nothing of:** what the reflector does about it.
 
 use kube::core::Status;
 use kube::core::response::reason;
@@ -9,49 +13,50 @@ use crate::listwatch::SourceError;
 use crate::listwatch::error::causes;
 use crate::listwatch::frames::FrameError;
 
-/// What a failure means.
+/// The class of an error, which decides what the reflector does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
-    /// The version is too old: the server has forgotten what came after it.
+pub(crate) enum ErrorClass {
+    /// The version is too old: the server has compacted the history after it.
     Expired,
-    /// The version is one that the server has not reached yet.
+    /// The server has not reached the requested version yet.
     TooLarge,
-    /// The version is older than one before it.
+    /// The version of an event or list is older than the version that the reflector has reached.
     OlderVersion,
-    /// The server has another history than the one that was followed.
+    /// The server's history differs from the one that the reflector followed.
     HistoryChanged,
-    /// The server has too much to do.
+    /// The server has too many requests (429).
     Overloaded,
-    /// Nobody listens, or can be reached.
-    Refused,
-    /// The connection is lost or silent.
-    Lost,
-    /// What came is not what it should be.
-    Garbled,
-    /// The server is in trouble (5xx).
-    Trouble,
-    /// It does not exist (404).
+    /// The server cannot be reached, or refuses the connection.
+    Unreachable,
+    /// The connection broke, or no bytes arrive on it.
+    ConnectionLost,
+    /// The response is not a valid list or watch of this kind.
+    InvalidResponse,
+    /// The server failed to process the request (5xx).
+    ServerError,
+    /// The server does not have the kind or the object (404).
     NotFound,
-    /// The request is one that the server does not take.
+    /// The server does not support the request (such as 400, 405, 422).
     Unsupported,
-    /// Anything else.
+    /// Any other error, such as 401 and 403.
     Other,
 }
 
-/// The cause by which servers say that a version is too large, and the phrase by which older ones do.
+/// The cause of a status whose version is too large.
 const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
+/// The phrase in the message of such a status, for older servers, which send no cause.
 const TOO_LARGE_PHRASE: &str = "Too large resource version";
 
-impl Meaning {
-    /// Whether the same request may well succeed a little later.
-    pub(crate) fn is_passing(self) -> bool {
+impl ErrorClass {
+    /// Returns true if the same request may succeed a little later.
+    pub(crate) fn is_temporary(self) -> bool {
         match self {
-            Self::Overloaded | Self::Refused | Self::Lost | Self::Trouble => true,
+            Self::Overloaded | Self::Unreachable | Self::ConnectionLost | Self::ServerError => true,
             Self::Expired
             | Self::TooLarge
             | Self::OlderVersion
             | Self::HistoryChanged
-            | Self::Garbled
+            | Self::InvalidResponse
             | Self::NotFound
             | Self::Unsupported
             | Self::Other => false,
@@ -60,23 +65,26 @@ impl Meaning {
 }
 
 impl ListWatchError {
-    /// Whether the server is there and may well answer a little later, although nobody does anything about it: it is busy, or in
-    /// trouble, or a connection broke. Not so if it says no, or nobody is there.
+    /// Returns true if a retry may succeed without any action of an operator: the server is overloaded, starting or failing, or the connection
+    /// broke, or the version expired.
+    ///
+    /// Returns false if the server refuses the request (such as 401, 403, 404, 422), cannot be reached at all, or sends responses that are not
+    /// valid. An informer that [fails fast](crate::InformerBuilder::fail_fast) returns such errors from `synced()`.
     pub fn is_transient(&self) -> bool {
         match &self.source {
             SourceError::Status { .. } if self.may_be_startup_error() => true,
-            SourceError::Status { .. } => match self.source.meaning() {
-                Meaning::Expired | Meaning::TooLarge | Meaning::Overloaded | Meaning::Trouble => true,
-                Meaning::OlderVersion
-                | Meaning::HistoryChanged
-                | Meaning::Refused
-                | Meaning::Lost
-                | Meaning::Garbled
-                | Meaning::NotFound
-                | Meaning::Unsupported
-                | Meaning::Other => false,
+            SourceError::Status { .. } => match self.source.class() {
+                ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::Overloaded | ErrorClass::ServerError => true,
+                ErrorClass::OlderVersion
+                | ErrorClass::HistoryChanged
+                | ErrorClass::Unreachable
+                | ErrorClass::ConnectionLost
+                | ErrorClass::InvalidResponse
+                | ErrorClass::NotFound
+                | ErrorClass::Unsupported
+                | ErrorClass::Other => false,
             },
-            // The client cannot even say who it is.
+            // The client could not get its credentials.
             SourceError::Connection { .. } if self.is_of_credentials() => false,
             SourceError::Connection { .. }
             | SourceError::Silent { .. }
@@ -103,7 +111,7 @@ impl ListWatchError {
         }
     }
 
-    /// Whether the request did not get to the server, or the server did not answer it at all.
+    /// Returns true if the request did not reach the server, or the server did not answer it at all.
     pub(crate) fn is_unreachable(&self) -> bool {
         let is_request = match self.operation {
             Operation::List | Operation::StreamList | Operation::OpenWatch | Operation::CheckHistory => true,
@@ -133,33 +141,33 @@ impl ListWatchError {
         }
     }
 
-    /// Returns true for 403, 429 and 5xx of a server that has answered again for less than 30 s: a starting server answers so.
+    /// Returns true for 403, 429 and 5xx within 30 s after the server could not be reached: a starting server may send them.
     pub(crate) fn may_be_startup_error(&self) -> bool {
-        let may_be = match self.source.meaning() {
-            Meaning::Overloaded | Meaning::Trouble => true,
-            Meaning::Other => self.source.is_forbidden(),
-            Meaning::Expired
-            | Meaning::TooLarge
-            | Meaning::OlderVersion
-            | Meaning::HistoryChanged
-            | Meaning::Refused
-            | Meaning::Lost
-            | Meaning::Garbled
-            | Meaning::NotFound
-            | Meaning::Unsupported => false,
+        let may_be = match self.source.class() {
+            ErrorClass::Overloaded | ErrorClass::ServerError => true,
+            ErrorClass::Other => self.source.is_forbidden(),
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::Unreachable
+            | ErrorClass::ConnectionLost
+            | ErrorClass::InvalidResponse
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported => false,
         };
         self.server_may_be_starting && may_be
     }
 
-    /// Whether the client could not get its credentials.
+    /// Returns true if the client could not get its credentials.
     fn is_of_credentials(&self) -> bool {
         let SourceError::Connection { source } = &self.source else { return false };
         matches!(source.downcast_ref(), Some(kube::Error::Auth(_)))
     }
 
-    /// What can be done about it, if that is likely to be known.
+    /// Returns advice on how to fix the cause, if the error has a likely cause.
     pub fn advice(&self) -> Option<&'static str> {
-        match (self.source.meaning(), self.source.code()) {
+        match (self.source.class(), self.source.code()) {
             _ if self.may_be_startup_error() => {
                 Some("the server could not be reached a moment ago and may still be starting; wait for it")
             }
@@ -171,9 +179,9 @@ impl ListWatchError {
                     "grant the client's user `watch` on it"
                 }
             }),
-            (Meaning::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
+            (ErrorClass::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
             (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
-            (Meaning::Refused, _) => Some(self.advice_on_connection()),
+            (ErrorClass::Unreachable, _) => Some(self.advice_on_connection()),
             _ => None,
         }
     }
@@ -194,66 +202,68 @@ impl ListWatchError {
 }
 
 impl SourceError {
-    /// Whether the server does not allow the request.
+    /// Returns true for 403.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// What it means.
-    pub(crate) fn meaning(&self) -> Meaning {
+    /// Returns the class of the error.
+    pub(crate) fn class(&self) -> ErrorClass {
         match self {
-            Self::Status { status, .. } => meaning_of(status),
-            Self::Refused { .. } | Self::Unreachable { .. } => Meaning::Refused,
-            Self::Connection { .. } | Self::Silent { .. } | Self::Body(FrameError::Truncated { .. }) => Meaning::Lost,
+            Self::Status { status, .. } => class_of(status),
+            Self::Refused { .. } | Self::Unreachable { .. } => ErrorClass::Unreachable,
+            Self::Connection { .. } | Self::Silent { .. } | Self::Body(FrameError::Truncated { .. }) => {
+                ErrorClass::ConnectionLost
+            }
             Self::Body(_)
             | Self::ContentType { .. }
             | Self::Compressed { .. }
             | Self::WrongList { .. }
             | Self::NoVersion
-            | Self::Damaged { .. } => Meaning::Garbled,
-            Self::Endless { .. } => Meaning::Unsupported,
-            Self::OlderVersion { .. } => Meaning::OlderVersion,
-            Self::HistoryChanged { .. } => Meaning::HistoryChanged,
-            Self::HistoryUnproven { .. } => Meaning::Expired,
+            | Self::Damaged { .. } => ErrorClass::InvalidResponse,
+            Self::Endless { .. } => ErrorClass::Unsupported,
+            Self::OlderVersion { .. } => ErrorClass::OlderVersion,
+            Self::HistoryChanged { .. } => ErrorClass::HistoryChanged,
+            Self::HistoryUnproven { .. } => ErrorClass::Expired,
             Self::Redirected { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
             | Self::Ended
             | Self::EndedEarly
             | Self::Inconsistent { .. }
-            | Self::Other { .. } => Meaning::Other,
+            | Self::Other { .. } => ErrorClass::Other,
         }
     }
 }
 
-fn meaning_of(status: &Status) -> Meaning {
-    // A reason says more than a code; a code counts if there is none.
+fn class_of(status: &Status) -> ErrorClass {
+    // The reason is more specific than the code, so it is examined first.
     match status.reason.as_str() {
-        "Expired" | "Gone" => return Meaning::Expired,
-        "Timeout" | "ServerTimeout" if is_too_large(status) => return Meaning::TooLarge,
-        "TooManyRequests" => return Meaning::Overloaded,
-        "NotFound" => return Meaning::NotFound,
+        "Expired" | "Gone" => return ErrorClass::Expired,
+        "Timeout" | "ServerTimeout" if is_too_large(status) => return ErrorClass::TooLarge,
+        "TooManyRequests" => return ErrorClass::Overloaded,
+        "NotFound" => return ErrorClass::NotFound,
         _ => {}
     }
     match status.code {
-        410 if !reason::is_known(&status.reason) || status.reason.is_empty() => Meaning::Expired,
+        410 if !reason::is_known(&status.reason) || status.reason.is_empty() => ErrorClass::Expired,
         _ if status
             .details
             .as_ref()
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == TOO_LARGE_CAUSE)) =>
         {
-            Meaning::TooLarge
+            ErrorClass::TooLarge
         }
-        504 if is_too_large(status) => Meaning::TooLarge,
-        429 => Meaning::Overloaded,
-        404 => Meaning::NotFound,
-        400 | 405 | 406 | 415 | 422 | 501 => Meaning::Unsupported,
-        500..=599 => Meaning::Trouble,
-        _ => Meaning::Other,
+        504 if is_too_large(status) => ErrorClass::TooLarge,
+        429 => ErrorClass::Overloaded,
+        404 => ErrorClass::NotFound,
+        400 | 405 | 406 | 415 | 422 | 501 => ErrorClass::Unsupported,
+        500..=599 => ErrorClass::ServerError,
+        _ => ErrorClass::Other,
     }
 }
 
-/// Of a timeout: whether it is that of a version too large.
+/// Returns true if a timeout status means that the requested version is too large.
 fn is_too_large(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == TOO_LARGE_CAUSE || cause.message.contains(TOO_LARGE_PHRASE))
@@ -289,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_somebody_must_mend() {
+    fn is_transient_distinguishes_errors_that_a_retry_can_fix() {
         let broken = || Box::new(std::io::Error::other("broken"));
         for (code, is_transient) in [(401, false), (403, false), (404, false), (400, false), (405, false), (422, false)]
             .into_iter()
@@ -312,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_advice_for_what_somebody_can_mend() {
+    fn advice_exists_for_errors_that_the_user_can_fix() {
         let advice = |code| failure(status(code, "", "no").into()).advice();
         assert!([400, 401, 403, 404, 422].into_iter().all(|code| advice(code).is_some()));
         assert!([410, 429, 500].into_iter().all(|code| advice(code).is_none()));
@@ -320,36 +330,36 @@ mod tests {
 
     /// RE-16, RE-17, HC-21
     #[test]
-    fn what_the_server_says_is_understood_in_all_its_encodings() {
+    fn the_error_class_of_a_status_follows_from_its_reason_cause_message_or_code() {
         let phrase = "Too large resource version: 20, current: 10";
         let table = [
-            (status(410, "Expired", ""), Meaning::Expired),
-            (status(410, "Gone", ""), Meaning::Expired),
-            (status(410, "", "too old resource version"), Meaning::Expired),
-            (status(410, "SomethingNew", ""), Meaning::Expired),
-            (status(0, "Expired", ""), Meaning::Expired),
-            (status(410, "Forbidden", ""), Meaning::Other),
-            (with_cause(status(504, "Timeout", ""), "ResourceVersionTooLarge", ""), Meaning::TooLarge),
-            (with_cause(status(504, "Timeout", ""), "", phrase), Meaning::TooLarge),
-            (status(504, "Timeout", phrase), Meaning::TooLarge),
-            (status(504, "", phrase), Meaning::TooLarge),
-            (status(504, "Timeout", "it took too long"), Meaning::Trouble),
-            (status(500, "InternalError", phrase), Meaning::Trouble),
-            (status(429, "TooManyRequests", ""), Meaning::Overloaded),
-            (status(429, "", ""), Meaning::Overloaded),
-            (status(404, "NotFound", ""), Meaning::NotFound),
-            (status(404, "", ""), Meaning::NotFound),
-            (status(500, "InternalError", ""), Meaning::Trouble),
-            (status(503, "ServiceUnavailable", ""), Meaning::Trouble),
-            (status(422, "Invalid", ""), Meaning::Unsupported),
-            (status(400, "BadRequest", ""), Meaning::Unsupported),
-            (status(405, "MethodNotAllowed", ""), Meaning::Unsupported),
-            (status(401, "Unauthorized", ""), Meaning::Other),
-            (status(403, "Forbidden", ""), Meaning::Other),
+            (status(410, "Expired", ""), ErrorClass::Expired),
+            (status(410, "Gone", ""), ErrorClass::Expired),
+            (status(410, "", "too old resource version"), ErrorClass::Expired),
+            (status(410, "SomethingNew", ""), ErrorClass::Expired),
+            (status(0, "Expired", ""), ErrorClass::Expired),
+            (status(410, "Forbidden", ""), ErrorClass::Other),
+            (with_cause(status(504, "Timeout", ""), "ResourceVersionTooLarge", ""), ErrorClass::TooLarge),
+            (with_cause(status(504, "Timeout", ""), "", phrase), ErrorClass::TooLarge),
+            (status(504, "Timeout", phrase), ErrorClass::TooLarge),
+            (status(504, "", phrase), ErrorClass::TooLarge),
+            (status(504, "Timeout", "it took too long"), ErrorClass::ServerError),
+            (status(500, "InternalError", phrase), ErrorClass::ServerError),
+            (status(429, "TooManyRequests", ""), ErrorClass::Overloaded),
+            (status(429, "", ""), ErrorClass::Overloaded),
+            (status(404, "NotFound", ""), ErrorClass::NotFound),
+            (status(404, "", ""), ErrorClass::NotFound),
+            (status(500, "InternalError", ""), ErrorClass::ServerError),
+            (status(503, "ServiceUnavailable", ""), ErrorClass::ServerError),
+            (status(422, "Invalid", ""), ErrorClass::Unsupported),
+            (status(400, "BadRequest", ""), ErrorClass::Unsupported),
+            (status(405, "MethodNotAllowed", ""), ErrorClass::Unsupported),
+            (status(401, "Unauthorized", ""), ErrorClass::Other),
+            (status(403, "Forbidden", ""), ErrorClass::Other),
         ];
-        for (status, meaning) in table {
+        for (status, class) in table {
             let shown = format!("{status:?}");
-            assert_eq!(SourceError::from(status).meaning(), meaning, "{shown}");
+            assert_eq!(SourceError::from(status).class(), class, "{shown}");
         }
     }
 }

@@ -17,14 +17,14 @@ use tracing::Instrument;
 use tracing::error;
 use tracing::info;
 
-use super::apply::Rules;
+use super::apply::ApplyOptions;
+use super::batch_applier::BatchApplier;
+use super::batch_applier::Ticks;
 use super::builder::QueueKind;
 use super::controller;
 use super::core::Core;
 use super::core::Source;
 use super::queues::SharedQueue;
-use super::turn::Ticks;
-use super::turn::Turns;
 use crate::known::KnownObjects;
 use crate::listwatch::Activity;
 use crate::listwatch::Reflector;
@@ -41,24 +41,24 @@ use crate::subscribers::do_as;
 pub(super) struct Unstarted {
     pub(super) reflector: ReflectorSettings,
     pub(super) queue: QueueKind,
-    pub(super) rules: Rules,
+    pub(super) options: ApplyOptions,
 }
 
 impl Unstarted {
     /// Starts the handlers and returns the future that does all other work until the informer stops.
     pub(super) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
-        let Self { reflector, queue, rules } = self;
+        let Self { reflector, queue, options } = self;
         let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
         let reflector =
-            reflector.for_informer(rules.trusts_versions.then(|| known.clone() as Arc<dyn KnownObjects<_>>));
+            reflector.for_informer(options.trusts_versions.then(|| known.clone() as Arc<dyn KnownObjects<_>>));
         match queue {
             QueueKind::Grouped => {
                 let queue = DeltaFifo::builder().known_objects(known).name(name).build();
-                Box::pin(start(reflector, queue, rules, core, runtime))
+                Box::pin(start(reflector, queue, options, core, runtime))
             }
             QueueKind::InOrder => {
                 let queue = InOrderFifo::builder().name(name).build();
-                Box::pin(start(reflector, queue, rules, core, runtime))
+                Box::pin(start(reflector, queue, options, core, runtime))
             }
         }
     }
@@ -68,16 +68,16 @@ impl Unstarted {
 fn start<Q>(
     reflector: ReflectorSettings,
     queue: Q,
-    rules: Rules,
+    options: ApplyOptions,
     core: &Arc<Core>,
     runtime: &Handle,
 ) -> impl Future<Output = ()> + Send + 'static + use<Q>
 where
     Q: SharedQueue,
     Q::Taken: Send + Sync,
-    Q::Ticket: Send + Sync,
+    Q::PendingVersions: Send + Sync,
 {
-    // Created first: the source, which is users' code, may panic below, and the guard then ends the informer.
+    // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
     let ending = Ending(Arc::clone(core));
     let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
@@ -85,30 +85,30 @@ where
     let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.waiting()) };
     // An informer starts only once, so this is the first value.
     let _ = core.source.set(source);
-    // While `turn` is locked, so that a listener that is added at the same time gets a worker too.
-    let _ = core.in_turn(|processor| {
+    // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
+    let _ = core.with_apply_lock(|processor| {
         core.workers.start(runtime);
         let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
         works.for_each(|work| core.workers.run(work));
     });
     let ticks = core.check_period().and_then(Ticks::every);
-    let turns = Turns { core: Arc::clone(core), queue: queue.clone(), rules, ticks };
+    let applier = BatchApplier { core: Arc::clone(core), queue: queue.clone(), options, ticks };
     let span = tracing::info_span!("informer", informer = &*core.name);
-    live(reflector, queue, turns, handle, ending).instrument(span)
+    run(reflector, queue, applier, handle, ending).instrument(span)
 }
 
-async fn live<Q>(reflector: Reflector, queue: Q, mut turns: Turns<Q>, handle: ReflectorHandle, ending: Ending)
+async fn run<Q>(reflector: Reflector, queue: Q, mut applier: BatchApplier<Q>, handle: ReflectorHandle, ending: Ending)
 where
     Q: SharedQueue,
     Q::Taken: Send + Sync,
-    Q::Ticket: Send + Sync,
+    Q::PendingVersions: Send + Sync,
 {
     let core = Arc::clone(&ending.0);
     let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
-        let working = controller::run(reflector, &queue, &mut turns);
+        let working = controller::run(reflector, &queue, &mut applier);
         select(pin!(working), pin!(show(handle, &shown))).await;
     };
     let mut working = Box::pin(as_work_of(caller, working));
@@ -118,7 +118,7 @@ where
         Either::Right((ended, _)) => {
             let crash = match ended {
                 Ok(()) => "its queue was closed".to_owned(),
-                Err(panic) => format!("panicked: {}", panics::said(panic)),
+                Err(panic) => format!("panicked: {}", panics::message(panic)),
             };
             error!(informer, error = crash, "the informer stops because of an internal error");
             let _ = core.crash.set(crash.into());
@@ -159,7 +159,7 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
             | Activity::BackingOff { .. }
             | Activity::Stopped => None,
         };
-        core.hopeless.send_replace(verdict);
+        core.permanent_failure.send_replace(verdict);
         if let Activity::Stopped = status.activity {
             return std::future::pending().await;
         }
