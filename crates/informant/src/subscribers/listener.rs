@@ -272,7 +272,7 @@ impl Listener {
     }
 
     fn log_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
-        error!(kind = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
+        error!(informer = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
     }
 
     fn count_panics(&self, count: u64) {
