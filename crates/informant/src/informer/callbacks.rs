@@ -62,8 +62,8 @@ use crate::subscribers::Registration;
 /// panics, the panic is logged and counted, and the handler receives its next event a second later.
 ///
 /// [`stop`](SharedInformer::stop) of the informer and of the [`Registration`] wait until the running future has completed, and start no
-/// other one. They do not cancel it: a future that may wait for long should have a timeout. A future that ends with its runtime is
-/// dropped where it is.
+/// other one. They do not cancel it: a future that may wait for long should have a timeout. If the informer's runtime ends, the running future is
+/// dropped where it is; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
 ///
 /// ```
 /// use informant::SharedInformer;
