@@ -253,7 +253,8 @@ fn an_object_of_a_coalesced_event_may_add_a_handler_when_it_is_dropped() {
         });
         let source = Source::new();
         source.on_list(make.list("10", &[("a", 1)]));
-        let changes = (11..20).fold(watch(), |watch, version| watch.modified(make.object("a", version)).wait(milliseconds(1)));
+        let changes =
+            (11..20).fold(watch(), |watch, version| watch.modified(make.object("a", version)).wait(milliseconds(1)));
         source.on_watch(last(changes));
         let informer = informer(&source, false);
         slot.set(informer.clone()).ok().unwrap();
