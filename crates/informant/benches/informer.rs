@@ -54,7 +54,7 @@ fn in_own_thread<R: Send + 'static>(run: impl AsyncFnOnce() -> R + Send + 'stati
 }
 
 fn informer(feed: &Feed, is_in_order: bool) -> SharedInformer<Content> {
-    let builder = SharedInformer::of_ready_objects(feed.clone());
+    let builder = SharedInformer::of_decoded_objects(feed.clone());
     let informer = if is_in_order { builder.in_order() } else { builder }.build();
     informer.add_index("node", |object: &Cached<Content>| [object.node.to_string()]).unwrap();
     informer

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("of team-1: {} pods", by_team.count("team-1"));
     println!("on node-3: {} pods", by_node.count("node-3"));
     println!("with proxy:3: {} pods", by_image.count("proxy:3"));
-    let both = pods.lister().by_indexes([by_node.is("node-3"), by_image.is("app-2:1")])?;
+    let both = pods.lister().by_indexes([by_node.lookup("node-3"), by_image.lookup("app-2:1")])?;
     let mut names: Vec<_> = both.iter().map(|pod| pod.name_any()).collect();
     names.sort();
     println!("app-2:1 on node-3: {names:?}");

@@ -93,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     shop.note("apples", Some(Stock { count: 12, shelf: "fruit" }));
     shop.note("pears", Some(Stock { count: 3, shelf: "fruit" }));
 
-    let stock = SharedInformer::of_ready_objects(shop.clone()).build();
+    let stock = SharedInformer::of_decoded_objects(shop.clone()).build();
     let by_shelf = stock.add_index("shelf", |stock: &Cached<Stock>| Some(stock.shelf))?;
     let printer = stock
         .subscribe()

@@ -35,7 +35,7 @@
 //! | how | what it prints | for |
 //! | --- | --- | --- |
 //! | `{error}` | one line, without the causes | `tracing` fields and error types that print causes themselves |
-//! | `{error:?}` | a line for the error, for each cause, and for what to do | errors that `main` returns, `unwrap`, `expect` |
+//! | `{error:?}` | one line each for the error, its causes and the suggested remedy | errors that `main` returns, `unwrap`, `expect` |
 //! | `{}` of [`report()`](Error::report) | the same | logs and health pages |
 //! | `{:#}` of [`report()`](Error::report) | the same in one line | logs with one line per entry, fields of JSON |
 
@@ -47,7 +47,7 @@ use crate::factory::{DiscoveryError, RequestError};
 use crate::informer::{
     AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
 };
-use crate::listwatch::frames::CutError;
+use crate::listwatch::frames::FrameError;
 use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes};
 use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use crate::queue::Closed;
@@ -60,8 +60,8 @@ use crate::view::ViewError;
 /// A `Result` whose error is [`Error`] unless another one is given.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with its causes, for people: [`Display`](fmt::Display) prints one line for the error, for each cause, and for what to do about
-/// it if that is known. The alternate form `{:#}` prints all of it in one line.
+/// An error with its causes, for people: [`Display`](fmt::Display) prints one line each for the error, its causes, and the
+/// suggested remedy if there is one. The alternate form `{:#}` prints all of it in one line.
 ///
 /// Every error type of the library returns it from its method `report()`; [`Report::new`] accepts errors of other crates too.
 ///
@@ -250,7 +250,7 @@ error_types! {
     /// A queue is closed.
     Closed(Closed),
     /// The body of a list or a watch could not be cut into objects.
-    Cut(CutError),
+    Cut(FrameError),
     /// An object could not be decoded.
     Decode(DecodeError),
     /// Deltas that are not those of one object.

@@ -8,8 +8,8 @@ use crate::object::Erased;
 
 /// A deleted object, and how the informer learned of the deletion.
 pub enum Deleted<O> {
-    /// The watch delivered the final state. For a handler with a filter also: the object no longer passes, and this is the last state
-    /// that did.
+    /// The watch delivered the final state. A handler with a filter also receives it when an object stops passing the filter; then this is the
+    /// last state that passed.
     Observed(Cached<O>),
     /// The watch was down, or the final state could not be decoded. This is the newest state that the cache had; the object may have
     /// changed since.
@@ -46,7 +46,7 @@ pub enum Event<O> {
         /// The new state.
         new: Cached<O>,
     },
-    /// The object has not changed; it is replayed by a resync, or because a relist has it unchanged. Only handlers and streams with a
+    /// The object has not changed; it is replayed by a resync, or because a relist returned it unchanged. Only handlers and streams with a
     /// resync period receive this event.
     Resynced(Cached<O>),
     /// The object was deleted.

@@ -1,7 +1,7 @@
 //! Ready-made index functions: by label, by controller, by owner, by field path.
 //!
 //! - **In:** an object of any type that has the data in question.
-//! - **Out:** functions for [`SharedInformer::add_index`](crate::SharedInformer::add_index), and for that of a view or an indexer.
+//! - **Out:** functions for [`SharedInformer::add_index`](crate::SharedInformer::add_index), and for `add_index` of views and indexers.
 //! - **Knows nothing of:** the cache and its tables.
 //!
 //! | function | finds objects by | object types |
@@ -41,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! An object type without the data is a compile error that names the way out: a projection without metadata has no labels.
+//! If the object type lacks the data, such as a projection without metadata, compilation fails with a message that says what to do.
 //!
 //! ```compile_fail,E0277
 //! use informant::{index, projection, store::Indexer};
@@ -136,7 +136,7 @@ where
 
 /// Indexes objects by the values at a field path, such as `spec.nodeName`. A `Lazy` object is not decoded for it.
 ///
-/// The path is written as a [`FieldPath`] is; unlike one that is cut, it may also name the identity, as `metadata.name` does. Strings are
+/// The path has the syntax of a [`FieldPath`]. Unlike a path that is passed to `cut`, it may also be `metadata.name` or another field of the identity. Strings are
 /// values as they stand; booleans and numbers are values as `serde_json` writes them (`true`, `8080`, `1000.0` for `1e3`). A missing field, `null` and an object have
 /// no value. An array, on the way or at the end, stands for each of its items: `spec.containers.image` has one value for each container.
 ///

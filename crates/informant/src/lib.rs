@@ -80,7 +80,7 @@
 //!
 //! // Indexes can be added to a running informer, and combined in one lookup.
 //! let by_app = pods.add_index("app", index::label("app"))?;
-//! assert_eq!(lister.by_indexes([by_node.is("n1"), by_app.is("web")])?.len(), 1);
+//! assert_eq!(lister.by_indexes([by_node.lookup("n1"), by_app.lookup("web")])?.len(), 1);
 //! # factory.stop().await?;
 //! # Ok(())
 //! # }
@@ -88,7 +88,7 @@
 //!
 //! # Handlers and streams
 //!
-//! A handler receives, for each object, an add, then updates with the old and the new state, then a delete, in the order of the server. A handler that joins
+//! A handler receives, for each object, an add, then updates with the old and the new state, then a delete, in the order in which the server made these changes. A handler that joins
 //! late first receives an add for each object in the cache. Each handler has its own buffer and its own task, so a slow or panicking handler
 //! does not delay others. There are three ways to receive events:
 //!
@@ -137,7 +137,7 @@
 //!
 //! # Object types
 //!
-//! Decoding and holding objects is nearly all that an informer costs, so you choose the Rust type that objects are held in:
+//! Nearly all CPU time and memory of an informer go into decoding and holding objects. So you choose the Rust type that objects are held in:
 //!
 //! | request | the cache holds | decoded when the object arrives |
 //! | --- | --- | --- |
@@ -250,12 +250,12 @@
 //!
 //! # Failures
 //!
-//! An informer retries failed requests, with growing delays, and resumes its watch where it ended. After an outage it checks that the server still
-//! has the history that the informer followed. A server that was restored from a backup may not; the informer then lists everything. (Operators
-//! can make every client list after a restore with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted`.) If a watch
-//! delivers nothing for 65 seconds, the informer asks the server for its version.
+//! An informer retries failed requests, with growing delays, and resumes its watch where it ended. After an outage it checks that the server's data was
+//! not reset meanwhile, as it is when a backup is restored; if it was, the informer lists everything again. (Operators can force every client to list again
+//! after a restore with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted`.) If a watch delivers nothing for 65 seconds,
+//! the informer asks the server for its current resource version.
 //!
-//! [`problems`](SharedInformerFactory::problems) names each informer whose cache may be out of date, the cause, and the next step; the
+//! [`problems`](SharedInformerFactory::problems) names each informer whose cache may be out of date, the cause, and what you can do about it; the
 //! errors of [`synced_within`](SharedInformerFactory::synced_within) do the same. With [`fail_fast`](factory::FactoryBuilder::fail_fast),
 //! [`synced`](SharedInformerFactory::synced) fails at once on errors that retrying cannot fix:
 //!
@@ -282,13 +282,13 @@
 //! ```
 //!
 //! An object that cannot be decoded is [quarantined](SharedInformer::quarantined) and does not affect others. [`status`](SharedInformer::status) shows the
-//! state of an informer and of its handlers, [`metrics`] are recorded for the recorder that you install, and `tracing` events are logged. All errors of the
+//! state of an informer and of its handlers, [`metrics`] go to the recorder of the `metrics` crate that your program installs, and logs are `tracing` events. All errors of the
 //! crate convert into [`Error`].
 //!
 //! # Testing
 //!
 //! The crate `informant-apiserver` is an API server inside your test: with any kind, injected faults and a clock that can be paused. A
-//! [`ScriptedSource`](listwatch::ScriptedSource) replaces the server where a test decides on each event. See the guide [testing](guide::testing).
+//! [`ScriptedSource`](listwatch::ScriptedSource) replaces the server in tests that supply every event themselves. See the guide [testing](guide::testing).
 //!
 //! # Modules
 //!
@@ -303,7 +303,7 @@
 //! | [`queue`], [`delta`] | the queues between reflector and cache, and the changes that they hold |
 //! | [`store`], [`index`] | the cache and its indexes |
 //! | [`subscribers`] | handlers, streams and registrations |
-//! | [`error`] | one error type for all of the crate; reports |
+//! | [`error`] | one error type for all of the crate; errors printed with their causes |
 //! | [`metrics`] | names and descriptions of the metrics |
 //! | `kube_runtime` (feature `kube-runtime`) | informers as input of kube-runtime's controllers |
 //!

@@ -1,6 +1,6 @@
 //! Metrics of informers and handlers, recorded through the [`metrics`](https://docs.rs/metrics) facade.
 //!
-//! - **In:** numbers from the process loop, the reflector and the listeners.
+//! - **In:** numbers from informers and handlers.
 //! - **Out:** counters, gauges and histograms for the recorder that the program installs; nothing if it installs none.
 //! - **Knows nothing of:** exporters such as Prometheus.
 //!

@@ -100,15 +100,15 @@ impl FactoryBuilder {
         Ok(self)
     }
 
-    /// Limits all informers to objects whose labels match, unless a request has another selector: `app=web,tier!=cache`. Default: all
-    /// objects.
+    /// Limits all informers to objects whose labels match a selector, such as `app=web,tier!=cache`. A request can set another selector.
+    /// Default: all objects.
     pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
         self.settings.scope.labels = selector.to_string();
         self
     }
 
-    /// Limits all informers to objects whose fields match, unless a request has another selector: `metadata.name=web`. Default: all
-    /// objects.
+    /// Limits all informers to objects whose fields match a selector, such as `metadata.name=web`. A request can set another selector.
+    /// Default: all objects.
     pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
         self.settings.scope.fields = selector.to_string();
         self
@@ -128,15 +128,15 @@ impl FactoryBuilder {
         self
     }
 
-    /// Never requests streamed lists. Default: informers try them, and after a refusal by the server all informers of that kind use
-    /// ordinary lists.
+    /// Never uses streamed lists (watches that begin with the existing objects). Default: informers try them, and after a refusal by the
+    /// server all informers of that kind use ordinary lists.
     pub fn without_streaming(mut self) -> Self {
         self.settings.never_streams = true;
         self
     }
 
     /// Makes [`synced`](SharedInformerFactory::synced) fail at once on permanent errors of a list: forbidden, unknown kind, no server at
-    /// the address; see [`ListWatchError::may_pass`]. The informers continue to retry. Default: `synced` waits until all lists succeed.
+    /// the address; see [`ListWatchError::is_transient`]. The informers continue to retry. Default: `synced` waits until all lists succeed.
     ///
     /// It does not apply to handlers: [`Registration::synced`](crate::Registration::synced) waits until the handler has received the initial
     /// list, or the informer stops. So wait for the factory first.
@@ -145,14 +145,14 @@ impl FactoryBuilder {
         self
     }
 
-    /// Shares the server's health with factories of the same server: their informers wait together while the server cannot be reached,
-    /// and relist together after a history change. Default: shared by the informers of this factory only.
+    /// Shares what informers know of the server with factories of the same server: while the server cannot be reached, only one of their informers
+    /// tries at a time, and all of them list again when the server's data was reset, as by a restored backup. Default: shared by the informers of this factory only.
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;
         self
     }
 
-    /// Calls `callback` once for each outage of an informer that lasts three seconds, and each time the server answers a list with
+    /// Calls `callback` once for each outage that lasts longer than three seconds, and each time the server answers a list with
     /// an error. It applies to every kind without a callback of its own; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
     /// has the exact rules. Default: failures are logged as warnings.
     pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {

@@ -128,7 +128,7 @@ impl SharedInformerFactory {
     /// `informer::<PartialObjectMeta<Pod>>()` requests only their metadata, and a [projection](crate::projection!) holds just the fields
     /// that it names. Each object type of a kind is a separate informer with a cache of its own, so a program should agree on one.
     ///
-    /// After [`stop`](Self::stop), it returns an informer that has stopped.
+    /// After the factory was [stopped](Self::stop), it returns an informer that has stopped.
     pub fn informer<O: OfKind>(&self) -> SharedInformer<O> {
         self.request::<O>().of_default_scope()
     }
@@ -168,7 +168,7 @@ impl SharedInformerFactory {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with a clock.
+    /// If called outside of a tokio runtime, or in one without time enabled.
     pub fn start(&self) -> usize {
         if self.is_stopped() {
             warn!("the factory was stopped; no informer is started");
@@ -214,7 +214,7 @@ impl SharedInformerFactory {
         self.informers().iter().all(|informer| informer.is_synced() || informer.state() == InformerState::New)
     }
 
-    /// Waits until all informers are synced that run when this is called. Meanwhile, [`problems`](Self::problems) and the log show what
+    /// Waits until all informers that are running at the time of the call are synced. Meanwhile, [`problems`](Self::problems) and the log show what
     /// keeps an informer from syncing.
     ///
     /// It does not wait for informers that were not [started](Self::start), but logs a warning for each of them at once; if none was
@@ -237,7 +237,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// As for `synced`; and if an informer is not synced by then, with the last failure of each such informer.
+    /// Those of `synced`; and if an informer is not synced in time. The error then contains the last failure of each such informer.
     pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
         async move { informer::synced(&informers?, Some(within)).await }
@@ -261,7 +261,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// From inside a callback of one of the informers, which would wait for itself. Then the call does not wait; the informers stop.
+    /// If called in a callback of one of the informers: the callback would wait for itself. The call does not wait then; the informers stop.
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.stop_all(None).await
     }

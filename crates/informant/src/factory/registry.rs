@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn add(registry: &mut Registry, plural: &str) -> SharedInformer<()> {
-        let informer = SharedInformer::of_ready_objects(Bomb).name(plural).build();
+        let informer = SharedInformer::of_decoded_objects(Bomb).name(plural).build();
         registry.informers.insert(key(plural), informer.informer.clone());
         informer
     }

@@ -79,7 +79,7 @@ pub enum RequestError {
     /// The scope is invalid.
     #[error(transparent)]
     Scope(#[from] ScopeError),
-    /// The request names no namespace, or several.
+    /// `informer` was called for an empty set of namespaces, or for several.
     #[error(
         "an informer of {resource} covers one namespace, but the request names {namespaces}; call `view` for several"
     )]
@@ -116,8 +116,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         }
     }
 
-    /// Sets whether objects of the kind are namespaced; [discovery](SharedInformerFactory::discover) does this for you. Default: known
-    /// for kinds that are known at compile time; other kinds count as namespaced.
+    /// Sets whether objects of the kind are namespaced. Not needed for kinds that are known at compile time, or found by
+    /// [discovery](SharedInformerFactory::discover); other kinds are assumed to be namespaced.
     pub fn scoped(mut self, scope: &discovery::Scope) -> Self {
         self.request.source = self.request.source.scoped(scope);
         self

@@ -57,13 +57,13 @@ use crate::subscribers::Registration;
 /// # Async callbacks
 ///
 /// The methods that end in `_async` take a function from owned objects to a future. The next event is delivered when the future has
-/// completed, whether its callback is async or not. A slow future delays only this handler: the cache and other handlers go on, and
+/// completed, whether the next event's callback is async or not. A slow future delays only this handler: the cache and other handlers go on, and
 /// the handler's events wait, as they do for a slow handler ([`coalesce_above`](Subscribe::coalesce_above) bounds them). If a future
 /// panics, the panic is logged and counted, and the handler receives its next event a second later.
 ///
 /// [`stop`](SharedInformer::stop) of the informer and of the [`Registration`] wait until the running future has completed, and start no
-/// other one. They do not cancel it: a future that may wait for long should have a timeout. If the informer's runtime ends, the running future is
-/// dropped where it is; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
+/// other one. They do not cancel it: a future that may wait for long should have a timeout. If the runtime shuts down, a
+/// running future is dropped at its current await point; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
 ///
 /// ```
 /// use informant::SharedInformer;
@@ -281,7 +281,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if called in one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
         self.register_at(Place::Task)
     }
@@ -291,7 +291,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if called in one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
         self.register_at(Place::Thread)
     }

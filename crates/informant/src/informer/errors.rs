@@ -99,7 +99,7 @@ impl SyncError {
     }
 }
 
-/// The informers that are not synced, of several that were awaited together.
+/// Which of several awaited informers are not synced.
 ///
 /// `Display` prints all of them with their causes in one line, [`report()`](Self::report) in several lines.
 #[derive(Clone, thiserror::Error)]
@@ -251,7 +251,7 @@ pub enum StopError {
     },
 }
 
-/// The informers that have not stopped, of several that were stopped together.
+/// Which of several informers have not stopped.
 ///
 /// `Display` prints all of them in one line, [`report()`](Self::report) in several lines.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

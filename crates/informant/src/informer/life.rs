@@ -148,7 +148,7 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
             quarantined: handle.quarantined_count(),
         });
         let verdict = match &status.activity {
-            Activity::BackingOff { because, .. } if !because.may_pass() => Some(Arc::clone(because)),
+            Activity::BackingOff { because, .. } if !because.is_transient() => Some(Arc::clone(because)),
             // A new attempt is in progress, so the last error may not apply any more.
             Activity::Idle
             | Activity::Listing { .. }

@@ -1,7 +1,7 @@
-//! [`SharedInformer`]: the handle that users hold of an informer.
+//! [`SharedInformer`]: the typed handle of an informer.
 //!
 //! - **In:** calls with the user's object type.
-//! - **Out:** the same calls on the informer whose object type is erased.
+//! - **Out:** the same calls on the type-erased informer.
 //! - **Knows nothing of:** how an informer works.
 
 use std::fmt;
@@ -55,7 +55,7 @@ use crate::subscribers::Registration;
 /// Cheap to clone; all clones are handles of the same informer. An informer runs until it is [stopped](Self::stop) or its last handle
 /// is dropped; in the latter case it logs that it stops. A [factory](crate::SharedInformerFactory) and a [`View`](crate::View) have
 /// handles of their informers. Listers, registrations and streams are not handles: they do not keep the informer running. A handler that
-/// owns a handle of its own informer keeps it running until it is stopped; give it a lister instead.
+/// owns a `SharedInformer` of its own informer keeps that informer running until `stop` is called; give the handler a lister instead.
 ///
 /// ```
 /// use informant::SharedInformer;
@@ -140,8 +140,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Returns a builder for an informer whose source delivers [ready objects](crate::listwatch::Item::new), which can be of any type.
-    pub fn of_ready_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
-        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_ready_objects(source).into_any()))
+    pub fn of_decoded_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
+        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_decoded_objects(source).into_any()))
     }
 
     /// The name of the informer in logs, errors and metrics, such as `pods`.

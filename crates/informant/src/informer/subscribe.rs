@@ -33,7 +33,7 @@ use crate::subscribers::erase_handler;
 
 /// The settings of a handler or stream that is about to be registered; from [`SharedInformer::subscribe`].
 ///
-/// Ends with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)),
+/// Finish it with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)),
 /// an [`EventHandler`] ([`handler`](Self::handler), [`blocking_handler`](Self::blocking_handler)) or a [`stream`](Self::stream).
 ///
 /// ```
@@ -110,15 +110,14 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     }
 
     /// Replays the whole cache to the handler this often, as [`Resynced`](crate::Event::Resynced) events. The period is at least a
-    /// second and is rounded up to the informer's ticks; before the start, a shorter period than all others makes the ticks
-    /// more frequent. If the informer [does not resync](super::InformerBuilder::resync_every), the handler is never resynced. A
+    /// second, and is rounded up to a multiple of the period at which the informer checks for due resyncs. Before the start, a shorter period than
+    /// all others shortens that one. If the informer [does not resync](super::InformerBuilder::resync_every), the handler is never resynced. A
     /// handler with a period also receives the unchanged objects of a relist. Default: the informer's period.
     ///
-    /// A handler that has not yet taken all `Resynced` events of one replay gets no other one, whether the next is due by its
-    /// period or follows from a relist: it is skipped, and counted in
+    /// While `Resynced` events of one replay still wait for the handler, further replays are skipped, and counted in
     /// [`resyncs_skipped`](crate::subscribers::HandlerStatus::resyncs_skipped). So at most one replay waits for a handler that is slower than
     /// its period, and changes never wait behind several. Events that [`coalesce_above`](Self::coalesce_above) has combined with
-    /// changes count as taken.
+    /// changes count as delivered.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.options.resync = ResyncRequest::Every(period);
         self
@@ -143,7 +142,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if called in one of its index functions.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.informer.add_handler(erase_handler(handler), self.options, Place::Task, None)
     }
@@ -152,7 +151,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if called in one of its index functions.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.informer.add_handler(erase_handler(handler), self.options, Place::Thread, None)
     }
@@ -161,7 +160,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if called in one of its index functions.
     pub fn stream(self) -> Result<EventStream<O>, AddHandlerError> {
         self.target.informer.add_stream(self.options).map(EventStream::new)
     }

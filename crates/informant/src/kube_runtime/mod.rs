@@ -51,12 +51,12 @@
 //! | `applier(…, store, queue, config)` | the same, with a queue made by `trigger_self`, `trigger_owners` and `trigger_with` | `runtime` |
 //! | `watcher(api, config).reflect(writer)` | `pods.subscribe().watcher()?.reflect(writer)` | `runtime` |
 //!
-//! kube-runtime calls the first three unstable: their signatures may change within a major version of `kube`. `applier`, of which
-//! `Controller` is made, is stable; it polls reconcilers in its own task, where `Controller` starts a task for each.
+//! kube-runtime calls the first three unstable: their signatures may change within a major version of `kube`. `applier`, the function
+//! that `Controller` is built on, is stable; it polls all reconcilers in one task, whereas `Controller` starts a task for each.
 //!
 //! # What it costs
 //!
-//! A controller reconciles what it finds in its store, so it cannot do without one, and a store's objects are `Arc`s of its own. [`Shared`]
+//! A controller reconciles what it finds in its store, so it needs a store, and each store allocates an `Arc` of its own for each object. [`Shared`]
 //! keeps them small: each entry has a pointer to the object in the informer's cache, and the reference that kube-runtime looks it up by
 //! (name, namespace, uid and version as four strings). That is about 320 bytes for each object and controller, however large the objects
 //! are. A store of plain `Pod`s, which [`Watcher::map_objects`] can fill, has a copy of each: 28 kB for a pod of 5.8 kB JSON, and two
@@ -67,10 +67,10 @@
 //! # What to know
 //!
 //! - A controller starts to reconcile when the initial list is complete. To wait for that in your own code, use the informer's
-//!   [`synced`](crate::SharedInformer::synced): of several tasks that await `Store::wait_until_ready` of kube-runtime 5.0, of which a running
-//!   controller is one, only one is woken.
+//!   [`synced`](crate::SharedInformer::synced): kube-runtime 5.0 wakes only one of the tasks that await `Store::wait_until_ready`, and a
+//!   running controller is such a task.
 //! - The informer retries and reports errors; the streams have none. A controller's `trigger_backoff` has no effect on them.
-//! - Objects must keep their `metadata.name`: kube-runtime panics on an object without one. Transforms and cuts that remove it do not fit.
+//! - Objects must keep their `metadata.name`: kube-runtime panics on an object without one. Do not remove it with a transform or a cut.
 //! - The events of a stream that is not polled wait in the informer. `Controller` and `applier` poll all the time;
 //!   [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds the backlog of other consumers.
 //! - [`Key`](crate::Key) and [`Cached`](crate::Cached) convert to kube-runtime's `ObjectRef` with `ObjectRef::from`, and it converts to a `Key`.

@@ -40,11 +40,11 @@ use crate::informer::Subscribe;
 /// | --- | --- |
 /// | the initial list, when it is complete | `Init`, then `InitApply` for each object in the order of their keys, then `InitDone` |
 /// | [`Added`](Event::Added), [`Updated`](Event::Updated) | `Apply` with the new state |
-/// | [`Resynced`](Event::Resynced) | `Apply` with the unchanged state, so that a resync reconciles; [`never_resync`](Subscribe::never_resync) turns it off |
+/// | [`Resynced`](Event::Resynced) | `Apply` with the unchanged state, so that a resync triggers reconciliation; [`never_resync`](Subscribe::never_resync) turns it off |
 /// | [`Deleted`](Event::Deleted), observed or missed | `Delete` with the last known state |
 ///
 /// - `Init` comes once. After a relist, the informer compares the new list with its cache and sends only the differences: an object that was
-///   deleted while the watch was down is a `Delete`, which kube-runtime's own watcher never sends.
+///   deleted while the watch was down is a `Delete`, which kube-runtime's own watcher does not send in this case.
 /// - There is never an `Err`: the informer retries, and its [status](crate::SharedInformer::status) shows the errors.
 /// - The stream ends when the informer stops. If it stops before the initial list is complete, the stream ends without an event.
 #[must_use = "a watcher does nothing unless it is polled"]
@@ -94,13 +94,13 @@ impl<O: 'static> Watcher<O> {
         Self { events, rules: Rules::default() }
     }
 
-    /// Changes the type of the objects. The conversion runs for each event, where the stream is polled.
+    /// Changes the type of the objects. The conversion runs for each event, in the task that polls the stream.
     ///
     /// - `|pod| pod.object().clone()` gives plain `Pod`s, for a reconciler that must take `Arc<Pod>`. kube-runtime's store then has a copy
     ///   of each object: as much memory as the informer's cache, for each store.
     /// - `|pod| pod.metadata.clone().into_response_partial::<Pod>()` copies the metadata only. Use it for `Controller::owns_stream`, which takes
     ///   the metadata out of each object and so would copy the whole of a [`Shared`] object.
-    /// - [Lazy](crate::Lazy) objects and projections are no `kube::Resource`; this gives kube-runtime something that is, such as
+    /// - [Lazy](crate::Lazy) objects and projections do not implement `kube::Resource`; map them to a type that does, such as
     ///   `PartialObjectMeta<Pod>`, while the reconciler reads the rest from a [`Lister`](crate::Lister).
     pub fn map_objects<K, F>(
         mut self,
@@ -117,10 +117,10 @@ impl<O> Watcher<O>
 where
     O: Resource<DynamicType: Eq + Hash + Clone> + Clone + Send + Sync + 'static,
 {
-    /// The arguments of kube-runtime's `Controller::for_stream`: the store, and the trigger for each object of the initial list, and each
-    /// one that is added or changed.
+    /// The arguments of kube-runtime's `Controller::for_stream`: the store, and a stream of the objects that trigger reconciliation: those of the initial
+    /// list, and each object that is added or changed.
     ///
-    /// The store is written where the stream is polled: all objects of the initial list at once when the list is complete, later ones before
+    /// The task that polls the stream writes the store: all objects of the initial list at once when the list is complete, later ones before
     /// the stream returns them. So a reconciler finds the state that triggered it, or a newer one. `Store::wait_until_ready` returns when the initial list is complete; if the informer stops before
     /// that, it fails. Deletes remove the object from the store and trigger nothing, as with `Controller::new`.
     ///

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use super::frames::CutError;
+use super::frames::FrameError;
 use crate::ResourceVersion;
 use crate::error::OneLine;
 use crate::error::inner_of;
@@ -27,7 +27,7 @@ pub struct ListWatchError {
     pub resource: Arc<str>,
     /// The cause.
     pub source: SourceError,
-    /// True for 30 s after a server that could not be reached responds again: it may still be starting, and its errors may pass by themselves.
+    /// True during the first 30 s after an unreachable server has become reachable: it may still be starting, and its errors may go away.
     pub server_may_be_starting: bool,
 }
 
@@ -123,7 +123,7 @@ pub enum SourceError {
 
     /// The response is not the JSON of a list or of watch events.
     #[error("the response cannot be parsed")]
-    Body(#[from] CutError),
+    Body(#[from] FrameError),
 
     /// The response is a list of objects of another kind.
     #[error("the response is a list of {found}, not of {expected}")]
@@ -181,7 +181,7 @@ pub enum SourceError {
     },
 
     /// After an outage, the reflector could not verify that the server still has the history that was followed up to this version, because the
-    /// server has compacted the newest event, or there was none. The reflector lists again.
+    /// server has compacted the last event that the reflector received, or the reflector received none. The reflector lists again.
     #[error("the server's history up to version {reached} cannot be verified")]
     HistoryUnproven {
         /// The version that the reflector had reached.

@@ -56,7 +56,7 @@ use crate::object::Provenance;
 /// }
 /// ```
 ///
-/// If its lists have versions, the reflector resumes a watch that ended or failed at the version that it reached; otherwise it lists again.
+/// If its lists have versions, the reflector resumes an ended or failed watch from the last version that it reached; otherwise it lists again.
 pub trait ListWatch<O>: Send + Sync + 'static {
     /// Requests one page of a list.
     ///
@@ -129,7 +129,7 @@ pub type WatchStream<O> = BoxStream<'static, Result<WatchPiece<O>, SourceError>>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
-    /// The least version of the list: `0` for any version that the server has in memory, empty for the newest one.
+    /// The minimum version of the list: `0` for any version that the server has in memory, empty for the newest one.
     pub version: ResourceVersion,
     /// Requests exactly `version`, not a newer one.
     pub is_exact: bool,
@@ -157,7 +157,7 @@ pub struct WatchRequest {
 pub struct LookupRequest {
     /// The object to look up; `None` to read only the source's version.
     pub key: Option<Key>,
-    /// The state at exactly this version; empty for the newest state, which must not be that of a replica that lags behind.
+    /// The state at exactly this version; empty for the newest state. A source must not answer from a replica that lags behind.
     pub version: ResourceVersion,
 }
 
@@ -307,7 +307,7 @@ impl<O: Send + Sync + 'static> Item<O> {
 }
 
 impl<O> Item<O> {
-    /// Creates an item from the JSON of an object, which the reflector decodes. A reflector [of ready objects](super::Reflector::of_ready_objects) quarantines it.
+    /// Creates an item from the JSON of an object, which the reflector decodes. A reflector [of ready objects](super::Reflector::of_decoded_objects) quarantines it.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self { content: ItemContent::Json(json.into()) }
     }

@@ -80,7 +80,7 @@ impl<O, V> Index<O, V> {
         self.function.name()
     }
 
-    /// The objects that have a value, in no order.
+    /// The objects with this value, in no particular order.
     pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
     where
         Q: LookupValue<V> + ?Sized,
@@ -102,18 +102,18 @@ impl<O, V> Index<O, V> {
     /// # let web = Identity::of_key(Key::namespaced("shop", "web"));
     /// # services.upsert(Cached::new(web, Service { ports: vec![80, 443], team: "shop" }));
     ///
-    /// let found = services.lister().by_indexes([by_port.is(&443), by_team.is("shop")])?;
+    /// let found = services.lister().by_indexes([by_port.lookup(&443), by_team.lookup("shop")])?;
     /// assert_eq!(found.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn is<Q>(&self, value: &Q) -> Lookup
+    pub fn lookup<Q>(&self, value: &Q) -> Lookup
     where
         Q: LookupValue<V> + ?Sized,
     {
         Lookup::new(self.function.shared_name(), value.text().into_owned())
     }
 
-    /// The objects of a snapshot of the same cache that have a value, in no order.
+    /// The objects with this value in a snapshot of the same cache, in no particular order.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ pub struct NamespaceLister<O> {
 pub struct NotFound {
     /// The name of the objects, such as "pods".
     pub resource: Arc<str>,
-    /// The cluster of the requested object, if `resource` does not name it.
+    /// The cluster of the requested object; `None` if `resource` contains it.
     pub cluster: Option<Arc<str>>,
     /// The key of the requested object.
     pub key: Key,
@@ -93,12 +93,12 @@ impl<O> Lister<O> {
         Self { shared, object_type: PhantomData }
     }
 
-    /// The object with a key.
+    /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<Cached<O>> {
         self.read(|table| table.get(key).cloned()).map(Cached::typed)
     }
 
-    /// The object with a key, or an error that names it.
+    /// The object with this key, or an error that names it.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl<O> Lister<O> {
         NamespaceLister { lister: self.clone(), namespace: namespace.into() }
     }
 
-    /// The index with a name.
+    /// The index with this name.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl<O> Lister<O> {
         })
     }
 
-    /// The objects that have a value in an index.
+    /// The objects that have this value in the index.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl<O> Lister<O> {
     }
 
     /// The objects that have all of these values, each in its index:
-    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.is("node-1"), …])`. Their order
+    /// `by_indexes([("namespace", "shop"), ("node", "node-1")])`, or with handles `by_indexes([by_node.lookup("node-1"), …])`. Their order
     /// does not matter: the lookup starts with the rarest value. Without any value, it returns all objects.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl<O> Lister<O> {
         self.read(|table| table.by_values(&lookups)).map(Cached::all_typed)
     }
 
-    /// The keys of the objects that have a value in an index, sorted.
+    /// The keys of the objects that have this value in the index, sorted.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl<O> Lister<O> {
         self.read(|table| table.index_values(index))
     }
 
-    /// The current state, which does not change while the cache does.
+    /// A snapshot of the current state, which later changes do not affect.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(Arc::clone(&self.shared.table.read()))
     }

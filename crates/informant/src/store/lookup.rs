@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// The lookup of a value in an index, to be combined with others: made by [`Index::is`](super::Index::is), or from the index's name and the
+/// The lookup of a value in an index, to be combined with others: made by [`Index::lookup`](super::Index::lookup), or from the index's name and the
 /// value.
 ///
 /// ```

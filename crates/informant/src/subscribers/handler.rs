@@ -1,7 +1,7 @@
 //! The trait that users implement to receive events, and how a worker calls it.
 //!
 //! - **In:** an `EventHandler` of some object type.
-//! - **Out:** an `AnyHandler`, which the worker of a listener calls with one event at a time.
+//! - **Out:** an `AnyHandler`, a type-erased handler that is called with one event at a time.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::marker::PhantomData;
@@ -19,13 +19,18 @@ use crate::Origin;
 /// The informer calls a handler for one event at a time, in order: for each object an add, then updates, then a delete, and so on.
 /// The cache has the change, and perhaps later ones, before the handler is called.
 ///
-/// One order holds between objects. When the watch was down and the informer has listed everything again, the handler receives all
-/// deletes of this relist before all its adds and updates, with either queue. These deletes include the missed delete of an object
-/// that was deleted and created again. So a handler that maps the IP addresses of pods to names can remove the address in
-/// `on_delete` and insert it in `on_add`, although another pod got the address while the watch was down. The promise does not cover
-/// the order of updates among each other, changes that a [filter](crate::informer::Subscribe::filter) turns from updates into deletes,
-/// events that were [coalesced](crate::informer::Subscribe::coalesce_above), and the members of a [`View`](crate::View) among each
-/// other. The [in-order queue](crate::informer::InformerBuilder::in_order) also keeps the order of all changes that the watch delivers.
+/// Between different objects, one order is guaranteed: when the watch was down and the informer has listed everything again, the handler
+/// receives all deletes of this relist before all its adds and updates. An object that was deleted and created again meanwhile is also delivered as
+/// a delete first. So a handler that maps the IP addresses of pods to names can remove the address in
+/// `on_delete` and insert it in `on_add`, although another pod got the address while the watch was down. Not
+/// guaranteed are:
+///
+/// - the order of updates of different objects;
+/// - the place of deletes that a [filter](crate::informer::Subscribe::filter) makes from updates;
+/// - the place of [coalesced](crate::informer::Subscribe::coalesce_above) events;
+/// - the order between the members of a [`View`](crate::View).
+///
+/// The [in-order queue](crate::informer::InformerBuilder::in_order) also keeps the order of all changes that the watch delivers.
 ///
 /// The methods must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, register
 /// [async callbacks](crate::informer::Subscribe::on_add_async), read a [stream](super::EventStream), or give the handler [a thread of

@@ -1,4 +1,4 @@
-//! What a user holds of a registered handler or stream: is it synced, how many events wait for it, remove it.
+//! The handle of a registered handler or stream: status, waiting, removal.
 //!
 //! - **In:** the listener of a handler, or those of all members of a view.
 //! - **Out:** its status, waits, removal.
@@ -74,7 +74,7 @@ pub enum NotSynced {
         /// The handler's name.
         handler: Arc<str>,
     },
-    /// One of the handler's own callbacks waits, which would wait for itself.
+    /// The method was called in one of the handler's own callbacks, which would wait for itself.
     #[error(
         "{handler} of informer {informer} cannot wait in one of its own callbacks until it is synced; wait in another task"
     )]
@@ -148,7 +148,7 @@ pub enum NotCaughtUp {
         /// The awaited version.
         version: ResourceVersion,
     },
-    /// One of the handler's own callbacks waits, which would wait for itself.
+    /// The method was called in one of the handler's own callbacks, which would wait for itself.
     #[error(
         "{handler} of informer {informer} cannot wait in one of its own callbacks until it has received events; wait in another task"
     )]
@@ -231,7 +231,7 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If the handler is removed or the informer stops first, and in one of the handler's own callbacks before the handler is synced.
+    /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks before the handler is synced.
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let (informer, handler) = (self.control.informer(), self.name());
         if self.control.is_inside() && !self.is_synced() {
@@ -251,7 +251,7 @@ impl Registration {
     /// event counts as delivered when the next one is requested. For a handler of a view, the wait covers all members.
     ///
     /// The wait has no time limit; use `tokio::time::timeout`. A quiet server moves the version of the cache by bookmarks, about once
-    /// a minute. Without calls of this method, a handler's events cost no more than before.
+    /// a minute. It costs nothing unless it is called.
     ///
     /// Cancel safe.
     ///
@@ -288,8 +288,8 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If the handler is removed or the informer stops, before the wait or during it; if the server's history changes first; if versions cannot be compared, because they
-    /// are not numbers or because the members of a view are in several clusters; and in one of the handler's own callbacks.
+    /// If the handler is removed or the informer stops, before the wait or during it; if the server's history changes first; if versions
+    /// cannot be compared, because they are not numbers or because the members of a view are in several clusters; or if called in one of the handler's own callbacks.
     pub async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
         if self.control.is_inside() {
             return Err(NotCaughtUp::InsideCallback { informer: self.control.informer(), handler: self.name() });
@@ -297,7 +297,7 @@ impl Registration {
         self.control.caught_up_to(version).await
     }
 
-    /// Whether the handler receives no more events: it was removed, or the informer (of a view, every member) has stopped.
+    /// Whether the handler receives no more events: it was removed, or the informer has stopped (for a view: all its informers).
     pub fn is_removed(&self) -> bool {
         self.control.is_removed()
     }
@@ -314,7 +314,7 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// In one of the handler's own callbacks, which would wait for itself. The handler is removed, but not waited for.
+    /// If called in one of the handler's own callbacks, which would wait for itself. The handler is removed, but the call does not wait.
     pub async fn stop(&self) -> Result<(), InsideCallback> {
         self.remove();
         if self.control.is_inside() {

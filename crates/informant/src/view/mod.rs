@@ -30,7 +30,7 @@ pub use self::error::ViewError;
 pub use self::reads::ViewIndex;
 pub use self::stream::ViewStream;
 
-/// Several informers of one kind as one. Cheap to clone.
+/// Combines several informers of one kind, so that they can be read and followed like a single one. Cheap to clone.
 ///
 /// `A` is the address of an object: its [`Key`] in a view of one cluster, its [`ClusterKey`] in a view of several.
 ///
@@ -70,11 +70,11 @@ pub struct View<O, A = Key> {
 
 impl<O> View<O> {
     /// A view of informers of different [namespaces](SharedInformer::namespace) of one cluster.
-    /// [`InformerRequest::view`](crate::factory::InformerRequest::view) creates the informers, too.
+    /// This function takes existing informers; [`InformerRequest::view`](crate::factory::InformerRequest::view) also creates them.
     ///
     /// # Errors
     ///
-    /// If there is no informer, one of all namespaces, or two of the same namespace or of different clusters.
+    /// If there is no informer, if an informer covers all namespaces, if two cover the same namespace, or if their clusters differ.
     pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
         let informers = informers.into_iter().map(|informer| informer.informer).collect();
         AnyView::of_namespaces(informers).map(Self::from_any)
@@ -101,7 +101,7 @@ impl<O, A> View<O, A> {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with a clock.
+    /// If called outside of a tokio runtime, or in one without time enabled.
     pub fn start(&self) -> usize {
         self.view.informers().filter(|informer| informer.start_if_new()).count()
     }

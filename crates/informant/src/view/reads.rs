@@ -183,7 +183,7 @@ impl<O, V> ViewIndex<O, V> {
     }
 
     /// A lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
-    pub fn is<Q>(&self, value: &Q) -> Lookup
+    pub fn lookup<Q>(&self, value: &Q) -> Lookup
     where
         Q: LookupValue<V> + ?Sized,
     {

@@ -66,7 +66,7 @@ impl<O, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// From inside a callback of one of them, which would wait for itself. Then the call does not wait; the members stop.
+    /// If called in a callback of one of the members: the callback would wait for itself. The call does not wait then; the members stop.
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.view.stop(None).await
     }

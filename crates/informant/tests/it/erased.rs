@@ -142,7 +142,7 @@ fn a_setting_that_comes_too_late_may_use_the_informer_while_it_is_dropped() {
             let source = ScriptedSource::<u8>::new();
             source.on_list(ScriptedList::at("1"));
             source.on_watch(ScriptedWatch::new().stays_open());
-            let informer = SharedInformer::of_ready_objects(source).build();
+            let informer = SharedInformer::of_decoded_objects(source).build();
             informer.start();
             informer.synced().await.unwrap();
             let held = informer.clone();
@@ -173,7 +173,7 @@ fn a_setting_that_does_not_count_may_use_the_informer_while_it_is_dropped() {
                 let informer = held.get().unwrap();
                 drop(informer.set_on_error(|_| {}));
             });
-            let informer = SharedInformer::of_ready_objects(source)
+            let informer = SharedInformer::of_decoded_objects(source)
                 .reflector(|reflector| {
                     reflector.resync_every_if(LONG, move || {
                         keep(&on_drop);
@@ -266,7 +266,7 @@ fn an_object_that_panics_while_a_callback_unwinds_ends_nothing() {
             let list = ScriptedList::at("1").object(Item::new(identity("x", 1), Last));
             source.on_list(list.object(Item::new(identity("y", 1), Last)));
             source.on_watch(ScriptedWatch::new().deleted(Item::new(identity("x", 2), Last)).stays_open());
-            let informer = SharedInformer::of_ready_objects(source).build();
+            let informer = SharedInformer::of_decoded_objects(source).build();
             informer.add_index("panics", |_: &Cached<Last>| -> Option<String> { panic!("index") }).unwrap();
             let handler = Handler::<Last>::new().on_delete(|deleted| {
                 let _held = deleted.clone();
@@ -293,7 +293,7 @@ async fn a_queue_gets_its_type_from_the_source() {
     source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), 7)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let queue = DeltaFifo::new();
-    let reflector = Reflector::of_ready_objects(source)
+    let reflector = Reflector::of_decoded_objects(source)
         .transform(|number| {
             *number += 1;
             Ok::<_, std::io::Error>(())
@@ -322,7 +322,7 @@ async fn an_informer_whose_source_panics_at_the_start_has_stopped() {
             std::panic::resume_unwind(Box::new("boom"))
         }
     }
-    let informer = SharedInformer::of_ready_objects(Bomb).name("bombs").build();
+    let informer = SharedInformer::of_decoded_objects(Bomb).name("bombs").build();
 
     assert!(std::panic::catch_unwind(AssertUnwindSafe(|| informer.start())).is_err());
 

@@ -10,7 +10,7 @@ use informant::factory::{DiscoveryError, RequestError};
 use informant::informer::{
     AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
 };
-use informant::listwatch::frames::CutError;
+use informant::listwatch::frames::FrameError;
 use informant::listwatch::{ListWatchError, ScopeError, SourceError};
 use informant::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use informant::queue::Closed;
@@ -40,7 +40,7 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         AlreadyStarted,
         ApiSelectorError,
         Closed,
-        CutError,
+        FrameError,
         DecodeError,
         DeltasError,
         DiscoveryError,

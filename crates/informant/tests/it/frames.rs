@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use informant::ResourceVersion;
-use informant::listwatch::frames::CutError;
 use informant::listwatch::frames::EventType;
+use informant::listwatch::frames::FrameError;
 use informant::listwatch::frames::FramePart;
 use informant::listwatch::frames::LineCutter;
 use informant::listwatch::frames::ListCutter;
@@ -20,11 +20,11 @@ use serde_json::json;
 use crate::random;
 
 /// Cuts a body that arrives in chunks of these lengths, again and again.
-fn cut(body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), CutError> {
+fn cut(body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), FrameError> {
     cut_with(ListCutter::new(), body, chunks)
 }
 
-fn cut_with(mut cutter: ListCutter, body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), CutError> {
+fn cut_with(mut cutter: ListCutter, body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), FrameError> {
     let (mut items, mut head) = (Vec::new(), None);
     for chunk in in_chunks(body, chunks) {
         cutter.push(chunk);
@@ -254,7 +254,7 @@ fn nothing_comes_after_an_error_or_after_the_end() {
     let mut ended = ListCutter::new();
     ended.push(Bytes::from_static(br#"{"items":[]} x"#));
     assert!(matches!(ended.next().unwrap(), Some(ListPart::End(_))));
-    assert!(matches!(ended.finish(), Err(CutError::Unexpected { offset: 13, .. })));
+    assert!(matches!(ended.finish(), Err(FrameError::Unexpected { offset: 13, .. })));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_body_that_ends_too_early_is_an_error() {
         let error = cut(&whole.as_bytes()[..length], &[4]).unwrap_err();
 
         assert!(
-            matches!(error, CutError::Truncated { length: told, .. } if told == length as u64),
+            matches!(error, FrameError::Truncated { length: told, .. } if told == length as u64),
             "{length}: {error}"
         );
     }
@@ -279,7 +279,7 @@ fn an_item_that_is_too_large_is_an_error_before_it_is_complete() {
 
     let error = cut_with(ListCutter::with_limit(100), &body, &[10]).unwrap_err();
 
-    let CutError::TooLarge { part, limit, offset } = error else { panic!("{error}") };
+    let FrameError::TooLarge { part, limit, offset } = error else { panic!("{error}") };
     assert_eq!((part, limit, offset), (FramePart::Item, 100, 18));
 }
 
@@ -294,7 +294,7 @@ fn items_are_slices_of_their_chunk_where_they_can() {
     assert_eq!(item.as_ptr(), body[10..].as_ptr());
 }
 
-fn lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, CutError> {
+fn lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, FrameError> {
     let mut cutter = LineCutter::with_limit(limit);
     let mut lines = Vec::new();
     for chunk in in_chunks(body, chunks) {
@@ -324,7 +324,7 @@ fn a_line_without_an_end_is_an_error_and_never_grows_beyond_the_limit() {
     assert_eq!(truncated.to_string(), "the response ends after 7 bytes, in the middle of a line of the watch");
 
     let endless = lines(&[b'x'; 1000], &[10], 100).unwrap_err();
-    assert!(matches!(endless, CutError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{endless}");
+    assert!(matches!(endless, FrameError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{endless}");
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_line_that_is_no_event_is_an_error() {
     ];
     for line in bad {
         let error = WatchEvent::read(line.as_bytes()).unwrap_err();
-        assert!(matches!(error, CutError::NotAnEvent { .. }), "{line}: {error}");
+        assert!(matches!(error, FrameError::NotAnEvent { .. }), "{line}: {error}");
     }
 }
 

@@ -258,7 +258,8 @@ fn strings_uids_and_keys_are_looked_up_in_indexes_of_one_another() {
     assert_eq!([by_uid.count(object.uid()), by_text.count(object.uid()), by_static.count(object.uid())], [1, 1, 1]);
     assert_eq!([by_key.count(object.key()), by_key.count("shop/web"), by_text.count(object.key())], [1, 1, 1]);
     assert_eq!([by_uid.count(&Cow::from("u1")), by_text.count(&Box::<str>::from("u1"))], [1, 1]);
-    let found = objects.lister().by_indexes([by_uid.is("u1"), by_key.is(&Key::namespaced("shop", "web"))]).unwrap();
+    let found =
+        objects.lister().by_indexes([by_uid.lookup("u1"), by_key.lookup(&Key::namespaced("shop", "web"))]).unwrap();
     assert_eq!(show_objects(found), ["shop/web@15"]);
 }
 

@@ -196,17 +196,17 @@ fn several_indexes_at_once_give_what_has_all_of_the_values() {
     for (wanted, number) in [("web", '1'), ("web", 'b'), ("db", 'b'), ("db", '1'), ("none", 'b')] {
         let expected = all_that(&pods, |pod| app(pod) == wanted && letter(pod).contains(number));
         let text = number.to_string();
-        let found = lister.by_indexes([by_app.is(wanted), by_letter.is(text.as_str())]).unwrap();
+        let found = lister.by_indexes([by_app.lookup(wanted), by_letter.lookup(text.as_str())]).unwrap();
         assert_eq!(show_objects(found), expected);
-        let found = lister.snapshot().by_indexes([by_letter.is(text.as_str()), by_app.is(wanted)]).unwrap();
+        let found = lister.snapshot().by_indexes([by_letter.lookup(text.as_str()), by_app.lookup(wanted)]).unwrap();
         assert_eq!(show_objects(found), expected, "in either order");
     }
     // The rarest is the last, and the first one alone would give more.
-    let last = lister.by_indexes([by_app.is("web"), by_letter.is("w"), by_letter.is("3")]).unwrap();
+    let last = lister.by_indexes([by_app.lookup("web"), by_letter.lookup("w"), by_letter.lookup("3")]).unwrap();
     assert_eq!(show_objects(last), ["ops/web-3@"]);
-    let none = lister.by_indexes([by_app.is("web"), by_letter.is("d")]).unwrap();
+    let none = lister.by_indexes([by_app.lookup("web"), by_letter.lookup("d")]).unwrap();
     assert_eq!(none.len(), 0, "that which has the rarest value is no web");
-    let twice = lister.by_indexes([by_letter.is("b"), by_letter.is("d")]).unwrap();
+    let twice = lister.by_indexes([by_letter.lookup("b"), by_letter.lookup("d")]).unwrap();
     assert_eq!(show_objects(twice), ["shop/db@"], "several values of one index");
     assert_eq!(lister.by_indexes(Vec::<Lookup>::new()).unwrap().len(), 4, "whoever wants nothing gets everything");
     let error = lister.by_indexes([("app", "web"), ("nope", "x")]).unwrap_err();

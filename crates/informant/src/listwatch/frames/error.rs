@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a body could not be cut into items or lines, and at which byte.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
-pub enum CutError {
+pub enum FrameError {
     /// A byte that does not belong at its place.
     #[error("byte {offset} of the response is {found:?}; expected {expected}")]
     Unexpected {
@@ -76,7 +76,7 @@ pub enum CutError {
     },
 }
 
-impl CutError {
+impl FrameError {
     /// An equal error. The cause of [`Field`](Self::Field) cannot be copied: the copy has its text.
     pub(in crate::listwatch) fn copy(&self) -> Self {
         match self {

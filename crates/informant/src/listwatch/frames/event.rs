@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::CutError;
+use super::FrameError;
 use super::skim::Skim;
 
 /// The type of a watch event.
@@ -35,7 +35,7 @@ pub enum EventType {
 /// let event = WatchEvent::read(br#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#)?;
 ///
 /// assert_eq!((event.kind, event.object), (EventType::Added, &br#"{"metadata":{"name":"a"}}"#[..]));
-/// # Ok::<(), informant::listwatch::frames::CutError>(())
+/// # Ok::<(), informant::listwatch::frames::FrameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
@@ -51,8 +51,8 @@ impl<'a> WatchEvent<'a> {
     /// # Errors
     ///
     /// If the line is not a JSON object with exactly one `type` and one `object`.
-    pub fn read(line: &'a [u8]) -> Result<Self, CutError> {
-        let refuse = |problem| CutError::NotAnEvent { length: line.len(), problem };
+    pub fn read(line: &'a [u8]) -> Result<Self, FrameError> {
+        let refuse = |problem| FrameError::NotAnEvent { length: line.len(), problem };
         let mut rest = Rest(line);
         let (mut kind, mut object) = (None, None);
         rest.expect(b'{').ok_or(refuse("it is not a JSON object"))?;

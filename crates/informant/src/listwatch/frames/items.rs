@@ -10,8 +10,8 @@ use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::CutError;
 use super::DEFAULT_LIMIT;
+use super::FrameError;
 use super::FramePart;
 use super::skim::Skim;
 use crate::ResourceVersion;
@@ -152,7 +152,7 @@ impl ListCutter {
     ///
     /// If the body is not a list, or an item is larger than the limit. Every later call fails as well.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
-    pub fn next(&mut self) -> Result<Option<ListPart>, CutError> {
+    pub fn next(&mut self) -> Result<Option<ListPart>, FrameError> {
         self.next_unless(|_| None)
     }
 
@@ -164,7 +164,10 @@ impl ListCutter {
     /// # Errors
     ///
     /// Those of `next`.
-    pub fn next_unless(&mut self, mut take: impl FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, CutError> {
+    pub fn next_unless(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> Option<usize>,
+    ) -> Result<Option<ListPart>, FrameError> {
         let next = self.advance(&mut take);
         if next.is_err() {
             self.place = Place::Failed;
@@ -172,7 +175,7 @@ impl ListCutter {
         next
     }
 
-    fn advance(&mut self, take: &mut dyn FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, CutError> {
+    fn advance(&mut self, take: &mut dyn FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, FrameError> {
         loop {
             match std::mem::replace(&mut self.place, Place::Failed) {
                 Place::Failed => return Ok(None),
@@ -229,7 +232,7 @@ impl ListCutter {
     /// # Errors
     ///
     /// If the list was not complete.
-    pub fn finish(mut self) -> Result<(), CutError> {
+    pub fn finish(mut self) -> Result<(), FrameError> {
         self.skip_space();
         let part = match (self.place.clone(), self.chunk.first()) {
             (Place::End, None) => return Ok(()),
@@ -251,11 +254,11 @@ impl ListCutter {
             | Place::End
             | Place::Failed => FramePart::List,
         };
-        Err(CutError::Truncated { length: self.read + self.chunk.len() as u64, part })
+        Err(FrameError::Truncated { length: self.read + self.chunk.len() as u64, part })
     }
 
     /// Reads the chunk up to the end of the current value, or the whole chunk if the value does not end in it.
-    fn take(&mut self, end: Option<usize>, part: &Part) -> Result<Option<Bytes>, CutError> {
+    fn take(&mut self, end: Option<usize>, part: &Part) -> Result<Option<Bytes>, FrameError> {
         let length = end.unwrap_or(self.chunk.len());
         let size = self.held.len() + length;
         if size > self.limit {
@@ -264,7 +267,7 @@ impl ListCutter {
                 Part::Name | Part::Value(_) => FramePart::Field,
             };
             let offset = self.read - self.held.len() as u64;
-            return Err(CutError::TooLarge { part, limit: self.limit, offset });
+            return Err(FrameError::TooLarge { part, limit: self.limit, offset });
         }
         let taken = self.chunk.split_to(length);
         self.read += length as u64;
@@ -276,7 +279,7 @@ impl ListCutter {
     }
 
     /// Reads a byte outside of values. Returns true if it ends the list.
-    fn step(&mut self, byte: u8) -> Result<bool, CutError> {
+    fn step(&mut self, byte: u8) -> Result<bool, FrameError> {
         let next = match (&self.place, byte) {
             (Place::Start, b'{') => Place::FirstName,
             (Place::Start, _) => return Err(self.unexpected(byte, "the start of an object")),
@@ -309,7 +312,7 @@ impl ListCutter {
     }
 
     /// Begins a value. Its first byte stays in the chunk, so that the value can be a slice of it.
-    fn enter(&mut self, first: u8, part: Part) -> Result<bool, CutError> {
+    fn enter(&mut self, first: u8, part: Part) -> Result<bool, FrameError> {
         let Some(skim) = Skim::begin(first) else { return Err(self.unexpected(first, "a JSON value")) };
         self.place = Place::Within(skim, part);
         self.skimmed = 1;
@@ -323,7 +326,7 @@ impl ListCutter {
         self.read += space as u64;
     }
 
-    fn field(&mut self, name: &[u8]) -> Result<Field, CutError> {
+    fn field(&mut self, name: &[u8]) -> Result<Field, FrameError> {
         let name: String = self.json("the name of a field", name)?;
         let (seen, field, text) = match name.as_str() {
             "apiVersion" => (&mut self.seen.api_version, Field::ApiVersion, "apiVersion"),
@@ -333,12 +336,12 @@ impl ListCutter {
             _ => return Ok(Field::Other(name)),
         };
         if std::mem::replace(seen, true) {
-            return Err(CutError::Duplicate { field: text, offset: self.read });
+            return Err(FrameError::Duplicate { field: text, offset: self.read });
         }
         Ok(field)
     }
 
-    fn read_field(&mut self, field: &Field, value: &[u8]) -> Result<(), CutError> {
+    fn read_field(&mut self, field: &Field, value: &[u8]) -> Result<(), FrameError> {
         match field {
             Field::ApiVersion => {
                 self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default();
@@ -355,24 +358,24 @@ impl ListCutter {
         Ok(())
     }
 
-    fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, CutError> {
-        let bad = |source| CutError::Field { field: field.into(), offset: self.read, source };
+    fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, FrameError> {
+        let bad = |source| FrameError::Field { field: field.into(), offset: self.read, source };
         // serde_json does not check strings that are ignored.
         let text = std::str::from_utf8(value).map_err(serde::de::Error::custom);
         text.and_then(serde_json::from_str).map_err(bad)
     }
 
     /// Returns the fields of the list; fails if the body was not a list.
-    fn end(&mut self) -> Result<ListHead, CutError> {
+    fn end(&mut self) -> Result<ListHead, FrameError> {
         let head = std::mem::take(&mut self.head);
         if self.seen.items || head.kind.ends_with("List") {
             return Ok(head);
         }
-        Err(CutError::NotAList { kind: head.kind })
+        Err(FrameError::NotAList { kind: head.kind })
     }
 
-    fn unexpected(&self, byte: u8, expected: &'static str) -> CutError {
-        CutError::Unexpected { offset: self.read, found: char::from(byte), expected }
+    fn unexpected(&self, byte: u8, expected: &'static str) -> FrameError {
+        FrameError::Unexpected { offset: self.read, found: char::from(byte), expected }
     }
 }
 

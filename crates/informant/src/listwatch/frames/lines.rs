@@ -7,8 +7,8 @@
 use bytes::Bytes;
 use bytes::BytesMut;
 
-use super::CutError;
 use super::DEFAULT_LIMIT;
+use super::FrameError;
 use super::FramePart;
 
 /// Cuts a body into lines at each line feed.
@@ -24,7 +24,7 @@ use super::FramePart;
 /// cutter.push(Bytes::from_static(b"ond\n"));
 /// assert_eq!(cutter.next()?.as_deref(), Some(&b"second"[..]));
 /// cutter.finish()?;
-/// # Ok::<(), informant::listwatch::frames::CutError>(())
+/// # Ok::<(), informant::listwatch::frames::FrameError>(())
 /// ```
 #[derive(Debug)]
 pub struct LineCutter {
@@ -63,12 +63,12 @@ impl LineCutter {
     ///
     /// If a line is larger than the limit, even if it is not complete yet.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
-    pub fn next(&mut self) -> Result<Option<Bytes>, CutError> {
+    pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
         loop {
             let end = memchr::memchr(b'\n', &self.chunk);
             let length = self.held.len() + end.unwrap_or(self.chunk.len());
             if length > self.limit {
-                return Err(CutError::TooLarge { part: FramePart::Line, limit: self.limit, offset: self.cut });
+                return Err(FrameError::TooLarge { part: FramePart::Line, limit: self.limit, offset: self.cut });
             }
             let Some(end) = end else {
                 self.held.extend_from_slice(&self.chunk);
@@ -93,13 +93,13 @@ impl LineCutter {
     /// # Errors
     ///
     /// If the body ended in the middle of a line.
-    pub fn finish(self) -> Result<(), CutError> {
+    pub fn finish(self) -> Result<(), FrameError> {
         let left = self.held.len() + self.chunk.len();
         let is_blank = self.held.iter().chain(&self.chunk).all(u8::is_ascii_whitespace);
         if is_blank {
             return Ok(());
         }
-        Err(CutError::Truncated { length: self.cut + left as u64, part: FramePart::Line })
+        Err(FrameError::Truncated { length: self.cut + left as u64, part: FramePart::Line })
     }
 }
 

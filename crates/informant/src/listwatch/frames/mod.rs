@@ -25,7 +25,7 @@
 //! }
 //! cutter.finish()?;
 //! assert_eq!(items, [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#]);
-//! # Ok::<(), informant::listwatch::frames::CutError>(())
+//! # Ok::<(), informant::listwatch::frames::FrameError>(())
 //! ```
 
 mod error;
@@ -34,7 +34,7 @@ mod items;
 mod lines;
 mod skim;
 
-pub use error::CutError;
+pub use error::FrameError;
 pub use error::FramePart;
 pub use event::EventType;
 pub use event::WatchEvent;

@@ -123,7 +123,7 @@ impl Reflector {
     }
 
     /// Starts to set up a reflector for a source of [decoded objects](super::Item::new), which can be of any type.
-    pub fn of_ready_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
+    pub fn of_decoded_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
         ReflectorBuilder::new(source, decode_nothing)
     }
 

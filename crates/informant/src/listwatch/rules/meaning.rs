@@ -7,7 +7,7 @@ use crate::listwatch::ListWatchError;
 use crate::listwatch::Operation;
 use crate::listwatch::SourceError;
 use crate::listwatch::error::causes;
-use crate::listwatch::frames::CutError;
+use crate::listwatch::frames::FrameError;
 
 /// What a failure means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Meaning {
 impl ListWatchError {
     /// Whether the server is there and may well answer a little later, although nobody does anything about it: it is busy, or in
     /// trouble, or a connection broke. Not so if it says no, or nobody is there.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match &self.source {
             SourceError::Status { .. } if self.may_be_startup_error() => true,
             SourceError::Status { .. } => match self.source.meaning() {
@@ -80,7 +80,7 @@ impl ListWatchError {
             SourceError::Connection { .. } if self.is_of_credentials() => false,
             SourceError::Connection { .. }
             | SourceError::Silent { .. }
-            | SourceError::Body(CutError::Truncated { .. })
+            | SourceError::Body(FrameError::Truncated { .. })
             | SourceError::Damaged { .. }
             | SourceError::UnreadableError
             | SourceError::ShortWatch { .. }
@@ -204,7 +204,7 @@ impl SourceError {
         match self {
             Self::Status { status, .. } => meaning_of(status),
             Self::Refused { .. } | Self::Unreachable { .. } => Meaning::Refused,
-            Self::Connection { .. } | Self::Silent { .. } | Self::Body(CutError::Truncated { .. }) => Meaning::Lost,
+            Self::Connection { .. } | Self::Silent { .. } | Self::Body(FrameError::Truncated { .. }) => Meaning::Lost,
             Self::Body(_)
             | Self::ContentType { .. }
             | Self::Compressed { .. }
@@ -291,13 +291,13 @@ mod tests {
     #[test]
     fn what_passes_by_itself_is_told_from_what_somebody_must_mend() {
         let broken = || Box::new(std::io::Error::other("broken"));
-        for (code, may_pass) in [(401, false), (403, false), (404, false), (400, false), (405, false), (422, false)]
+        for (code, is_transient) in [(401, false), (403, false), (404, false), (400, false), (405, false), (422, false)]
             .into_iter()
             .chain([(410, true), (429, true), (500, true), (503, true)])
         {
-            assert_eq!(failure(status(code, "", "no").into()).may_pass(), may_pass, "{code}");
+            assert_eq!(failure(status(code, "", "no").into()).is_transient(), is_transient, "{code}");
         }
-        for (source, may_pass) in [
+        for (source, is_transient) in [
             (SourceError::Refused { source: broken() }, false),
             (SourceError::Unreachable { source: broken() }, false),
             (SourceError::Redirected { code: 302, location: "elsewhere".into() }, false),
@@ -307,7 +307,7 @@ mod tests {
             (SourceError::EndedEarly, true),
             (SourceError::Ended, true),
         ] {
-            assert_eq!(failure(source).may_pass(), may_pass);
+            assert_eq!(failure(source).is_transient(), is_transient);
         }
     }
 

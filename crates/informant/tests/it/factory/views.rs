@@ -162,7 +162,7 @@ async fn an_index_of_a_view_finds_the_objects_of_all_members() {
     assert_eq!(by_name.name(), "name");
     assert_eq!(view.index_values("name"), by_name.values());
     assert_eq!(view.by_index("name", "a").unwrap().len(), 2);
-    let found = view.by_indexes([by_name.is("a"), ("namespace", "shop").into()]).unwrap();
+    let found = view.by_indexes([by_name.lookup("a"), ("namespace", "shop").into()]).unwrap();
     assert_eq!(show_objects(found), ["shop/a@2"]);
     view.by_index("nothing", "a").unwrap_err();
     let by_label = view.add_index("label", index::label("name")).unwrap();

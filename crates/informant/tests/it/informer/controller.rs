@@ -51,12 +51,12 @@ fn exactly() -> Backoff {
 
 fn grouped(source: &Source) -> (ReflectorBuilder<()>, DeltaFifo<()>) {
     let queue = DeltaFifo::new();
-    (Reflector::of_ready_objects(source.clone()), queue)
+    (Reflector::of_decoded_objects(source.clone()), queue)
 }
 
 fn in_order(source: &Source) -> (ReflectorBuilder<()>, InOrderFifo<()>) {
     let queue = InOrderFifo::new();
-    (Reflector::of_ready_objects(source.clone()), queue)
+    (Reflector::of_decoded_objects(source.clone()), queue)
 }
 
 /// CT-01, CT-06
@@ -230,7 +230,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
     source.on_watch(open_watch());
     let store = Arc::new(Indexer::new());
     let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
-    let reflector = Reflector::of_ready_objects(source);
+    let reflector = Reflector::of_decoded_objects(source);
     let (lines, write) = writer();
     let written = Arc::clone(&store);
     let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {

@@ -180,7 +180,7 @@ const PATHS: [(&str, Path); 14] = [
 
 fn informer(source: &Source, in_order: bool) -> Informer {
     let refuse = |content: &mut Content| if content.is_refused { Err("refused") } else { Ok(()) };
-    let builder = SharedInformer::of_ready_objects(source.clone()).name("things").transform(refuse);
+    let builder = SharedInformer::of_decoded_objects(source.clone()).name("things").transform(refuse);
     let builder = builder.reflector(|reflector| reflector.backoff(exact()));
     if in_order { builder.in_order() } else { builder }.build()
 }
@@ -368,7 +368,7 @@ fn an_error_may_read_the_informer_when_it_is_dropped() {
         source.on_watch(last(watch()));
         let transform_error = error.clone();
         let refuse = move |content: &mut Content| if content.is_refused { Err(transform_error()) } else { Ok(()) };
-        let builder = SharedInformer::of_ready_objects(source.clone()).transform(refuse);
+        let builder = SharedInformer::of_decoded_objects(source.clone()).transform(refuse);
         let informer = builder.reflector(|reflector| reflector.backoff(exact())).build();
         slot.set(informer.clone()).ok().unwrap();
         paused().block_on(async {

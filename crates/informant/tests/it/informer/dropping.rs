@@ -123,7 +123,7 @@ fn an_object_may_look_at_the_informer_when_it_is_dropped() {
             let source = ScriptedSource::new();
             source.on_list(ScriptedList::at("10").object(make(1)));
             source.on_watch(watch.deleted(make(20)).stays_open());
-            let informer = SharedInformer::of_ready_objects(source).build();
+            let informer = SharedInformer::of_decoded_objects(source).build();
             let mut stream = match coalesces {
                 true => informer.subscribe().coalesce_above(0).stream().unwrap(),
                 false => informer.stream().unwrap(),
@@ -153,7 +153,7 @@ async fn an_object_that_panics_when_it_is_dropped_ends_no_handler() {
     source.on_list(ScriptedList::at("10").object(bad()));
     let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(good(11)).wait(milliseconds(5)).modified(good(12));
     source.on_watch(watch.stays_open());
-    let informer = SharedInformer::of_ready_objects(source).build();
+    let informer = SharedInformer::of_decoded_objects(source).build();
     let updates = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&updates);
     let handler = Handler::<OnDrop>::new().on_update(move |_, _| {
@@ -177,7 +177,7 @@ async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("10").object(object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))))));
     source.on_watch(ScriptedWatch::new().wait(milliseconds(1)).modified(object(11, OnDrop::new(|| {}))).stays_open());
-    let informer = SharedInformer::of_ready_objects(source).build();
+    let informer = SharedInformer::of_decoded_objects(source).build();
     let stream = informer.stream().unwrap();
     let registration = stream.registration().clone();
     informer.start();
@@ -311,7 +311,7 @@ async fn objects_and_filters_that_panic_when_they_are_dropped_stop_no_informer()
         source.on_list(ScriptedList::at("10").object(object(1, panics())));
         let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(object(11, OnDrop::new(|| {})));
         source.on_watch(watch.wait(milliseconds(5)).modified(object(12, OnDrop::new(|| {}))).stays_open());
-        let builder = SharedInformer::of_ready_objects(source);
+        let builder = SharedInformer::of_decoded_objects(source);
         let informer = if in_order { builder.in_order() } else { builder }.build();
         for _ in 0..2 {
             let guard = panics();
@@ -373,7 +373,7 @@ fn a_blocking_handler_whose_objects_park_its_thread_misses_nothing() {
         let watch = ScriptedWatch::new().wait(milliseconds(20)).modified(object(11, plain()));
         let watch = watch.wait(milliseconds(50)).modified(object(12, plain()));
         source.on_watch(watch.wait(milliseconds(50)).modified(object(13, plain())).stays_open());
-        let informer = SharedInformer::of_ready_objects(source).build();
+        let informer = SharedInformer::of_decoded_objects(source).build();
         let heard = Arc::new(AtomicUsize::new(0));
         let hears = Arc::clone(&heard);
         let handler = Handler::<OnDrop>::new().on_update(move |_, _| {

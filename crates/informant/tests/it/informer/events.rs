@@ -229,7 +229,7 @@ async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost
         let second = second.object(pod("another", 7, "u4", "10.0.0.1"));
         source.on_list(second.object(pod("recreated", 6, "u5", "10.0.0.3")));
         source.on_watch(ScriptedWatch::new().stays_open());
-        let builder = SharedInformer::of_ready_objects(source);
+        let builder = SharedInformer::of_decoded_objects(source);
         let informer = if in_order { builder.in_order().build() } else { builder.build() };
         let addresses = Arc::new(Addresses::default());
         informer.add_handler(Arc::clone(&addresses)).unwrap();

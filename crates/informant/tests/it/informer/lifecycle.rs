@@ -377,7 +377,7 @@ impl ListWatch<()> for Panicking {
 async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
-    let informer = SharedInformer::of_ready_objects(Panicking).build();
+    let informer = SharedInformer::of_decoded_objects(Panicking).build();
     let registration = informer.add_handler(Probe::new()).unwrap();
     informer.start();
 

@@ -305,7 +305,7 @@ async fn objects_that_were_merged_away_are_freed() {
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("10").object(tracked("o1", 1)));
     source.on_watch(busy_with(2000, 10, tracked));
-    let informer = SharedInformer::of_ready_objects(source).build();
+    let informer = SharedInformer::of_decoded_objects(source).build();
     let stream = informer.subscribe().coalesce_above(10).stream().unwrap();
     informer.start();
     informer.synced().await.unwrap();

@@ -340,7 +340,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
         }
         source.on_watch(ScriptedWatch::new().stays_open());
         let quickly = Backoff::new(Duration::from_millis(1), Duration::from_millis(1)).without_jitter();
-        let builder = SharedInformer::of_ready_objects(source).reflector(|reflector| reflector.backoff(quickly));
+        let builder = SharedInformer::of_decoded_objects(source).reflector(|reflector| reflector.backoff(quickly));
         let builder = builder.on_error(|_| {});
         let informer = if in_order { builder.in_order() } else { builder }.build();
         // Slow enough that the list comes while changes wait.

@@ -54,7 +54,7 @@ pub(crate) fn informer(source: &Source) -> SharedInformer<()> {
 }
 
 pub(crate) fn informer_with(source: &Source, settings: impl FnOnce(Builder) -> Builder) -> SharedInformer<()> {
-    let builder = SharedInformer::of_ready_objects(source.clone()).name("things");
+    let builder = SharedInformer::of_decoded_objects(source.clone()).name("things");
     settings(builder.reflector(|reflector| reflector.backoff(exact()))).build()
 }
 

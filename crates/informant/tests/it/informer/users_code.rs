@@ -143,7 +143,7 @@ fn stop_waits_for_callbacks_even_if_the_source_panics() {
     for trouble in troubles {
         without_deadlock(move || {
             let runtime = many_threads();
-            let informer = SharedInformer::of_ready_objects(Trouble(trouble)).build();
+            let informer = SharedInformer::of_decoded_objects(Trouble(trouble)).build();
             let (_, open, running) = stuck(&informer);
             runtime.block_on(async {
                 informer.start();
@@ -165,7 +165,7 @@ fn an_informer_whose_source_panicked_is_stopping_at_once() {
         let _logs = Logs::capture();
         let runtime = many_threads();
         let informer =
-            SharedInformer::of_ready_objects(Trouble(|| std::panic::resume_unwind(Box::new("boom")))).build();
+            SharedInformer::of_decoded_objects(Trouble(|| std::panic::resume_unwind(Box::new("boom")))).build();
         let (_, open, running) = stuck(&informer);
         runtime.block_on(async {
             informer.start();
@@ -404,7 +404,7 @@ async fn a_source_that_is_always_ready_is_never_far_ahead_of_the_cache() {
         let leaks = Leaks::watch();
         let (lister, farthest) = (Arc::<OnceLock<_>>::default(), Arc::<AtomicUsize>::default());
         let source = Flood { lister: Arc::clone(&lister), farthest: Arc::clone(&farthest) };
-        let builder = SharedInformer::of_ready_objects(source);
+        let builder = SharedInformer::of_decoded_objects(source);
         let informer = if is_in_order { builder.in_order() } else { builder }.build();
         lister.set(informer.lister()).unwrap();
         informer.start();

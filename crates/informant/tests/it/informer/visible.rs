@@ -298,7 +298,7 @@ async fn objects_get_the_cluster_name_of_their_source_whether_they_are_json_or_r
         }
     }
     let leaks = Leaks::watch();
-    let informer = SharedInformer::of_ready_objects(East).build();
+    let informer = SharedInformer::of_decoded_objects(East).build();
     informer.start();
     informer.synced().await.unwrap();
 
@@ -351,7 +351,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
     );
 
     informer.start();
-    source.asked(1).await;
+    source.wait_for_requests(1).await;
     settle().await;
 
     let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());

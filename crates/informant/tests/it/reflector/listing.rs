@@ -299,10 +299,10 @@ async fn without_a_callback_failures_are_logged_and_those_of_everyday_life_quiet
     source.on_list(ScriptedList::fails(says(403, "Forbidden")));
     // The outage was reported already.
     source.on_list(ScriptedList::fails(super::support::lost()));
-    let reflector = informant::listwatch::Reflector::of_ready_objects(source.clone()).backoff(exact());
+    let reflector = informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(exact());
     let queue = informant::queue::DeltaFifo::new();
     let task = tokio::spawn(reflector.build(queue).run(std::future::pending()));
-    source.asked(7).await;
+    source.wait_for_requests(7).await;
 
     let said = logs.take();
     let lines: Vec<_> = said.lines().collect();

@@ -211,7 +211,7 @@ async fn decoded_items_are_copied_so_that_each_informer_can_transform_them() {
     let (source, handle) = ScriptedSource::<u32>::live();
     handle.added(stock("apples", 12));
     let doubled = |source: &ScriptedSource<u32>| {
-        let builder = SharedInformer::of_ready_objects(source.clone());
+        let builder = SharedInformer::of_decoded_objects(source.clone());
         let informer = builder.transform(|count: &mut u32| *count *= 2).build();
         informer.start();
         informer

@@ -55,7 +55,7 @@ async fn a_source_that_is_always_ready_lets_others_run() {
     for number in 10_001..20_000 {
         source.on_watch(ScriptedWatch::new().added(ready("a", number)));
     }
-    let reflector = Reflector::of_ready_objects(source.clone()).build(Recorder::new());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(Recorder::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
     let (mut while_listing, mut while_watching) = (0, 0);
@@ -81,7 +81,7 @@ async fn a_watch_or_stream_that_is_always_ready_lets_others_run() {
                 source.on_watch(events.stays_open());
             }
         }
-        let reflector = Reflector::of_ready_objects(source.clone()).build(Recorder::new());
+        let reflector = Reflector::of_decoded_objects(source.clone()).build(Recorder::new());
         let handle = reflector.handle();
         let task = tokio::spawn(reflector.run(std::future::pending()));
         let mut yields = 0;
@@ -185,7 +185,7 @@ async fn a_consumer_that_is_slow_for_long_does_not_cost_the_watch() {
     }
     source.on_watch(watch.stays_open());
     let queue = informant::queue::InOrderFifo::builder().batch_size(2.try_into().unwrap()).build();
-    let reflector = Reflector::of_ready_objects(source.clone()).build(queue.clone());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
     let task = tokio::spawn(reflector.run(std::future::pending()));
     let receipt = queue.drain().await.unwrap();
     seconds(3000.0).await;
@@ -243,7 +243,7 @@ async fn a_silent_watch_is_not_given_more_time_than_it_could_live() {
     source.on_watch(bookmarks.stays_open());
     source.on_watch(open_watch());
     let running = run_exactly(&source);
-    source.asked(3).await;
+    source.wait_for_requests(3).await;
 
     let pause = pauses(&source)[1] - 290.0;
     assert!((330.0..=630.0).contains(&pause), "{pause}");
@@ -263,7 +263,7 @@ async fn the_watchdog_does_not_learn_from_an_outage() {
     source.on_watch(ScriptedWatch::new().bookmark("13").stays_open());
     source.on_watch(open_watch());
     let running = run_exactly(&source);
-    source.asked(16).await;
+    source.wait_for_requests(16).await;
 
     assert_eq!(pauses(&source)[14], 180.0, "three minutes, not three times the outage");
     running.stop().await;

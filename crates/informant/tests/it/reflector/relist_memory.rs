@@ -48,7 +48,7 @@ fn most_while_relisting(changed: usize) -> usize {
         let builder = Reflector::builder(source.clone()).known_objects(Arc::new(recorder.clone()));
         let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(1));
         let running = start(builder.backoff(backoff), recorder);
-        source.asked(2).await;
+        source.wait_for_requests(2).await;
         running
     });
     source.on_list(list("20", &pods(changed)));
@@ -56,7 +56,7 @@ fn most_while_relisting(changed: usize) -> usize {
         runtime.block_on(async {
             source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
             // The second list, and the watch after it.
-            source.asked(4).await;
+            source.wait_for_requests(4).await;
         });
     });
     assert_eq!(running.told().len(), 2);

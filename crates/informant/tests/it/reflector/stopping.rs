@@ -118,7 +118,7 @@ async fn while_a_watch_is_open() {
 async fn before_it_has_begun() {
     let source = ScriptedSource::<()>::new();
     let queue = informant::queue::DeltaFifo::new();
-    let reflector = Reflector::of_ready_objects(source.clone()).build(queue);
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(queue);
 
     reflector.run(std::future::ready(())).await;
 
@@ -162,7 +162,7 @@ async fn a_reflector_whose_task_is_aborted_has_stopped() {
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let reflector = Reflector::of_ready_objects(source.clone()).build(informant::queue::DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(informant::queue::DeltaFifo::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
     settle().await;
@@ -192,7 +192,7 @@ async fn a_source_that_panics_is_heard_of_by_who_runs_the_reflector() {
             panic!("no more watches")
         }
     }
-    let reflector = Reflector::of_ready_objects(Panics).build(informant::queue::DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(Panics).build(informant::queue::DeltaFifo::new());
     let handle = reflector.handle();
 
     assert!(tokio::spawn(reflector.run(std::future::pending())).await.unwrap_err().is_panic());
@@ -211,7 +211,7 @@ async fn while_the_queue_has_no_room() {
     }
     source.on_watch(watch.stays_open());
     let queue = InOrderFifo::builder().batch_size(2.try_into().unwrap()).build();
-    let reflector = Reflector::of_ready_objects(source.clone()).build(queue.clone());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
     let receipt = queue.drain().await.unwrap();

@@ -78,7 +78,7 @@ pub(crate) fn run_with(
     settings: impl FnOnce(ScriptedBuilder) -> ScriptedBuilder,
 ) -> Running<()> {
     let recorder = Recorder::new();
-    start(settings(Reflector::of_ready_objects(source.clone())), recorder)
+    start(settings(Reflector::of_decoded_objects(source.clone())), recorder)
 }
 
 /// As [`run`], with exact delays: 0.8 s, 1.6 s …

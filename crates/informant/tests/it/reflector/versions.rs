@@ -81,7 +81,7 @@ async fn a_newest_list_of_an_older_version_is_a_history_change_and_no_cached_obj
     source.on_list(ScriptedList::at("61").object(object(3)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
+    let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
     seconds(3.0).await;
 
@@ -182,7 +182,7 @@ async fn a_list_that_reveals_a_history_change_is_read_once_more_without_the_cach
             source.on_watch(ScriptedWatch::new().stays_open());
         }
         let recorder = Recorder::new();
-        let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
+        let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
         let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
         seconds(10.0).await;
 
@@ -209,7 +209,7 @@ async fn after_a_version_too_large_the_next_list_is_read_without_the_cache_and_t
     source.on_list(ScriptedList::at("106").object(versioned(3)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
+    let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
     seconds(1.0).await;
     assert_eq!(*running.recorder.object("a").unwrap(), 2);
@@ -234,7 +234,7 @@ async fn after_versions_went_back_within_a_watch_nothing_of_the_cache_is_used_fo
     source.on_list(ScriptedList::at("105").object(object(2)));
     source.on_watch(ScriptedWatch::new().stays_open());
     let recorder = Recorder::new();
-    let builder = Reflector::of_ready_objects(source.clone()).backoff(exact());
+    let builder = Reflector::of_decoded_objects(source.clone()).backoff(exact());
     let running = start(builder.known_objects(Arc::new(recorder.clone())), recorder);
     seconds(5.0).await;
 
