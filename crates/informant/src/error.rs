@@ -407,9 +407,21 @@ mod tests {
         let panicked = IndexPanic { index: "node".into(), key: "shop/web".parse().unwrap(), message: message.into() };
         let stopped = SyncError::Stopped { informer: "pods".into(), crash: Some(message.into()), reason: None };
         let other = SourceError::other(message);
-        let errors = [SourceError::from(status).into(), kube.into(), panicked.into(), stopped.into(), other.into()];
+        let key = || "shop/web".parse().unwrap();
+        let wrong = DecodeError::WrongType { key: key(), expected: "v1, Pod".into(), found: message.into() };
+        let source = serde_json::from_str::<u8>("x").unwrap_err();
+        let field = DecodeError::Field { key: key(), path: message.into(), source };
+        let errors: [Error; 7] = [
+            SourceError::from(status).into(),
+            kube.into(),
+            panicked.into(),
+            stopped.into(),
+            other.into(),
+            wrong.into(),
+            field.into(),
+        ];
 
-        for error in errors.map(|error: Error| error) {
+        for error in errors {
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
             let line = format!("{:#}", error.report());
             assert_eq!(line.lines().count(), 1, "{line}");
