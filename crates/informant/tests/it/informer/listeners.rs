@@ -430,7 +430,10 @@ async fn a_handler_that_is_removed_while_its_filter_runs_is_not_called() {
         };
         let callbacks = match is_async {
             false => subscribe.on_add(move |_, _| call()),
-            true => subscribe.on_add_async(move |_, _| std::future::ready(call())),
+            true => subscribe.on_add_async(move |_, _| {
+                call();
+                std::future::ready(())
+            }),
         };
         let registration = callbacks.register().unwrap();
         slot.set(registration.clone()).unwrap();
