@@ -105,6 +105,25 @@ pub(crate) fn inner_of<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdE
     error.downcast_ref::<Error>().map_or(error, Error::inner)
 }
 
+/// A text in one line: each line break, with the white space around it, becomes a space. Messages of servers, panics and other crates may
+/// have several lines.
+pub(crate) struct OneLine<'a>(pub(crate) &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        if !text.contains(['\n', '\r']) {
+            return f.write_str(text);
+        }
+        let lines = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+        for (position, line) in lines.enumerate() {
+            f.write_str(if position > 0 { " " } else { "" })?;
+            f.write_str(line)?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match f.alternate() {
@@ -294,6 +313,10 @@ impl From<kube::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Kube(error) = self {
+            return OneLine(&error.to_string()).fmt(f);
+        }
+        // The library's own errors have one line.
         fmt::Display::fmt(self.inner(), f)
     }
 }
@@ -374,6 +397,38 @@ mod tests {
         assert_eq!(error.to_string(), forbidden().to_string());
         assert_eq!(error.source().unwrap().to_string(), forbidden().source.to_string());
         assert!(error.inner().is::<ListWatchError>());
+    }
+
+    #[test]
+    fn errors_are_printed_in_one_line_also_if_a_message_of_a_server_or_a_panic_has_several() {
+        let message = "denied:\n  - no\r\n\n- never";
+        let status = Status::failure(message, "Forbidden").with_code(403);
+        let kube = kube::Error::Api(Box::new(status.clone()));
+        let panicked = IndexPanic { index: "node".into(), key: "shop/web".parse().unwrap(), message: message.into() };
+        let stopped = SyncError::Stopped { informer: "pods".into(), crash: Some(message.into()), reason: None };
+        let other = SourceError::other(message);
+        let key = || "shop/web".parse().unwrap();
+        let wrong = DecodeError::WrongType { key: key(), expected: "v1, Pod".into(), found: message.into() };
+        let source = serde_json::from_str::<u8>("x").unwrap_err();
+        let field = DecodeError::Field { key: key(), path: message.into(), source };
+        let errors: [Error; 7] = [
+            SourceError::from(status).into(),
+            kube.into(),
+            panicked.into(),
+            stopped.into(),
+            other.into(),
+            wrong.into(),
+            field.into(),
+        ];
+
+        for error in errors {
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+            let line = format!("{:#}", error.report());
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert!(line.contains("denied: - no - never"), "{line}");
+        }
+        let problem = crate::informer::Problem::Stopped { informer: "pods".into(), crash: Some(message.into()) };
+        assert_eq!(problem.to_string(), "informer pods has stopped: denied: - no - never");
     }
 
     #[test]

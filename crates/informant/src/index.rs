@@ -137,7 +137,7 @@ where
 /// Indexes objects by the values at a field path, such as `spec.nodeName`. A `Lazy` object is not decoded for it.
 ///
 /// The path has the syntax of a [`FieldPath`]. Unlike a path that is passed to `cut`, it may also be `metadata.name` or another field of the identity. Strings are
-/// values as they stand; numbers and booleans are values as JSON writes them (`8080`, `true`). A missing field, `null` and an object have
+/// values as they stand; booleans and numbers are values as `serde_json` writes them (`true`, `8080`, `1000.0` for `1e3`). A missing field, `null` and an object have
 /// no value. An array, on the way or at the end, stands for each of its items: `spec.containers.image` has one value for each container.
 ///
 /// ```

@@ -63,7 +63,7 @@ use crate::subscribers::Registration;
 ///
 /// [`stop`](SharedInformer::stop) of the informer and of the [`Registration`] wait until the running future has completed, and start no
 /// other one. They do not cancel it: a future that may wait for long should have a timeout. If the runtime shuts down, a
-/// running future is dropped at its current await point.
+/// running future is dropped at its current await point; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
 ///
 /// ```
 /// use informant::SharedInformer;

@@ -30,6 +30,7 @@ use crate::store::Indexer;
 use crate::store::Lister;
 use crate::subscribers::Caller;
 use crate::subscribers::Ended;
+use crate::subscribers::Leftovers;
 use crate::subscribers::Listener;
 use crate::subscribers::SharedProcessor;
 use crate::subscribers::Workers;
@@ -140,10 +141,11 @@ impl Core {
         let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
         let result = do_as(self.caller(), || act(&mut processor));
         *self.check_period.lock() = processor.check_period();
-        let left = processor.take_left();
+        let Leftovers { listeners, events } = processor.take_leftovers();
         drop(processor);
         drop(apply_lock);
-        self.drop_catching_panics(left);
+        self.drop_catching_panics(listeners);
+        self.drop_catching_panics(events);
         Ok(result)
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::Key;
 use crate::ResourceVersion;
+use crate::error::OneLine;
 use crate::listwatch::Chain;
 use crate::listwatch::ListWatchError;
 use crate::object::DecodeError;
@@ -306,7 +307,7 @@ impl fmt::Display for At<'_> {
 impl fmt::Display for Crash<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(crash) => write!(f, ": {crash}"),
+            Some(crash) => write!(f, ": {}", OneLine(crash)),
             None => Ok(()),
         }
     }

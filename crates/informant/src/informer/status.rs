@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::AnyInformer;
 use super::InformerState;
 use crate::ResourceVersion;
+use crate::error::OneLine;
 use crate::listwatch::Activity;
 use crate::listwatch::Chain;
 use crate::listwatch::ListWatchError;
@@ -214,7 +215,9 @@ impl fmt::Display for Problem {
         match self {
             Self::NotStarted { .. } => write!(f, "informer {informer} has not been started"),
             Self::Stopped { crash: None, .. } => write!(f, "informer {informer} has stopped"),
-            Self::Stopped { crash: Some(crash), .. } => write!(f, "informer {informer} has stopped: {crash}"),
+            Self::Stopped { crash: Some(crash), .. } => {
+                write!(f, "informer {informer} has stopped: {}", OneLine(crash))
+            }
             Self::Gone { .. } => write!(f, "informer {informer} has no objects: the server has no such kind any more"),
             Self::Failing { duration, is_synced, reason, .. } => {
                 let state = if *is_synced { "may be out of date" } else { "is not synced" };

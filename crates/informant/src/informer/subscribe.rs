@@ -229,7 +229,7 @@ impl AnyInformer {
             && !wanted.is_zero()
         {
             warn!(
-                kind = &*core.name,
+                informer = &*core.name,
                 handler = &**listener.name(),
                 "the informer does not resync, so the handler's resync period has no effect"
             );

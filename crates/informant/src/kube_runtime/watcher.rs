@@ -144,6 +144,15 @@ where
 }
 
 impl<O> Rules<O> {
+    fn take_pending(&mut self) -> Option<watcher::Event<Cached<O>>> {
+        let event = self.pending.pop_front()?;
+        if self.pending.is_empty() {
+            // Frees the memory: the initial list may be long, and later one event waits at a time.
+            self.pending.shrink_to(4);
+        }
+        Some(event)
+    }
+
     fn apply(&mut self, event: Event<O>) {
         match (event, &mut self.initial) {
             (
@@ -190,7 +199,7 @@ fn map_event<T, K>(event: watcher::Event<T>, convert: impl Fn(&T) -> K) -> watch
 impl<O> Watcher<O> {
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<watcher::Event<Cached<O>>>> {
         loop {
-            if let Some(event) = self.rules.pending.pop_front() {
+            if let Some(event) = self.rules.take_pending() {
                 return Poll::Ready(Some(event));
             }
             match ready!(self.events.poll_next_unpin(context)) {
@@ -257,6 +266,17 @@ mod tests {
         assert!(translate([added("b"), added("a")]).is_empty());
         let listed = translate([added("b"), added("a"), Event::Synced]);
         assert_eq!(listed, ["Init", "InitApply(a@1)", "InitApply(b@1)", "InitDone"]);
+    }
+
+    #[test]
+    fn the_memory_of_the_initial_list_is_freed_when_it_was_returned() {
+        let mut rules = Rules::default();
+        (0..1000).for_each(|name| rules.apply(added(&name.to_string())));
+        rules.apply(Event::Synced);
+
+        assert_eq!(std::iter::from_fn(|| rules.take_pending()).count(), 1002);
+
+        assert!(rules.pending.capacity() < 100, "{}", rules.pending.capacity());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use kube::core::Status;
 
 use super::frames::FrameError;
 use crate::ResourceVersion;
+use crate::error::OneLine;
 use crate::error::inner_of;
 
 /// A failed list or watch request: which one, and why.
@@ -318,7 +319,10 @@ impl fmt::Display for StatusLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { message, reason, code, .. } = self.0;
         let reason = if reason.is_empty() { "no reason given" } else { reason };
-        if message.is_empty() { write!(f, "{reason} ({code})") } else { write!(f, "{message} ({reason}, {code})") }
+        match message.is_empty() {
+            true => write!(f, "{reason} ({code})"),
+            false => write!(f, "{} ({reason}, {code})", OneLine(message)),
+        }
     }
 }
 
@@ -337,7 +341,7 @@ impl fmt::Display for Chain<'_> {
                 text = format!("{text}: {cause}");
             }
         }
-        f.write_str(&text)?;
+        OneLine(&text).fmt(f)?;
         match advice {
             Some(advice) => write!(f, " ({advice})"),
             None => Ok(()),

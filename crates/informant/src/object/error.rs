@@ -1,6 +1,7 @@
 //! Why the bytes of an object could not be decoded.
 
 use crate::Key;
+use crate::error::OneLine;
 
 /// Why the bytes of an object could not be decoded: which object, at which byte, and what is wrong there.
 ///
@@ -49,7 +50,7 @@ pub enum DecodeError {
     NoName,
 
     /// The object is of another kind than the requested one.
-    #[error("{key}: expected {expected}, found {found}")]
+    #[error("{key}: expected {expected}, found {}", OneLine(found))]
     WrongType {
         /// The object.
         key: Key,
@@ -60,7 +61,7 @@ pub enum DecodeError {
     },
 
     /// A field does not have the type that it is decoded into.
-    #[error("{key}: cannot decode {}", if path == "." { "the object" } else { path })]
+    #[error("{key}: cannot decode {}", OneLine(if path == "." { "the object" } else { path }))]
     Field {
         /// The object.
         key: Key,

@@ -35,7 +35,7 @@ use super::{FieldPath, Lazy};
     note = "for a typed object, write the index function as a closure: `|pod| pod.spec.as_ref()?.node_name.clone()`"
 )]
 pub trait FieldValues {
-    /// The values at a path, in the order of the JSON: strings without quotes, numbers and booleans as JSON writes them. A missing field,
+    /// The values at a path, in the order of the JSON: strings without quotes, booleans and numbers as `serde_json` writes them. A missing field,
     /// `null` and an object have no value. An array, on the way or at the end, stands for each of its items.
     fn field_values(&self, path: &FieldPath) -> Vec<String>;
 }

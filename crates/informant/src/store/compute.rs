@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::Cached;
 use crate::Key;
 use crate::Uid;
+use crate::error::OneLine;
 use crate::object::Erased;
 use crate::panics;
 
@@ -67,7 +68,7 @@ impl<V: IndexValue> LookupValue<V> for V {}
 
 /// An index function panicked. The object is stored, but the index does not find it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the function of index {index:?} panicked on {key}: {message}")]
+#[error("the function of index {index:?} panicked on {key}: {}", OneLine(message))]
 pub struct IndexPanic {
     /// The index.
     pub index: Arc<str>,

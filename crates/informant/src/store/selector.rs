@@ -218,6 +218,9 @@ impl fmt::Display for LabelSelector {
     }
 }
 
+/// The characters that Kubernetes skips between the parts of a selector.
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// A place in a text. After an error, `at` is where the problem is.
 struct Parser<'a> {
     text: &'a str,
@@ -312,7 +315,7 @@ impl<'a> Parser<'a> {
     /// Everything up to white space or a character that has a meaning of its own.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
-        let ends = |character: char| character.is_whitespace() || "=!<>(),".contains(character);
+        let ends = |character: char| SPACE.contains(&character) || "=!<>(),".contains(character);
         let word = &rest[..rest.find(ends).unwrap_or(rest.len())];
         self.at += word.len();
         word
@@ -327,7 +330,7 @@ impl<'a> Parser<'a> {
     }
 
     fn skip_space(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
+        self.at = self.text.len() - self.rest().trim_start_matches(SPACE).len();
     }
 
     fn rest(&self) -> &'a str {
@@ -408,6 +411,9 @@ mod tests {
             ("a/b/c", 0, Problem::InvalidKey),
             ("UPPER.com/x", 0, Problem::InvalidKey),
             ("-app", 0, Problem::InvalidKey),
+            // Kubernetes skips spaces, tabs and line breaks, and no other white space.
+            ("app=web\u{a0}", 4, Problem::InvalidValue),
+            ("\u{3000}", 0, Problem::InvalidKey),
             ("app=we/b", 4, Problem::InvalidValue),
             ("app=web.", 4, Problem::InvalidValue),
             ("app in (web,-x)", 12, Problem::InvalidValue),

@@ -286,6 +286,13 @@ fn end_of_resyncs(notices: &[Notice]) -> usize {
     notices.iter().rposition(Notice::is_resync).map_or(0, |last| last + 1)
 }
 
+impl DeferredDrop {
+    /// Whether a push has removed no event.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty() && self.notices.is_empty()
+    }
+}
+
 impl Default for DeferredDrop {
     fn default() -> Self {
         Self {

@@ -158,6 +158,10 @@ impl Delivery<'_> {
             let notice = group.last?;
             group.claimed += 1;
             let filtered = self.listener.filtered(notice);
+            if self.listener.is_closed() {
+                // The filter is users' code and may take long. The handler was removed meanwhile, so it must not be called.
+                return None;
+            }
             if let Some(event) = filtered.of(notice) {
                 group.given += 1;
                 if let Some(future) = self.handler.call(event) {
@@ -186,8 +190,8 @@ impl Delivery<'_> {
         let waiting = self.listener.backlog();
         if waiting > LONG_BACKLOG {
             self.last_warning = Some(Instant::now());
-            let (kind, handler, elapsed_ms) = (&*self.listener.informer, &*self.listener.name, took.as_millis());
-            warn!(kind, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
+            let (informer, handler, elapsed_ms) = (&*self.listener.informer, &*self.listener.name, took.as_millis());
+            warn!(informer, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
         }
     }
 }

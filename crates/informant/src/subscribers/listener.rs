@@ -87,6 +87,19 @@ struct DeliveryWait {
     delivered: oneshot::Sender<()>,
 }
 
+/// Events that were removed from a listener's buffer. Dropping users' objects runs users' code, so the caller drops this without a lock.
+/// Panics of destructors are logged and counted.
+pub(crate) struct RemovedEvents {
+    listener: Arc<Listener>,
+    events: DeferredDrop,
+}
+
+impl Drop for RemovedEvents {
+    fn drop(&mut self) {
+        self.listener.drop_catching_panics(std::mem::take(&mut self.events));
+    }
+}
+
 impl Listener {
     pub(crate) fn new(
         caller: Caller,
@@ -114,14 +127,15 @@ impl Listener {
         }
     }
 
-    /// Appends a batch without resyncs to the buffer, and wakes the worker or stream that waits for it.
-    pub(super) fn push(&self, batch: Batch) {
-        self.push_with(|buffer| buffer.push(batch, &self.claims));
+    /// Appends a batch without resyncs to the buffer, and wakes the worker or stream that waits for it. Returns the events that were
+    /// coalesced into others.
+    pub(super) fn push(self: &Arc<Self>, batch: Batch) -> Option<RemovedEvents> {
+        self.push_with(|buffer| buffer.push(batch, &self.claims))
     }
 
     /// As [`push`](Self::push), for a batch that has resyncs.
-    pub(super) fn push_replay(&self, batch: Batch) {
-        self.push_with(|buffer| buffer.push_replay(batch, &self.claims));
+    pub(super) fn push_replay(self: &Arc<Self>, batch: Batch) -> Option<RemovedEvents> {
+        self.push_with(|buffer| buffer.push_replay(batch, &self.claims))
     }
 
     /// Returns true if resyncs of an earlier replay still wait; counts the replay that the caller skips for that reason.
@@ -136,16 +150,16 @@ impl Listener {
         has_resyncs
     }
 
-    fn push_with(&self, push: impl FnOnce(&mut Buffer) -> DeferredDrop) {
+    fn push_with(self: &Arc<Self>, push: impl FnOnce(&mut Buffer) -> DeferredDrop) -> Option<RemovedEvents> {
         let mut inbox = self.inbox.lock();
         let removed = push(&mut inbox.buffer);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
         drop(inbox);
-        self.drop_catching_panics(removed);
         self.show(backlog);
         if let Some(waker) = waker {
             waker.wake();
         }
+        (!removed.is_empty()).then(|| RemovedEvents { listener: Arc::clone(self), events: removed })
     }
 
     /// The next chunk, all of which may be [claimed](Claims::claim); `None` once the listener is closed. The caller has delivered all
@@ -272,7 +286,7 @@ impl Listener {
     }
 
     fn log_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
-        error!(kind = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
+        error!(informer = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
     }
 
     fn count_panics(&self, count: u64) {

@@ -49,6 +49,7 @@ pub(crate) use listener::Ended;
 pub(crate) use listener::Listener;
 pub(crate) use notice::Notice;
 pub(crate) use processor::Joined;
+pub(crate) use processor::Leftovers;
 pub(crate) use processor::SharedProcessor;
 pub(crate) use registration::Clusters;
 pub(crate) use registration::NotReached;

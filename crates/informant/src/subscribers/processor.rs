@@ -16,6 +16,7 @@ use super::Notice;
 use super::ResyncRequest;
 use super::buffer::Batch;
 use super::calling::Caller;
+use super::listener::RemovedEvents;
 use super::resync::CheckPeriod;
 use super::resync::Schedule;
 use crate::Cached;
@@ -30,6 +31,16 @@ pub(crate) struct SharedProcessor {
     is_synced: bool,
     is_closed: bool,
     next_listener: u64,
+    /// Coalesced events, until the caller takes them.
+    removed: Vec<RemovedEvents>,
+}
+
+/// Values to be dropped after the caller has released its lock: dropping them runs users' code.
+pub(crate) struct Leftovers {
+    /// Listeners that were closed.
+    pub(crate) listeners: Vec<Arc<Listener>>,
+    /// Events that were coalesced into others.
+    pub(crate) events: Vec<RemovedEvents>,
 }
 
 struct Member {
@@ -60,6 +71,7 @@ impl SharedProcessor {
             is_synced: false,
             is_closed: false,
             next_listener: 0,
+            removed: Vec::new(),
         }
     }
 
@@ -83,10 +95,11 @@ impl SharedProcessor {
         self.is_closed
     }
 
-    /// Removes the listeners that were closed. Returns them, since dropping what they hold runs users' code.
-    pub(crate) fn take_left(&mut self) -> Vec<Arc<Listener>> {
-        let left = self.members.extract_if(.., |member| member.listener.is_closed());
-        left.map(|member| member.listener).collect()
+    /// Removes the listeners that were closed, and returns them with the events that were coalesced into others since the last call.
+    pub(crate) fn take_leftovers(&mut self) -> Leftovers {
+        let closed = self.members.extract_if(.., |member| member.listener.is_closed());
+        let listeners = closed.map(|member| member.listener).collect();
+        Leftovers { listeners, events: std::mem::take(&mut self.removed) }
     }
 
     /// Adds a listener: it receives the objects of the cache as adds, and all later events.
@@ -100,9 +113,9 @@ impl SharedProcessor {
         let listener = Arc::new(make(Caller { informer: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
         let initial = objects.into_iter().map(|object| Notice::Added { object, origin: Origin::InitialList });
-        listener.push(initial.collect());
+        self.removed.extend(listener.push(initial.collect()));
         if self.is_synced {
-            listener.push(Arc::from([Notice::Synced]));
+            self.removed.extend(listener.push(Arc::from([Notice::Synced])));
         }
         let resync = self.check.grant(request);
         let member = Member { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
@@ -125,9 +138,9 @@ impl SharedProcessor {
         };
         for Member { listener, resync } in &self.members {
             if has_resyncs && resync.has_period() && !listener.skip_replay_if_waiting() {
-                listener.push_replay(Arc::clone(&all));
+                self.removed.extend(listener.push_replay(Arc::clone(&all)));
             } else if !changes.is_empty() {
-                listener.push(Arc::clone(&changes));
+                self.removed.extend(listener.push(Arc::clone(&changes)));
             }
         }
         Some(Distributed { _all: all, _changes: changes })
@@ -141,7 +154,7 @@ impl SharedProcessor {
         self.is_synced = true;
         let marker: Batch = Arc::from([Notice::Synced]);
         for member in &self.members {
-            member.listener.push(Arc::clone(&marker));
+            self.removed.extend(member.listener.push(Arc::clone(&marker)));
         }
     }
 
@@ -158,7 +171,7 @@ impl SharedProcessor {
         }
         let batch: Batch = objects().into_iter().map(Notice::Unchanged).collect();
         if !batch.is_empty() {
-            due.iter().for_each(|listener| listener.push_replay(Arc::clone(&batch)));
+            self.removed.extend(due.iter().filter_map(|listener| listener.push_replay(Arc::clone(&batch))));
         }
         batch.len()
     }

@@ -90,8 +90,10 @@ pub enum NotSynced {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCaughtUp {
-    /// The handler was removed first.
-    #[error("{handler} was removed from informer {informer} before it received all events up to version {version}")]
+    /// The handler was removed, perhaps after it had received these events: a removed handler has no progress.
+    #[error(
+        "{handler} was removed from informer {informer} and may not have received all events up to version {version}"
+    )]
     Removed {
         /// The informer's name.
         informer: Arc<str>,
@@ -100,8 +102,8 @@ pub enum NotCaughtUp {
         /// The awaited version.
         version: ResourceVersion,
     },
-    /// The informer stopped first.
-    #[error("informer {informer} stopped before {handler} received all events up to version {version}")]
+    /// The informer has stopped, perhaps after the handler had received these events.
+    #[error("informer {informer} has stopped, and {handler} may not have received all events up to version {version}")]
     Stopped {
         /// The informer's name.
         informer: Arc<str>,
@@ -286,8 +288,8 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If the handler is removed, the informer stops, or the server's history changes first; if versions cannot be compared, because they
-    /// are not numbers or because the members of a view are in several clusters; or if called in one of the handler's own callbacks.
+    /// If the handler is removed or the informer stops, before the wait or during it; if the server's history changes first; if versions
+    /// cannot be compared, because they are not numbers or because the members of a view are in several clusters; or if called in one of the handler's own callbacks.
     pub async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
         if self.control.is_inside() {
             return Err(NotCaughtUp::InsideCallback { informer: self.control.informer(), handler: self.name() });

@@ -59,7 +59,7 @@ impl Work {
     /// Calls a handler until its listener is closed; in turns, if workers of other informers call it too.
     pub(crate) fn new(listener: Arc<Listener>, handler: AnyHandler, place: Place, turn: Option<Turn>) -> Self {
         let (name, caller) = (Arc::clone(listener.name()), listener.caller);
-        let span = tracing::info_span!("handler", kind = &*listener.informer, handler = &*name);
+        let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
         let future = as_work_of(caller, deliver(listener, handler, turn)).instrument(span);
         Self { name, place, future: Box::pin(future) }
     }

@@ -25,6 +25,7 @@ use super::support::LONG;
 use super::support::Leaks;
 use super::support::OnDrop;
 use super::support::exact;
+use super::support::milliseconds;
 use super::support::says;
 use super::support::settle;
 use super::support::without_deadlock;
@@ -237,6 +238,36 @@ fn an_object_may_add_a_handler_wherever_it_is_dropped() {
             Err(_) => drop(count.fetch_add(1, Ordering::SeqCst)),
         });
         assert_eq!(refused.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// Decision 7, decision 10: the last references to some states are those of events that wait for a slow handler.
+#[test]
+fn an_object_of_a_coalesced_event_may_add_a_handler_when_it_is_dropped() {
+    without_deadlock(|| {
+        let (slot, refused) = (Arc::new(OnceLock::<Informer>::new()), Arc::new(AtomicUsize::new(0)));
+        let (seen, count) = (Arc::clone(&slot), Arc::clone(&refused));
+        let make = Make::new(move || match seen.get().map(|informer| informer.add_handler(Handler::new())) {
+            None | Some(Ok(_) | Err(AddHandlerError::Stopped { .. })) => {}
+            Some(Err(_)) => drop(count.fetch_add(1, Ordering::SeqCst)),
+        });
+        let source = Source::new();
+        source.on_list(make.list("10", &[("a", 1)]));
+        let changes =
+            (11..20).fold(watch(), |watch, version| watch.modified(make.object("a", version)).wait(milliseconds(1)));
+        source.on_watch(last(changes));
+        let informer = informer(&source, false);
+        slot.set(informer.clone()).ok().unwrap();
+        paused().block_on(async {
+            let slow = informer.subscribe().coalesce_above(6).on_add_async(|_, _| tokio::time::sleep(LONG));
+            let slow = slow.register().unwrap();
+            informer.start();
+            informer.caught_up_to(&"99".into(), LONG).await.unwrap();
+
+            assert!(slow.status().coalesced > 3 && make.dropped() > 3, "{:?}", slow.status());
+            assert_eq!(refused.load(Ordering::SeqCst), 0);
+            informer.stop().await.unwrap();
+        });
     });
 }
 

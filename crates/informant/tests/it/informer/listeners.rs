@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use informant::Event;
 use informant::EventHandler;
 use informant::Handler;
 use informant::Origin;
+use informant::Registration;
 use informant::SharedInformer;
 use informant::listwatch::Item;
 use informant::listwatch::ScriptedList;
@@ -29,6 +31,7 @@ use super::support::open_watch;
 use super::support::ready;
 use super::support::seconds;
 use super::support::source;
+use super::support::until;
 use crate::support::Logs;
 use crate::support::Tracked;
 
@@ -408,4 +411,38 @@ async fn a_name_is_given_back() {
 
     assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe");
     assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (3)");
+}
+
+/// PL-05, P9: the filter is users' code that may take long, or remove the handler itself.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_removed_while_its_filter_runs_is_not_called() {
+    for is_async in [false, true] {
+        let leaks = Leaks::watch();
+        let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+        let (calls, slot) = (Arc::new(AtomicUsize::new(0)), Arc::new(OnceLock::<Registration>::new()));
+        let (count, own) = (Arc::clone(&calls), Arc::clone(&slot));
+        let subscribe = informer.subscribe().filter(move |_| {
+            own.get().unwrap().remove();
+            true
+        });
+        let call = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        let callbacks = match is_async {
+            false => subscribe.on_add(move |_, _| call()),
+            true => subscribe.on_add_async(move |_, _| {
+                call();
+                std::future::ready(())
+            }),
+        };
+        let registration = callbacks.register().unwrap();
+        slot.set(registration.clone()).unwrap();
+        informer.start();
+
+        until(|| registration.is_removed()).await;
+        registration.stop().await.unwrap();
+
+        assert_eq!((calls.load(Ordering::SeqCst), registration.status().delivered), (0, 0));
+        leaks.stop(&informer).await;
+    }
 }
