@@ -18,6 +18,7 @@ mod lazy;
 mod lister;
 mod memory;
 mod past_bugs;
+mod probe;
 mod queue_drops;
 mod quick_start;
 mod random;

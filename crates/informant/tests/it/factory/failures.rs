@@ -223,7 +223,7 @@ async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     factory.start();
 
     let error = factory.synced().await.unwrap_err().to_string();
@@ -252,7 +252,7 @@ async fn a_kind_that_is_deleted_takes_its_objects_along_and_brings_them_back() {
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     assert!(factory.problems().is_empty());

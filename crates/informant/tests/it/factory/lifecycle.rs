@@ -105,7 +105,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     let leaks = Leaks::watch();
     let (configs, never_started) = (factory.informer::<ConfigMap>(), Arc::new(()));
     let probe = Probe::new();
-    configs.add_handler(probe.clone()).unwrap();
+    configs.add_handler(probe.handler()).unwrap();
     factory.start();
     factory.synced().await.unwrap();
     let held = Arc::clone(&never_started);
@@ -124,7 +124,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     assert!(logs.take().contains("the factory was stopped; no informer is started"));
     let late = factory.informer::<ConfigMap>();
     assert!(!late.start());
-    assert!(matches!(late.add_handler(probe), Err(AddHandlerError::Stopped { .. })));
+    assert!(matches!(late.add_handler(probe.handler()), Err(AddHandlerError::Stopped { .. })));
     assert!(matches!(late.synced().await, Err(SyncError::Stopped { .. })));
     assert_eq!(cached(&configs).len(), 1, "what was read can still be read");
     assert!(factory.status().is_empty());
@@ -205,7 +205,7 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let probe = Probe::new();
-    let registration = configs.add_handler(probe.clone()).unwrap();
+    let registration = configs.add_handler(probe.handler()).unwrap();
     let mut stream = configs.stream().unwrap();
     factory.start();
     factory.synced().await.unwrap();
@@ -244,7 +244,8 @@ async fn a_handler_whose_informer_is_stopped_before_it_was_told_is_not_synced() 
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let nodes = factory.informer::<Node>();
-    let registration = nodes.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = nodes.add_handler(probe.handler()).unwrap();
     factory.start();
     settle().await;
 
@@ -432,7 +433,7 @@ async fn a_function_may_return_an_informer_without_its_factory() {
 
     let configs = synced_configs(client.clone()).await;
     let probe = Probe::new();
-    configs.add_handler(probe.clone()).unwrap();
+    configs.add_handler(probe.handler()).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
 
     until(|| configs.lister().is_empty()).await;
@@ -469,7 +470,8 @@ async fn an_informer_that_was_not_started_can_be_started_after_its_factory_was_d
     let leaks = Leaks::watch();
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
-    let registration = configs.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = configs.add_handler(probe.handler()).unwrap();
     drop(factory.informer::<Node>());
     drop(factory);
     assert_eq!(configs.state(), InformerState::New);
@@ -491,7 +493,8 @@ async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped
     let leaks = Leaks::watch();
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
-    let (lister, registration) = (configs.lister(), configs.add_handler(Probe::new()).unwrap());
+    let probe = Probe::new();
+    let (lister, registration) = (configs.lister(), configs.add_handler(probe.handler()).unwrap());
     let mut stream = configs.stream().unwrap();
     factory.start();
     registration.synced().await.unwrap();
@@ -533,7 +536,7 @@ fn a_thousand_lives_leave_no_task_and_no_memory() {
             for _ in 0..lives {
                 let (configs, nodes) = (factory.informer::<Lazy<ConfigMap>>(), factory.informer::<Node>());
                 let probe = Probe::new();
-                configs.add_handler(probe.clone()).unwrap();
+                configs.add_handler(probe.handler()).unwrap();
                 assert_eq!(factory.start(), 2);
                 factory.synced().await.unwrap();
                 assert_eq!(configs.lister().len(), 1);

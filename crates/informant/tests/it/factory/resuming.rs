@@ -126,8 +126,8 @@ async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_befo
             builder = builder.in_order();
         }
         let informer = builder.build();
-        let probe = Arc::new(Probe::new());
-        let _handle = informer.add_handler(Arc::clone(&probe));
+        let probe = Probe::new();
+        let _handle = informer.add_handler(probe.handler());
         informer.start();
         informer.synced().await.unwrap();
         server.wait_for_watches("configmaps", 1).await;
@@ -151,8 +151,8 @@ async fn after_an_outage_an_object_that_a_relist_removed_does_not_come_back() {
     server.put("configmaps", config("shop/ghost")).unwrap();
     server.put("configmaps", config("shop/b")).unwrap();
     let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
-    let probe = Arc::new(Probe::new());
-    let _handle = informer.add_handler(Arc::clone(&probe));
+    let probe = Probe::new();
+    let _handle = informer.add_handler(probe.handler());
     informer.start();
     informer.synced().await.unwrap();
     server.wait_for_watches("configmaps", 1).await;

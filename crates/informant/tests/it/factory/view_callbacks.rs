@@ -131,7 +131,7 @@ async fn a_handler_of_a_view_has_caught_up_when_it_has_received_the_events_of_al
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
     let probe = Probe::new();
-    let registration = view.add_handler(probe.clone()).unwrap();
+    let registration = view.add_handler(probe.handler()).unwrap();
     server.put("configmaps", config("shop/new")).unwrap();
     let written = server.put("configmaps", config("bank/new")).unwrap();
     let version = written["metadata"]["resourceVersion"].as_str().unwrap().into();

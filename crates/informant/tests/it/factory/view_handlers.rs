@@ -42,7 +42,7 @@ async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
-    let registration = view.subscribe().named("probe of all").handler(probe.clone()).unwrap();
+    let registration = view.subscribe().named("probe of all").handler(probe.handler()).unwrap();
     server.inject(On::any().of("configmaps").times(1), Fault::Delay(SECOND * 5));
     factory.start();
     tokio::time::sleep(SECOND).await;
@@ -211,7 +211,7 @@ async fn a_handler_of_a_view_is_resynced_by_all_members_and_there_until_all_have
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
-    let registration = view.subscribe().resync_every(SECOND * 30).handler(probe.clone()).unwrap();
+    let registration = view.subscribe().resync_every(SECOND * 30).handler(probe.handler()).unwrap();
     assert_eq!(registration.resync_period(), Some(SECOND * 30));
     factory.start();
     registration.synced().await.unwrap();
@@ -303,7 +303,7 @@ fn a_handler_that_is_refused_has_heard_nothing_on_many_threads() {
 
             for _ in 0..20 {
                 let probe = Probe::new();
-                view.add_handler(probe.clone()).unwrap_err();
+                view.add_handler(probe.handler()).unwrap_err();
                 until(|| view.status().iter().all(|status| status.handlers.is_empty())).await;
                 assert!(probe.lines().is_empty());
             }
@@ -321,7 +321,7 @@ async fn a_handler_that_one_member_refuses_follows_none() {
     last.stop().await.unwrap();
 
     let probe = Probe::new();
-    view.add_handler(probe.clone()).unwrap_err();
+    view.add_handler(probe.handler()).unwrap_err();
     view.stream().unwrap_err();
 
     settle().await;
@@ -340,7 +340,7 @@ async fn a_stream_of_a_view_has_the_events_of_all_members_and_ends_with_them() {
     let mut stream = view.subscribe().filter(|config| config.key().name() == "a").stream().unwrap();
     loop {
         let event = stream.next().await.unwrap();
-        probe.hear(&event);
+        probe.receive(&event);
         if let Event::Synced = event {
             break;
         }
@@ -352,7 +352,7 @@ async fn a_stream_of_a_view_has_the_events_of_all_members_and_ends_with_them() {
     assert!(stream.registration().is_synced());
 
     server.delete("configmaps", "bank/a").unwrap();
-    probe.hear(&stream.next().await.unwrap());
+    probe.receive(&stream.next().await.unwrap());
     assert!(probe.take()[0].starts_with("D(bank/a"));
     factory.stop().await.unwrap();
     assert!(stream.next().await.is_none());

@@ -101,7 +101,7 @@ async fn members_that_list_everything_anew_change_nothing_of_each_other() {
     server.inject(On::watch().of("configmaps"), Fault::status(410));
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
-    view.add_handler(probe.clone()).unwrap();
+    view.add_handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     probe.take();

@@ -113,7 +113,7 @@ async fn a_slow_future_delays_neither_the_cache_nor_other_handlers() {
     let leaks = Leaks::watch();
     let (informer, slow, received, gate) = gated_informer(&[("a", 1), ("b", 2)]);
     let probe = Probe::new();
-    let sound = informer.add_handler(probe.clone()).unwrap();
+    let sound = informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     informer.synced().await.unwrap();
@@ -151,7 +151,8 @@ async fn a_future_that_panics_is_logged_and_counted_and_the_next_event_comes_a_s
             }
         };
         let fragile = informer.subscribe().named("fragile").on_add_async(add).register().unwrap();
-        let sound = informer.add_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let sound = informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         sound.synced().await.unwrap();

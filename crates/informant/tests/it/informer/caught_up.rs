@@ -61,7 +61,7 @@ async fn a_handler_has_caught_up_when_it_has_returned_from_all_events_up_to_the_
         let leaks = Leaks::watch();
         let informer = informer_with(&changes(), queue);
         let probe = Probe::new();
-        let fast = informer.add_handler(probe.clone()).unwrap();
+        let fast = informer.add_handler(probe.handler()).unwrap();
         let (slow, received, gate) = gated(&informer, usize::MAX);
         let early = {
             let slow = slow.clone();
@@ -101,7 +101,8 @@ async fn a_bookmark_completes_the_wait_of_an_idle_handler() {
     let leaks = Leaks::watch();
     let watch = ScriptedWatch::new().wait(SECOND).bookmark("20").stays_open();
     let informer = informer(&source("10", &[("a", 5)], watch));
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -142,7 +143,8 @@ async fn events_that_the_filter_hides_and_events_that_panic_count_as_delivered()
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&changes());
-    let hides = informer.subscribe().filter(|object| object.key().name() == "b").handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let hides = informer.subscribe().filter(|object| object.key().name() == "b").handler(probe.handler()).unwrap();
     let panics = informer.subscribe().on_update(|_, _| std::panic::resume_unwind(Box::new("oh"))).register().unwrap();
     informer.start();
 
@@ -161,7 +163,7 @@ async fn a_handler_that_joins_late_has_caught_up_when_it_has_received_the_cache(
     informer.start();
     informer.caught_up_to(&"16".into(), 60 * SECOND).await.unwrap();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
 
     registration.caught_up_to(&"12".into()).await.unwrap();
 
@@ -194,7 +196,9 @@ async fn an_event_of_a_stream_counts_as_delivered_when_the_next_one_is_requested
 async fn a_wait_for_a_version_ends_with_the_handler_and_with_the_informer() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 5)], open_watch()));
-    let [removed, stopped] = std::array::from_fn(|_| informer.subscribe().named("h").handler(Probe::new()).unwrap());
+    let probes = [Probe::new(), Probe::new()];
+    let [removed, stopped] =
+        std::array::from_fn(|number| informer.subscribe().named("h").handler(probes[number].handler()).unwrap());
     informer.start();
     let wait = |registration: &Registration| {
         let registration = registration.clone();
@@ -241,7 +245,8 @@ async fn a_wait_for_a_stuck_handler_ends_when_the_handler_is_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_no_number_cannot_be_awaited() {
     let informer = informer(&source("10", &[], open_watch()));
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -262,7 +267,8 @@ async fn a_history_change_ends_the_wait_of_a_handler() {
     }
     source.on_watch(open_watch());
     let informer = informer(&source);
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::of_changing_history();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 

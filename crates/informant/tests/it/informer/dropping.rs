@@ -204,7 +204,7 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
     first.stop().await.unwrap();
 
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
+    informer.add_handler(probe.handler()).unwrap().synced().await.unwrap();
     leaks.stop(&informer).await;
 
     assert_eq!(probe.known(), ["a@1"]);

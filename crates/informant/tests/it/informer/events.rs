@@ -44,7 +44,7 @@ async fn hears(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String>); 2] {
         let leaks = Leaks::watch();
         let (source, probe) = (make(), Probe::new());
         let informer = informer_with(&source, queue);
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         tokio::time::sleep(Duration::from_secs(100)).await;
         all.push((probe.take(), cached(&informer)));
@@ -136,7 +136,7 @@ async fn an_empty_first_list_syncs_informer_and_handler_without_any_add() {
         let source = source("50", &[], open_watch());
         let informer = informer_with(&source, queue);
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         registration.synced().await.unwrap();
@@ -285,7 +285,7 @@ async fn an_object_that_was_recreated_in_a_gap_is_one_update_for_those_who_want_
         let leaks = Leaks::watch();
         let probe = Probe::new();
         let informer = informer_with(&recreated_in_a_gap(), |builder| queue(builder).recreated_as_update());
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         probe.until("U(x 1→8)").await;
@@ -456,7 +456,7 @@ async fn an_index_function_that_panics_harms_only_its_own_index() {
             [object.key().name().to_owned()]
         })
         .unwrap();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -474,7 +474,7 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     server.put("configmaps", config_map("a", "text")).unwrap();
     let informer = SharedInformer::<Lazy<ConfigMap>>::new(config_maps(&server));
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     probe.until("A(shop/a@11, initial)").await;
@@ -510,7 +510,7 @@ async fn what_comes_together_with_the_initial_list_is_told_after_its_end() {
         source.on_stream(stream.added(ready("b", 14)).stays_open());
         let informer = informer_with(&source, queue);
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         tokio::time::sleep(Duration::from_secs(10)).await;
 
@@ -537,7 +537,7 @@ async fn the_initial_list_is_told_in_the_order_of_the_server() {
         for (source, order) in [(listed, ["d@1", "b@2", "a@3", "c@4"]), (streamed, ["d@2", "a@1", "c@3", "b@5"])] {
             let leaks = Leaks::watch();
             let (informer, probe) = (informer_with(&source, queue), Probe::new());
-            informer.add_handler(probe.clone()).unwrap();
+            informer.add_handler(probe.handler()).unwrap();
             informer.start();
             tokio::time::sleep(Duration::from_millis(10)).await;
 

@@ -33,7 +33,7 @@ async fn who_joins_late_hears_of_everything_that_is_there_and_then_of_every_chan
         tokio::time::sleep(Duration::from_secs(5)).await;
 
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         assert!(!registration.is_synced(), "not before it was told");
         assert_eq!(registration.backlog(), 4, "three adds and the end of them");
         registration.synced().await.unwrap();
@@ -89,7 +89,7 @@ async fn whoever_joins_at_whatever_moment_hears_everything_once() {
         let mut probes = Vec::new();
         for _ in 0..100 {
             let probe = Probe::new();
-            informer.add_handler(probe.clone()).unwrap();
+            informer.add_handler(probe.handler()).unwrap();
             probes.push(probe);
             tokio::time::sleep(Duration::from_micros(700)).await;
             tokio::task::yield_now().await;
@@ -119,7 +119,7 @@ async fn joining_while_it_starts_is_safe() {
                 let informer = informer.clone();
                 tokio::spawn(async move {
                     let probe = Probe::new();
-                    informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
+                    informer.add_handler(probe.handler()).unwrap().synced().await.unwrap();
                     let mut known = probe.known();
                     known.sort();
                     assert_eq!(known, ["a@1", "b@2"]);
@@ -172,7 +172,7 @@ async fn nobody_can_join_after_the_end() {
     informer.synced().await.unwrap();
     leaks.stop(&informer).await;
 
-    let error = informer.add_handler(Probe::new()).unwrap_err();
+    let error = informer.add_handler(Probe::new().handler()).unwrap_err();
 
     assert_eq!(error, AddHandlerError::Stopped { informer: "things".into() });
     assert_eq!(
@@ -196,7 +196,7 @@ async fn an_index_function_cannot_add_handlers() {
     let (inside, told) = (informer.clone(), Arc::clone(&refused));
     informer
         .add_index("odd", move |_: &Cached<()>| {
-            *told.lock().unwrap() = inside.add_handler(Probe::new()).err();
+            *told.lock().unwrap() = inside.add_handler(Probe::new().handler()).err();
             None::<String>
         })
         .unwrap();

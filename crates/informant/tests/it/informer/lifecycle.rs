@@ -95,7 +95,8 @@ async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_
 async fn once_synced_it_stays_synced_also_after_the_end() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -112,8 +113,8 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
-    let other = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    let other = informer.add_handler(probe.handler()).unwrap();
     other.stop().await.unwrap();
 
     informer.stop().await.unwrap();
@@ -141,8 +142,8 @@ async fn a_removed_handler_hears_nothing_any_more_and_others_go_on() {
     let watch = ScriptedWatch::new().wait(second).added(ready("b", 11)).wait(second).added(ready("c", 12));
     let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
     let (leaves, stays) = (Probe::new(), Probe::new());
-    let leaving = informer.add_handler(leaves.clone()).unwrap();
-    informer.add_handler(stays.clone()).unwrap();
+    let leaving = informer.add_handler(leaves.handler()).unwrap();
+    informer.add_handler(stays.handler()).unwrap();
     informer.start();
     stays.until("A(b@11)").await;
 
@@ -211,7 +212,8 @@ async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let (registration, open, calls) = stuck(&informer);
-    informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
     informer.start();
     until(|| calls.load(Ordering::SeqCst) == 1).await;
     registration.remove();
@@ -261,7 +263,7 @@ async fn when_the_last_handle_is_dropped_it_stops_by_itself() {
     let source = source("10", &[("a", 1)], open_watch());
     let informer = informer(&source);
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     let lister = informer.lister();
     let another = informer.clone();
     informer.start();
@@ -284,8 +286,10 @@ fn when_the_runtime_ends_everybody_is_told_that_the_informer_has() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (informer, registration, blocking) = runtime.block_on(async {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let registration = informer.add_handler(Probe::new()).unwrap();
-        let blocking = informer.subscribe().blocking_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.handler()).unwrap();
+        let blocking_probe = Probe::new();
+        let blocking = informer.subscribe().blocking_handler(blocking_probe.handler()).unwrap();
         informer.start();
         registration.synced().await.unwrap();
         (informer, registration, blocking)
@@ -318,7 +322,7 @@ async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_no
             })
             .unwrap();
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         // In a runtime of its own, because an index function blocks its thread.
         let running = informer.clone();
         let thread = std::thread::spawn(move || {
@@ -378,7 +382,8 @@ async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = SharedInformer::of_decoded_objects(Panicking).build();
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     let error = informer.synced().await.unwrap_err();

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::support::Leaks;
 use super::support::Probe;
+use super::support::ProbeHandler;
 use super::support::QUEUES;
 use super::support::informer;
 use super::support::informer_with;
@@ -34,7 +35,7 @@ use crate::support::Tracked;
 
 /// Panics at objects whose name begins with "bad", after it has written them down.
 struct Fragile {
-    probe: Probe<()>,
+    probe: ProbeHandler<()>,
 }
 
 impl EventHandler<()> for Fragile {
@@ -62,8 +63,8 @@ async fn a_handler_that_panics_goes_on_a_second_later_becomes_synced_and_harms_n
         let leaks = Leaks::watch();
         let informer = informer_with(&source("10", &[("bad", 1), ("good", 2)], open_watch()), queue);
         let (fragile, sound) = (Probe::new(), Probe::new());
-        let shaken = informer.add_handler(Fragile { probe: fragile.clone() }).unwrap();
-        let calm = informer.add_handler(sound.clone()).unwrap();
+        let shaken = informer.add_handler(Fragile { probe: fragile.handler() }).unwrap();
+        let calm = informer.add_handler(sound.handler()).unwrap();
         let start = Instant::now();
         informer.start();
 
@@ -96,7 +97,7 @@ async fn five_panics_take_four_seconds() {
     let objects = [("bad1", 1), ("bad2", 2), ("bad3", 3), ("bad4", 4), ("bad5", 5)];
     let informer = informer(&source("10", &objects, open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(Fragile { probe: probe.clone() }).unwrap();
+    let registration = informer.add_handler(Fragile { probe: probe.handler() }).unwrap();
     let start = Instant::now();
     informer.start();
 
@@ -114,7 +115,7 @@ async fn a_handler_that_rests_after_a_panic_is_stopped_at_once() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("bad", 1), ("good", 2)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(Fragile { probe: probe.clone() }).unwrap();
+    let registration = informer.add_handler(Fragile { probe: probe.handler() }).unwrap();
     informer.start();
     probe.until("A(bad@1, initial)").await;
     let start = Instant::now();
@@ -139,7 +140,7 @@ async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_hears_ev
         let informer = informer_with(&source("10", &[], watch.stays_open()), queue);
         let (gate, wait) = std::sync::mpsc::channel::<()>();
         let (wait, slow, quick) = (Mutex::new(wait), Probe::new(), Probe::new());
-        let writing = slow.clone();
+        let writing = slow.handler();
         let slow_one = Handler::<()>::new()
             .on_add({
                 let writing = writing.clone();
@@ -151,7 +152,7 @@ async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_hears_ev
             })
             .on_update(move |old, new| writing.on_update(old, new));
         let slow_one = informer.subscribe().blocking_handler(slow_one).unwrap();
-        informer.add_handler(quick.clone()).unwrap();
+        informer.add_handler(quick.handler()).unwrap();
         informer.start();
 
         quick.until_lines(|lines| lines.len() > EVENTS as usize).await;
@@ -244,7 +245,7 @@ async fn what_waits_too_long_is_merged_and_gives_the_same_in_the_end() {
         assert!(keeping.registration().backlog() >= 5000);
         let probe = Probe::new();
         for _ in 0..backlog {
-            probe.hear(&merging.next().await.unwrap());
+            probe.receive(&merging.next().await.unwrap());
         }
         let mut known = probe.known();
         known.sort();
@@ -262,7 +263,7 @@ async fn who_keeps_up_hears_of_every_change_also_if_it_may_be_merged() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[], busy(1000, 5)));
     let probe = Probe::new();
-    let registration = informer.subscribe().coalesce_above(200).handler(probe.clone()).unwrap();
+    let registration = informer.subscribe().coalesce_above(200).handler(probe.handler()).unwrap();
     informer.start();
     probe.until("U(o0 1005→1010)").await;
 
@@ -321,17 +322,18 @@ async fn objects_that_were_merged_away_are_freed() {
 /// PL-15, PL-16
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_called_what_it_calls_itself_or_after_its_type_or_after_its_place() {
+    let (probe, named_probe) = (Probe::new(), Probe::new());
     struct Nameless;
     impl EventHandler<()> for Nameless {}
     let informer = informer(&source("10", &[], open_watch()));
 
     let names = [
-        informer.add_handler(Probe::new()).unwrap().name(),
+        informer.add_handler(probe.handler()).unwrap().name(),
         informer.add_handler(Nameless).unwrap().name(),
         informer.add_handler(Arc::new(Nameless)).unwrap().name(),
         informer.add_handler(Box::new(Nameless)).unwrap().name(),
         informer.add_handler(Handler::new()).unwrap().name(),
-        informer.subscribe().named("given").handler(Probe::new()).unwrap().name(),
+        informer.subscribe().named("given").handler(named_probe.handler()).unwrap().name(),
     ];
 
     assert_eq!(&*names[0], "probe");
@@ -401,11 +403,12 @@ async fn a_blocking_handler_is_called_by_one_thread_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_name_is_given_back() {
     let informer = informer(&source("10", &[], open_watch()));
-    let first = informer.add_handler(Probe::new()).unwrap();
-    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (2)");
+    let [first_probe, second_probe, third_probe, fourth_probe] = std::array::from_fn(|_| Probe::new());
+    let first = informer.add_handler(first_probe.handler()).unwrap();
+    assert_eq!(&*informer.add_handler(second_probe.handler()).unwrap().name(), "probe (2)");
 
     first.remove();
 
-    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe");
-    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (3)");
+    assert_eq!(&*informer.add_handler(third_probe.handler()).unwrap().name(), "probe");
+    assert_eq!(&*informer.add_handler(fourth_probe.handler()).unwrap().name(), "probe (3)");
 }

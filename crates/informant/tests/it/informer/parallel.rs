@@ -15,6 +15,7 @@ use informant::listwatch::ScriptedWatch;
 
 use super::support::Leaks;
 use super::support::Probe;
+use super::support::ProbeHandler;
 use super::support::QUEUES;
 use super::support::cached;
 use super::support::informer;
@@ -39,9 +40,9 @@ fn hurry(events: u64) -> ScriptedWatch<()> {
     watch.stays_open()
 }
 
-async fn read(mut stream: EventStream<()>, probe: Probe<()>) {
+async fn read(mut stream: EventStream<()>, probe: ProbeHandler<()>) {
     while let Some(event) = stream.next().await {
-        probe.hear(&event);
+        probe.receive(&event);
     }
 }
 
@@ -58,12 +59,12 @@ async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
             let subscribe: Subscribe<'_, ()> = informer.subscribe();
             let subscribe = if number.is_multiple_of(2) { subscribe.coalesce_above(number % 50) } else { subscribe };
             let registration = match number % 3 {
-                0 => subscribe.handler(probe.clone()).unwrap(),
-                1 => subscribe.blocking_handler(probe.clone()).unwrap(),
+                0 => subscribe.handler(probe.handler()).unwrap(),
+                1 => subscribe.blocking_handler(probe.handler()).unwrap(),
                 _ => {
                     let stream = subscribe.stream().unwrap();
                     let registration = stream.registration().clone();
-                    tokio::spawn(read(stream, probe.clone()));
+                    tokio::spawn(read(stream, probe.handler()));
                     registration
                 }
             };
@@ -154,7 +155,8 @@ fn coming_and_going_leaves_no_memory_behind() {
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let come_and_go = async |times: usize| {
         for _ in 0..times {
-            let handler = informer.add_handler(Probe::new()).unwrap();
+            let probe = Probe::new();
+            let handler = informer.add_handler(probe.handler()).unwrap();
             let stream = informer.stream().unwrap();
             handler.remove();
             drop(stream);

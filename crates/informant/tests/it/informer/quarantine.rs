@@ -65,7 +65,7 @@ async fn a_quarantined_object_stays_in_the_cache_until_its_incarnation_ends() {
         source.on_watch(watch.deleted(ready("b", 40)).stays_open());
         let informer = informer_with(&source, |builder| queue(failing_at(&[3, 4, 6])(builder)));
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         seconds(100.0).await;
 
@@ -84,7 +84,7 @@ async fn a_watch_event_of_a_quarantined_new_incarnation_deletes_the_old_one() {
         let watch = ScriptedWatch::new().wait(SECOND).added(reborn("a", 12, "u2")).stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[2])(builder)));
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.caught_up_to(&"12".into(), 100 * SECOND).await.unwrap();
 
@@ -145,7 +145,7 @@ async fn a_first_list_with_a_quarantined_object_syncs() {
         let source = source("10", &[("a", 1), ("b", 2)], open_watch());
         let informer = informer_with(&source, |builder| queue(failing_at(&[1])(builder)));
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         registration.synced().await.unwrap();

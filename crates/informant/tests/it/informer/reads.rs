@@ -166,8 +166,8 @@ async fn a_history_change_fails_waits_and_updates_every_object() {
         source.on_list(list("50", &[("a", 40), ("same", 5)]));
         source.on_watch(ScriptedWatch::new().wait(SECOND).modified(ready("a", 200)).stays_open());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = super::support::Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        let probe = super::support::Probe::of_changing_history();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.synced().await.unwrap();
 
@@ -252,7 +252,7 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
         source.on_watch(open_watch());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
         let probe = super::support::Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
         assert_eq!(informer.status().source.history_changes, 1);

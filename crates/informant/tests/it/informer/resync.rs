@@ -57,9 +57,9 @@ async fn each_handler_is_resynced_at_its_own_pace() {
         let source = source("10", &[("a", 1), ("b", 2)], open_watch());
         let informer = informer_with(&source, |builder| queue(builder).resync_every(SECOND));
         let (never, two, three) = (Probe::new(), Probe::new(), Probe::new());
-        informer.subscribe().never_resync().handler(never.clone()).unwrap();
-        informer.subscribe().resync_every(2 * SECOND).handler(two.clone()).unwrap();
-        informer.subscribe().resync_every(3 * SECOND).handler(three.clone()).unwrap();
+        informer.subscribe().never_resync().handler(never.handler()).unwrap();
+        informer.subscribe().resync_every(2 * SECOND).handler(two.handler()).unwrap();
+        informer.subscribe().resync_every(3 * SECOND).handler(three.handler()).unwrap();
         let start = Instant::now();
         informer.start();
         seconds(6.5).await;
@@ -120,8 +120,8 @@ async fn an_unchanged_object_of_a_relist_reaches_only_handlers_with_a_resync_per
                 Some(period) => queue(builder).resync_every(period),
             });
             let (never, resynced) = (Probe::new(), Probe::new());
-            informer.subscribe().never_resync().handler(never.clone()).unwrap();
-            informer.add_handler(resynced.clone()).unwrap();
+            informer.subscribe().never_resync().handler(never.handler()).unwrap();
+            informer.add_handler(resynced.handler()).unwrap();
             informer.start();
             seconds(10.0).await;
 
@@ -143,7 +143,7 @@ async fn who_distrusts_versions_hears_of_every_relisted_object() {
         let leaks = Leaks::watch();
         let informer = informer_with(&unchanged_relist(SECOND), |builder| queue(builder).distrust_versions());
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         seconds(10.0).await;
 
@@ -183,7 +183,7 @@ async fn resyncs_begin_when_the_informer_is_synced() {
     source.on_watch(open_watch());
     let informer = informer_with(&source, resyncing(SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     seconds(8.2).await;
@@ -201,7 +201,7 @@ async fn who_joins_late_is_resynced_a_period_after_it_joined() {
     informer.start();
     seconds(2.5).await;
     let probe = Probe::new();
-    informer.subscribe().resync_every(3 * SECOND).handler(probe.clone()).unwrap();
+    informer.subscribe().resync_every(3 * SECOND).handler(probe.handler()).unwrap();
     seconds(8.0).await;
 
     assert_eq!(cadence(&probe, start), [(6, 1), (9, 1)]);
@@ -218,7 +218,7 @@ async fn a_busy_server_does_not_hold_up_resyncs() {
     }
     let informer = informer_with(&source("10", &[("a", 1), ("busy", 2)], watch.stays_open()), resyncing(SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     seconds(3.5).await;
@@ -233,7 +233,7 @@ async fn a_tick_that_is_seen_late_does_not_cost_the_next_one() {
     let leaks = Leaks::watch();
     let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(10 * SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     informer.synced().await.unwrap();
@@ -255,7 +255,7 @@ fn changed_after(wait: u64) -> Source {
 fn read_all(stream: &mut EventStream<()>) -> Vec<String> {
     let probe = Probe::new();
     while let Some(event) = stream.next().now_or_never() {
-        probe.hear(&event.unwrap());
+        probe.receive(&event.unwrap());
     }
     probe.take()
 }
@@ -343,7 +343,8 @@ async fn events_that_a_filter_hides_do_not_hold_up_resyncs() {
     let leaks = Leaks::watch();
     let informer = informer_with(&source("10", &[("a", 1), ("b", 2)], open_watch()), resyncing(SECOND));
     let probe = Probe::new();
-    let registration = informer.subscribe().filter(|object| object.key().name() == "a").handler(probe.clone()).unwrap();
+    let registration =
+        informer.subscribe().filter(|object| object.key().name() == "a").handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     seconds(3.5).await;
@@ -359,7 +360,7 @@ async fn ticks_that_were_missed_do_not_pile_up() {
     let leaks = Leaks::watch();
     let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(10 * SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     informer.synced().await.unwrap();

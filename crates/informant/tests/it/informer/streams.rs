@@ -34,7 +34,7 @@ async fn a_stream_has_every_event_in_order_and_ends_with_the_informer() {
     informer.start();
     let probe = Probe::new();
     for _ in 0..4 {
-        probe.hear(&stream.next().await.unwrap());
+        probe.receive(&stream.next().await.unwrap());
     }
 
     assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→11)", "D(a@12)"]);
@@ -161,12 +161,12 @@ async fn a_filter_turns_what_enters_into_adds_and_what_leaves_into_deletes() {
     let probe = Probe::new();
     let stream = Probe::new();
     let passes = move |object: &informant::Cached<()>| is_even(object.version().as_str());
-    informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    informer.subscribe().filter(passes).handler(probe.handler()).unwrap();
     let mut events = informer.subscribe().filter(passes).stream().unwrap();
     informer.start();
     seconds(5.0).await;
     while let Some(Some(event)) = events.next().now_or_never() {
-        stream.hear(&event);
+        stream.receive(&event);
     }
 
     // The last delete is told although the final state does not pass: the one that was told before did.
@@ -187,13 +187,13 @@ async fn an_object_at_which_a_filter_panics_does_not_pass() {
         _ => true,
     };
     let probe = Probe::new();
-    let handler = informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    let handler = informer.subscribe().filter(passes).handler(probe.handler()).unwrap();
     let mut stream = informer.subscribe().named("reader").filter(passes).stream().unwrap();
     informer.start();
     handler.synced().await.unwrap();
     let read = Probe::new();
     while !stream.registration().is_synced() {
-        read.hear(&stream.next().await.unwrap());
+        read.receive(&stream.next().await.unwrap());
     }
 
     assert_eq!(probe.take(), ["A(a@1, initial)", "A(c@3, initial)", "synced"]);
@@ -217,7 +217,7 @@ async fn a_filter_that_panics_at_one_state_gives_a_well_formed_history() {
         _ => true,
     };
     let probe = Probe::new();
-    let registration = informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    let registration = informer.subscribe().filter(passes).handler(probe.handler()).unwrap();
     informer.start();
     seconds(20.0).await;
 

@@ -1,6 +1,5 @@
-//! An informer that runs, handlers that write down what they hear, and a check that nothing is left.
+//! An informer that runs, and a check that nothing is left.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -8,13 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Event;
-use informant::EventHandler;
 use informant::Handler;
 use informant::Key;
-use informant::Origin;
 use informant::Registration;
 use informant::SharedInformer;
 use informant::informer::InformerBuilder;
@@ -24,9 +18,9 @@ use informant::listwatch::ScriptedSource;
 use informant::listwatch::ScriptedWatch;
 use informant::object::Identity;
 use tokio::runtime::Runtime;
-use tokio::sync::Notify;
-use tokio::time::Instant;
 
+pub(crate) use crate::probe::Probe;
+pub(crate) use crate::probe::ProbeHandler;
 pub(crate) use crate::reflector::support::exact;
 pub(crate) use crate::reflector::support::list;
 pub(crate) use crate::reflector::support::open_watch;
@@ -92,133 +86,6 @@ impl Leaks {
 
 fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
-}
-
-/// A handler that writes down what it hears: `A(x@1, initial)`, `A(x@2)`, `U(x 1→2)`, `R(x@2)`, `D(x@5)`, `T(x, last@2)`,
-/// `synced`.
-pub(crate) struct Probe<O> {
-    shared: Arc<Heard<O>>,
-}
-
-struct Heard<O> {
-    lines: Mutex<Vec<(Instant, String)>>,
-    /// What it knows, by folding what it heard; it panics at nonsense.
-    known: Mutex<BTreeMap<Key, Cached<O>>>,
-    changed: Notify,
-}
-
-impl<O> Probe<O> {
-    pub(crate) fn new() -> Self {
-        let shared = Heard { lines: Mutex::default(), known: Mutex::default(), changed: Notify::new() };
-        Self { shared: Arc::new(shared) }
-    }
-
-    /// What it has heard.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.shared.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
-    }
-
-    /// What it has heard since the last time.
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.shared.lines.lock().unwrap()).into_iter().map(|(_, line)| line).collect()
-    }
-
-    /// When it heard what, in whole milliseconds after `start`.
-    pub(crate) fn times(&self, start: Instant) -> Vec<(u128, String)> {
-        let lines = self.shared.lines.lock().unwrap();
-        lines.iter().map(|(at, line)| ((*at - start).as_millis(), line.clone())).collect()
-    }
-
-    /// What it knows by what it heard: `x@1`.
-    pub(crate) fn known(&self) -> Vec<String> {
-        self.shared.known.lock().unwrap().values().map(|object| format!("{object:?}")).collect()
-    }
-
-    /// Waits until it has heard a line.
-    pub(crate) async fn until(&self, line: &str) {
-        self.until_lines(|lines| lines.iter().any(|heard| heard == line)).await;
-    }
-
-    pub(crate) async fn until_lines(&self, mut is_so: impl FnMut(&[String]) -> bool) {
-        let wait = async {
-            loop {
-                let changed = self.shared.changed.notified();
-                tokio::pin!(changed);
-                changed.as_mut().enable();
-                if is_so(&self.lines()) {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(3000), wait).await;
-        assert!(waited.is_ok(), "it never came to that; heard: {:#?}", self.lines());
-    }
-
-    fn write(&self, line: String) {
-        self.shared.lines.lock().unwrap().push((Instant::now(), line));
-        self.shared.changed.notify_waiters();
-    }
-
-    /// Hears an event of a stream.
-    pub(crate) fn hear(&self, event: &Event<O>)
-    where
-        O: Send + Sync + 'static,
-    {
-        match event {
-            Event::Added { object, origin } => self.on_add(object, *origin),
-            Event::Updated { old, new } => self.on_update(old, new),
-            Event::Resynced(object) => self.on_resync(object),
-            Event::Deleted(deleted) => self.on_delete(deleted),
-            Event::Synced => self.on_synced(),
-        }
-    }
-}
-
-impl<O: Send + Sync + 'static> EventHandler<O> for Probe<O> {
-    fn on_add(&self, object: &Cached<O>, origin: Origin) {
-        let before = self.shared.known.lock().unwrap().insert(object.key().clone(), object.clone());
-        assert!(before.is_none(), "P4: {object:?} is added, but {before:?} is known; heard: {:#?}", self.lines());
-        let origin = if origin == Origin::InitialList { ", initial" } else { "" };
-        self.write(format!("A({object:?}{origin})"));
-    }
-
-    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-        let before = self.shared.known.lock().unwrap().insert(new.key().clone(), new.clone());
-        let before = before.unwrap_or_else(|| panic!("P4: {new:?} is updated, but was never added"));
-        assert!(Cached::ptr_eq(&before, old), "P4: {old:?} is not what was told before: {before:?}");
-        self.write(format!("U({} {}→{})", new.key(), old.version(), new.version()));
-    }
-
-    fn on_delete(&self, deleted: &Deleted<O>) {
-        let before = self.shared.known.lock().unwrap().remove(deleted.key());
-        assert!(before.is_some(), "P4: {} is deleted, but was never added", deleted.key());
-        self.write(match deleted {
-            Deleted::Observed(object) => format!("D({object:?})"),
-            Deleted::Missed { last_known } => format!("T({}, last@{})", last_known.key(), last_known.version()),
-        });
-    }
-
-    fn on_resync(&self, object: &Cached<O>) {
-        let known = self.shared.known.lock().unwrap().get(object.key()).cloned();
-        let known = known.unwrap_or_else(|| panic!("P4: {object:?} is resynced, but was never added"));
-        assert_eq!(known.identity(), object.identity(), "P4: a resync tells nothing new");
-        self.write(format!("R({object:?})"));
-    }
-
-    fn on_synced(&self) {
-        self.write("synced".into());
-    }
-
-    fn name(&self) -> String {
-        "probe".into()
-    }
-}
-
-impl<O> Clone for Probe<O> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
 }
 
 /// An object in another life.

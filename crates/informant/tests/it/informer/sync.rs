@@ -93,7 +93,8 @@ async fn synced_completes_at_the_moment_of_the_sync() {
         source.on_list(list("10", &[("a", 1)]));
         source.on_watch(open_watch());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let registration = informer.add_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         let start = tokio::time::Instant::now();
         informer.start();
         assert!(!informer.is_synced() && !registration.is_synced());
@@ -119,7 +120,7 @@ async fn a_handler_that_is_added_during_the_first_list_is_synced_with_it() {
         informer.start();
         seconds(2.0).await;
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         assert!(!registration.is_synced());
 
         registration.synced().await.unwrap();

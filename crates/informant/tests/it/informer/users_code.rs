@@ -80,7 +80,8 @@ fn an_informer_stops_if_its_runtime_ends_before_the_first_poll() {
     without_deadlock(|| {
         let runtime = one_thread();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let registration = informer.add_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         runtime.block_on(async { assert!(informer.start()) });
 
         drop(runtime);
@@ -172,7 +173,7 @@ fn an_informer_whose_source_panicked_is_stopping_at_once() {
             until(|| running.load(Ordering::SeqCst) == 1).await;
             until(|| informer.state() == InformerState::Stopping).await;
             assert!(informer.status().is_stale());
-            assert!(informer.add_handler(Probe::new()).is_err());
+            assert!(informer.add_handler(Probe::new().handler()).is_err());
             drop(open);
             until(|| informer.state() == InformerState::Stopped).await;
         });

@@ -135,7 +135,8 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
     let fresh = informer.status();
     assert_eq!((fresh.state, fresh.is_stale(), fresh.last_event_age()), (InformerState::New, true, None));
-    informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
     let stream = informer.subscribe().named("idle").stream().unwrap();
     informer.start();
     seconds(5.0).await;

@@ -40,7 +40,7 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
     let informer = factory.request::<F>().in_namespace(&pods.namespace).informer().unwrap();
     let by_node = informer.add_index("node", |pod: &Cached<F>| pod.seen().node).unwrap();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     factory.start();
     timeout(LONG, factory.synced()).await.unwrap().unwrap();
     timeout(LONG, registration.synced()).await.unwrap().unwrap();

@@ -23,7 +23,7 @@ async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>(
     let factory = cluster.factory();
     let informer = factory.request::<F>().in_namespace(&pods.namespace).with_labels("app=web").informer().unwrap();
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     assert_eq!(informer.lister().keys(), [pods.key("a")]);
@@ -65,7 +65,7 @@ async fn several_namespaces_are_one_view<F: PodForm>() {
     let factory = cluster.factory();
     let view: View<F> = factory.request().in_namespaces([&*shop.namespace, &*bank.namespace]).view().unwrap();
     let probe = Probe::new();
-    view.add_handler(probe.clone()).unwrap();
+    view.add_handler(probe.handler()).unwrap();
     factory.start();
     view.synced_within(LONG).await.unwrap();
     probe.until("synced").await;
