@@ -4,53 +4,25 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use futures_util::TryStreamExt;
-use informant::Cached;
-use informant::Key;
-use informant::Lazy;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use informant::kube_runtime::Shared;
 use informant::object::Scanner;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Resource;
-use kube::ResourceExt;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
-use kube::core::PartialObjectMetaExt;
-use kube::runtime::Controller;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::controller;
-use kube::runtime::controller::Action;
-use kube::runtime::controller::trigger_owners;
-use kube::runtime::controller::trigger_self;
-use kube::runtime::reflector;
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::reflector::Store;
+use informant::{Cached, Key, Lazy, SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, PartialObjectMetaExt};
+use kube::runtime::controller::{Action, trigger_owners, trigger_self};
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{Controller, WatchStreamExt, controller, reflector, watcher};
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::factory::support::Leaks;
-use crate::factory::support::config;
-use crate::factory::support::factory;
-use crate::factory::support::server;
-use crate::factory::support::settle;
-use crate::factory::support::three_namespaces;
-use crate::factory::support::two_namespaces;
-use crate::factory::support::widget;
-use crate::factory::support::widget_resource;
-use crate::factory::support::widgets;
+use crate::factory::support::{
+    Leaks, config, factory, server, settle, three_namespaces, two_namespaces, widget, widget_resource, widgets,
+};
 use crate::reflector::support::full_lists;
 
 /// A controller that runs, and what it did: a line for each call of its reconciler and each error.

@@ -1,31 +1,16 @@
 //! Kinds that are known at run time.
 
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::factory::DiscoveryError;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
+use informant::{Lazy, SharedInformerFactory};
+use informant_apiserver::{Fault, Kind, On, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::client;
-use super::support::factory;
-use super::support::is_same;
-use super::support::keys;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::widget;
-use super::support::widget_resource;
-use super::support::widgets;
+use super::support::{
+    Leaks, Logs, client, factory, is_same, keys, server, stop_factory, widget, widget_resource, widgets,
+};
 
 #[derive(Deserialize)]
 struct Size {

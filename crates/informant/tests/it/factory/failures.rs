@@ -4,34 +4,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use informant::SharedInformerFactory;
-use informant::informer::Problem;
-use informant::informer::SyncError;
-use informant::informer::SyncErrors;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
-use kube::Config;
-use tokio::time::Instant;
-use tokio::time::timeout;
+use informant::informer::{Problem, SyncError, SyncErrors};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use kube::{Client, Config};
+use tokio::time::{Instant, timeout};
 
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::factory;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
-use super::support::until;
-use super::support::widget;
-use super::support::widget_resource;
-use super::support::widgets;
+use super::support::{
+    LONG, Leaks, Logs, Probe, SECOND, client, factory, server, settle, stop_factory, until, widget, widget_resource,
+    widgets,
+};
 use crate::informer::support::one_thread;
 
 fn fails_fast(client: Client) -> SharedInformerFactory {

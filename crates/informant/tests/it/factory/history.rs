@@ -3,28 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::informer::InformerBuilder;
-use informant::informer::WaitError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Backup;
-use informant_apiserver::Fault;
-use informant_apiserver::FaultId;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use informant::informer::{InformerBuilder, WaitError};
+use informant::{SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Backup, Fault, FaultId, On, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::SECOND;
-use super::support::client;
-use super::support::stop_factory;
-use crate::reflector::support::is_lookup;
-use crate::reflector::support::seconds;
+use super::support::{Leaks, SECOND, client, stop_factory};
+use crate::reflector::support::{is_lookup, seconds};
 
 const KINDS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
 

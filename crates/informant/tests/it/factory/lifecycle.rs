@@ -1,45 +1,21 @@
 //! Started, waited for and stopped together, or one by one.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use informant::Handler;
-use informant::Lazy;
-use informant::SharedInformerFactory;
-use informant::informer::AddHandlerError;
-use informant::informer::InformerState;
-use informant::informer::StopError;
-use informant::informer::SyncError;
+use futures_util::{FutureExt, StreamExt};
+use informant::informer::{AddHandlerError, InformerState, StopError, SyncError};
 use informant::subscribers::NotSynced;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Secret;
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
+use informant::{Handler, Lazy, SharedInformerFactory};
+use informant_apiserver::{Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::cached;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::is_same;
-use super::support::keys;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
-use super::support::until;
-use crate::informer::support::many_threads;
-use crate::informer::support::stuck;
-use crate::informer::support::without_deadlock;
+use super::support::{
+    LONG, Leaks, Logs, Probe, SECOND, cached, client, config, factory, is_same, keys, server, settle, stop_factory,
+    until,
+};
+use crate::informer::support::{many_threads, stuck, without_deadlock};
 use crate::support::Tracked;
 
 /// FA-05

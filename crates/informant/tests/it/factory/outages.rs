@@ -3,28 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
 use informant::informer::Problem;
-use informant::listwatch::Backoff;
-use informant::listwatch::ListWatchError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant::listwatch::{Backoff, ListWatchError};
+use informant::{SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Fault, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::exact;
-use super::support::stop_factory;
-use crate::reflector::support::full_lists;
-use crate::reflector::support::seconds;
+use super::support::{Leaks, Logs, SECOND, client, config, exact, stop_factory};
+use crate::reflector::support::{full_lists, seconds};
 
 const NAMESPACES: usize = 10;
 

@@ -1,34 +1,19 @@
 //! How informers resume after an outage: what handlers receive, which requests are sent, and what may go wrong meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::listwatch::Item;
-use informant::listwatch::KubeSource;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::Lookup;
-use informant::listwatch::LookupRequest;
-use informant::listwatch::SourceError;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Secret;
+use informant::listwatch::{
+    Item, KubeSource, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, SourceError, WatchRequest, WatchStream,
+};
+use informant::{SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::support::Probe;
-use super::support::client;
-use super::support::config;
-use super::support::keys;
+use super::support::{Probe, client, config, keys};
 use crate::reflector::support::seconds;
 
 /// All connections break, and no new one is accepted for this long.

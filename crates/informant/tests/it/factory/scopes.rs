@@ -3,18 +3,10 @@
 use informant::SharedInformerFactory;
 use informant::factory::RequestError;
 use informant::listwatch::ScopeError;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use kube::core::Expression;
-use kube::core::Selector;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::core::{Expression, Selector};
 
-use super::support::Leaks;
-use super::support::client;
-use super::support::factory;
-use super::support::keys;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
+use super::support::{Leaks, client, factory, keys, server, settle, stop_factory};
 
 /// FA-04
 #[tokio::test(start_paused = true)]

@@ -1,30 +1,18 @@
 //! What holds for all kinds, and for some.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::object::FieldPath;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
+use informant::{Lazy, SharedInformerFactory};
+use informant_apiserver::{Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::exact;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::widget;
-use super::support::widget_resource;
-use super::support::widgets;
+use super::support::{
+    Leaks, Logs, Probe, SECOND, client, exact, server, stop_factory, widget, widget_resource, widgets,
+};
 
 /// FA-02
 #[tokio::test(start_paused = true)]

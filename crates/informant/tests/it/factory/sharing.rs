@@ -3,22 +3,12 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::store::NAMESPACE_INDEX;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use kube::core::ApiResource;
-use kube::core::PartialObjectMeta;
+use informant::{Lazy, SharedInformerFactory};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::core::{ApiResource, PartialObjectMeta};
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::client;
-use super::support::factory;
-use super::support::is_same;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::widget_resource;
+use super::support::{Leaks, Logs, client, factory, is_same, server, stop_factory, widget_resource};
 
 /// FA-01
 #[tokio::test(start_paused = true)]

@@ -3,25 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Kind;
+use informant::{SharedInformer, SharedInformerFactory, View};
+use informant_apiserver::{ApiServer, Kind};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::ApiResource;
-use kube::core::GroupVersionKind;
-use serde_json::Value;
-use serde_json::json;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
 
-pub(crate) use crate::informer::support::LONG;
-pub(crate) use crate::informer::support::Leaks;
-pub(crate) use crate::informer::support::Probe;
-pub(crate) use crate::informer::support::cached;
-pub(crate) use crate::informer::support::until;
+pub(crate) use crate::informer::support::{LONG, Leaks, Probe, cached, until};
 pub(crate) use crate::reflector::kube_source::client;
-pub(crate) use crate::reflector::support::exact;
-pub(crate) use crate::reflector::support::settle;
+pub(crate) use crate::reflector::support::{exact, settle};
 pub(crate) use crate::support::Logs;
 
 /// A config map of a key.

@@ -1,32 +1,17 @@
 //! Callbacks of views: members take turns also while a future runs.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use informant::Cached;
-use informant::Registration;
-use informant::SharedInformerFactory;
-use informant::View;
 use informant::subscribers::NotCaughtUp;
+use informant::{Cached, Registration, SharedInformerFactory, View};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::three_namespaces;
-use super::support::two_namespaces;
-use super::support::until;
+use super::support::{
+    Leaks, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces, until,
+};
 
 type Lines = Arc<Mutex<Vec<String>>>;
 

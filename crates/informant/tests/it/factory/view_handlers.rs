@@ -1,37 +1,19 @@
 //! Handlers and streams of several informers.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Event;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformerFactory;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use futures_util::{FutureExt, StreamExt};
+use informant::{Event, Handler, Registration, SharedInformerFactory};
+use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
-use super::support::three_namespaces;
-use super::support::two_namespaces;
-use super::support::until;
-use crate::informer::support::many_threads;
-use crate::informer::support::without_deadlock;
+use super::support::{
+    Leaks, Logs, Probe, SECOND, client, config, factory, server, settle, stop_factory, three_namespaces,
+    two_namespaces, until,
+};
+use crate::informer::support::{many_threads, without_deadlock};
 use crate::support::show_objects;
 
 /// Decision 17

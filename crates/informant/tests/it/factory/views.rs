@@ -1,41 +1,19 @@
 //! Several informers as one.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use informant::Cached;
-use informant::ClusterKey;
-use informant::Handler;
-use informant::Key;
-use informant::ResourceVersion;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant::index;
 use informant::informer::WaitError;
 use informant::object::Identity;
 use informant::view::ViewError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant::{Cached, ClusterKey, Handler, Key, ResourceVersion, SharedInformerFactory, View, index};
+use informant_apiserver::{ApiServer, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
 
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::is_same;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::three_namespaces;
-use super::support::two_namespaces;
-use super::support::until;
+use super::support::{
+    LONG, Leaks, Logs, Probe, SECOND, client, config, factory, is_same, server, stop_factory, three_namespaces,
+    two_namespaces, until,
+};
 use crate::support::show_objects;
 
 type Configs<A = Key> = View<ConfigMap, A>;

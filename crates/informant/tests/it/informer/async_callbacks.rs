@@ -1,38 +1,22 @@
 //! Async callbacks: one future at a time, isolated as synchronous callbacks are.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::InformerState;
 use informant::listwatch::ScriptedWatch;
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
+use informant::{Cached, Registration, SharedInformer};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
-use tokio::time::Instant;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::callbacks::Received;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::settle;
-use super::support::source;
-use super::support::until;
-use super::support::without_deadlock;
+use super::support::{
+    Leaks, OnDrop, Probe, QUEUES, informer, informer_with, one_thread, open_watch, ready, settle, source, until,
+    without_deadlock,
+};
 use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,19 +1,13 @@
 //! Callbacks that are registered as closures.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant::Handler;
-use informant::View;
 use informant::listwatch::ScriptedWatch;
+use informant::{Handler, View};
 
-use super::support::Leaks;
-use super::support::informer_with;
-use super::support::ready;
-use super::support::settle;
-use super::support::source;
+use super::support::{Leaks, informer_with, ready, settle, source};
 
 const SECOND: Duration = Duration::from_secs(1);
 

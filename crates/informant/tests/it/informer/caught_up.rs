@@ -3,30 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use futures_util::{FutureExt, StreamExt};
+use informant::listwatch::{ScriptedSource, ScriptedWatch};
 use informant::subscribers::NotCaughtUp;
+use informant::{Cached, Registration, SharedInformer};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::callbacks::Received;
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::settle;
-use super::support::source;
+use super::support::{Leaks, Probe, QUEUES, informer, informer_with, list, open_watch, ready, says, settle, source};
 use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,36 +1,18 @@
 //! `Controller`, the low-level informer: a user's process function over a queue.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant::delta::Delta;
-use informant::informer::Controller;
-use informant::informer::ProcessFailure;
-use informant::listwatch::Backoff;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ScriptedWatch;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderChange;
-use informant::queue::InOrderFifo;
-use informant::queue::ObjectChanges;
+use informant::informer::{Controller, ProcessFailure};
+use informant::listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch};
+use informant::queue::{DeltaFifo, InOrderChange, InOrderFifo, ObjectChanges};
 use informant::store::Indexer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Source;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::seconds;
-use super::support::show_error;
-use super::support::source;
-use crate::support::Logs;
-use crate::support::show_change;
-use crate::support::show_deltas;
+use super::support::{Leaks, Source, list, open_watch, ready, says, seconds, show_error, source};
+use crate::support::{Logs, show_change, show_deltas};
 
 type Lines = Arc<Mutex<Vec<(u128, String)>>>;
 

@@ -2,32 +2,16 @@
 //!
 //! Each path is a script of a source; it ends at version 99.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use informant::Handler;
-use informant::Key;
-use informant::SharedInformer;
-use informant::informer::AddHandlerError;
-use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::informer::{AddHandlerError, InformerState};
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 use informant::object::Identity;
+use informant::{Handler, Key, SharedInformer};
 use tokio::runtime::Runtime;
 
-use super::support::Bomb;
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::exact;
-use super::support::says;
-use super::support::settle;
-use super::support::without_deadlock;
+use super::support::{Bomb, LONG, Leaks, OnDrop, exact, says, settle, without_deadlock};
 use crate::support::Logs;
 
 /// An object with a destructor; the transform refuses some of them.

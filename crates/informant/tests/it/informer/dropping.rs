@@ -1,42 +1,18 @@
 //! What is dropped may be users' code as well: objects, handlers, filters, callbacks.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::Handler;
-use informant::Key;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::informer::InformerState;
-use informant::informer::StopError;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use futures_util::{FutureExt, StreamExt};
+use informant::informer::{InformerState, StopError};
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Cached, Handler, Key, Registration, SharedInformer};
 
-use super::support::Bomb;
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::Probe;
-use super::support::informer;
-use super::support::keep;
-use super::support::many_threads;
-use super::support::milliseconds;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::source;
-use super::support::until;
-use super::support::without_deadlock;
+use super::support::{
+    Bomb, LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
+    until, without_deadlock,
+};
 use crate::support::Logs;
 
 fn object<O: Send + Sync + 'static>(version: u64, content: O) -> Item<O> {

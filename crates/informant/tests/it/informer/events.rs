@@ -1,40 +1,20 @@
 //! What happens at the source, as handlers hear of it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::EventHandler;
-use informant::Key;
-use informant::Lazy;
-use informant::Origin;
-use informant::SharedInformer;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
 use informant::store::Lister;
+use informant::{Cached, EventHandler, Key, Lazy, Origin, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::Source;
-use super::support::cached;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::reborn;
-use super::support::says;
-use super::support::settle;
-use super::support::source;
+use super::support::{
+    Leaks, Probe, QUEUES, Source, cached, informer_with, list, open_watch, ready, reborn, says, settle, source,
+};
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::config_map;
-use crate::reflector::support::server_at_10;
+use crate::reflector::support::{config_map, server_at_10};
 use crate::support::Logs;
 
 /// What a handler hears of a source until it is quiet, and what the cache has then; for both queues.

@@ -5,36 +5,19 @@
 #![allow(clippy::print_stderr, reason = "the figures are for who asks for them")]
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, atomic};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Deleted;
-use informant::Event;
-use informant::EventHandler;
-use informant::EventStream;
-use informant::Key;
-use informant::Lazy;
-use informant::Origin;
-use informant::Registration;
-use informant::ResourceVersion;
-use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::Backoff;
 use informant::store::Lister;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Backup;
-use informant_apiserver::Fault;
-use informant_apiserver::FaultId;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant::{
+    Cached, Deleted, Event, EventHandler, EventStream, Key, Lazy, Origin, Registration, ResourceVersion, SharedInformer,
+};
+use informant_apiserver::{ApiServer, Backup, Fault, FaultId, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -42,13 +25,8 @@ use tokio::time::Instant;
 use super::support::Leaks;
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::soak;
-use crate::reflector::soak::Texted;
-use crate::reflector::soak::contents;
-use crate::reflector::soak::seed;
-use crate::reflector::soak::times;
-use crate::reflector::support::config_map;
-use crate::reflector::support::seconds;
-use crate::reflector::support::server_at_10;
+use crate::reflector::soak::{Texted, contents, seed, times};
+use crate::reflector::support::{config_map, seconds, server_at_10};
 
 /// Every state that any object ever had: its texts by key and version. After a restored backup, the server gives out versions again,
 /// so an object may have several texts under one version.

@@ -1,26 +1,13 @@
 //! Who joins when: everything is heard exactly once.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::AddHandlerError;
 use informant::listwatch::ScriptedWatch;
+use informant::{Cached, Handler, Registration, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::settle;
-use super::support::source;
+use super::support::{Leaks, Probe, QUEUES, informer, informer_with, open_watch, ready, settle, source};
 
 /// SI-07, SI-08, SI-09
 #[tokio::test(start_paused = true)]

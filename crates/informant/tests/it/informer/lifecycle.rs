@@ -1,42 +1,20 @@
 //! From new to stopped: what may be done when, and that nothing is left at the end.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::InformerState;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::Served;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use informant::listwatch::{
+    ListRequest, ListStream, ListWatch, ScriptedSource, ScriptedWatch, Served, WatchRequest, WatchStream,
+};
 use informant::subscribers::NotSynced;
+use informant::{Cached, Handler, Registration, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::seconds;
-use super::support::settle;
-use super::support::show_error;
-use super::support::source;
-use super::support::stuck;
-use super::support::until;
-use crate::support::Logs;
-use crate::support::poll_once;
+use super::support::{
+    Leaks, Probe, QUEUES, informer, informer_with, open_watch, ready, seconds, settle, show_error, source, stuck, until,
+};
+use crate::support::{Logs, poll_once};
 
 /// SI-01
 #[tokio::test(start_paused = true)]

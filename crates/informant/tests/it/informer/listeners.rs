@@ -1,37 +1,17 @@
 //! Handlers that are slow, panic or fall behind: each harms only itself.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Event;
-use informant::EventHandler;
-use informant::Handler;
-use informant::Origin;
-use informant::SharedInformer;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Cached, Event, EventHandler, Handler, Origin, SharedInformer};
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::ProbeHandler;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::seconds;
-use super::support::source;
-use crate::support::Logs;
-use crate::support::Tracked;
+use super::support::{Leaks, Probe, ProbeHandler, QUEUES, informer, informer_with, open_watch, ready, seconds, source};
+use crate::support::{Logs, Tracked};
 
 /// Panics at objects whose name begins with "bad", after it has written them down.
 struct Fragile {

@@ -1,28 +1,15 @@
 //! Real threads: what holds on one of them holds on many.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informant::EventStream;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::ScriptedWatch;
+use informant::{EventStream, Handler, Registration, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::ProbeHandler;
-use super::support::QUEUES;
-use super::support::cached;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::source;
+use super::support::{Leaks, Probe, ProbeHandler, QUEUES, cached, informer, informer_with, open_watch, ready, source};
 
 /// A watch on which objects come and go as fast as they can.
 fn hurry(events: u64) -> ScriptedWatch<()> {

@@ -1,31 +1,17 @@
 //! Quarantined objects: the events that handlers receive, and calls that wait for such objects.
 
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Key;
 use informant::informer::WaitError;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Cached, Key};
 
-use super::support::Builder;
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer_with;
-use super::support::list;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::reborn;
-use super::support::says;
-use super::support::seconds;
-use super::support::source;
-use super::support::until;
+use super::support::{
+    Builder, Leaks, Probe, QUEUES, informer_with, list, one_thread, open_watch, ready, reborn, says, seconds, source,
+    until,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 

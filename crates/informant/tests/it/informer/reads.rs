@@ -2,41 +2,22 @@
 
 use std::time::Duration;
 
-use informant::Key;
-use informant::SharedInformer;
 use informant::informer::WaitError;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Backoff, KubeSource, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Key, SharedInformer};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::Patch;
-use kube::api::PatchParams;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::reborn;
-use super::support::refused;
-use super::support::says;
-use super::support::settle;
-use super::support::show_error;
-use super::support::source;
-use super::support::until;
+use super::support::{
+    Leaks, QUEUES, informer, informer_with, list, one_thread, open_watch, ready, reborn, refused, says, settle,
+    show_error, source, until,
+};
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::config_map;
-use crate::reflector::support::server_at_10;
+use crate::reflector::support::{config_map, server_at_10};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(1000);

@@ -1,31 +1,16 @@
 //! Who is told again of what has not changed, and when.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::EventStream;
-use informant::Handler;
-use informant::SharedInformer;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use futures_util::{FutureExt, StreamExt};
+use informant::listwatch::{ScriptedSource, ScriptedWatch};
+use informant::{Cached, EventStream, Handler, SharedInformer};
 use tokio::time::Instant;
 
-use super::support::Builder;
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::Source;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::seconds;
-use super::support::source;
+use super::support::{
+    Builder, Leaks, Probe, QUEUES, Source, informer_with, list, open_watch, ready, says, seconds, source,
+};
 use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);

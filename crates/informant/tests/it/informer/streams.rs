@@ -1,28 +1,14 @@
 //! Events for whoever asks for them.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::task::Context;
-use std::task::Wake;
-use std::task::Waker;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Event;
-use informant::Origin;
-use informant::SharedInformer;
+use futures_util::{FutureExt, StreamExt};
 use informant::listwatch::ScriptedWatch;
+use informant::{Event, Origin, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::seconds;
-use super::support::settle;
-use super::support::source;
+use super::support::{Leaks, Probe, informer, informer_with, open_watch, ready, seconds, settle, source};
 use crate::support::Logs;
 
 #[tokio::test(start_paused = true)]

@@ -1,35 +1,19 @@
 //! An informer that runs, and a check that nothing is left.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use informant::Handler;
-use informant::Key;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::informer::InformerBuilder;
-use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::informer::{InformerBuilder, InformerState};
+use informant::listwatch::{Item, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Handler, Key, Registration, SharedInformer};
 use tokio::runtime::Runtime;
 
-pub(crate) use crate::probe::Probe;
-pub(crate) use crate::probe::ProbeHandler;
-pub(crate) use crate::reflector::support::exact;
-pub(crate) use crate::reflector::support::list;
-pub(crate) use crate::reflector::support::open_watch;
-pub(crate) use crate::reflector::support::ready;
-pub(crate) use crate::reflector::support::refused;
-pub(crate) use crate::reflector::support::says;
-pub(crate) use crate::reflector::support::seconds;
-pub(crate) use crate::reflector::support::settle;
-pub(crate) use crate::reflector::support::show_error;
+pub(crate) use crate::probe::{Probe, ProbeHandler};
+pub(crate) use crate::reflector::support::{
+    exact, list, open_watch, ready, refused, says, seconds, settle, show_error,
+};
 
 pub(crate) type Source = ScriptedSource<()>;
 pub(crate) type Builder = InformerBuilder<()>;

@@ -3,21 +3,11 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
+use informant::listwatch::{ScriptedList, ScriptedSource};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::refused;
-use super::support::says;
-use super::support::seconds;
-use super::support::show_error;
-use super::support::source;
+use super::support::{
+    Leaks, Probe, QUEUES, informer, informer_with, list, open_watch, refused, says, seconds, show_error, source,
+};
 use crate::support::Logs;
 
 fn forbidden() -> ScriptedSource<()> {

@@ -1,54 +1,22 @@
 //! Users' code that blocks, panics, hangs or calls the informer, when it is called and when it is dropped, affects only itself.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use futures_util::stream;
-use informant::Cached;
-use informant::Event;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::informer::InformerState;
-use informant::informer::StopError;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::SourceEvent;
-use informant::listwatch::WatchPiece;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use futures_util::{FutureExt, StreamExt, stream};
+use informant::informer::{InformerState, StopError};
+use informant::listwatch::{
+    ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+    SourceEvent, WatchPiece, WatchRequest, WatchStream,
+};
 use informant::store::Lister;
+use informant::{Cached, Event, Handler, Registration, SharedInformer};
 
-use super::support::Bomb;
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::Probe;
-use super::support::Source;
-use super::support::informer;
-use super::support::list;
-use super::support::many_threads;
-use super::support::milliseconds;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::source;
-use super::support::stuck;
-use super::support::until;
-use super::support::without_deadlock;
+use super::support::{
+    Bomb, LONG, Leaks, OnDrop, Probe, Source, informer, list, many_threads, milliseconds, one_thread, open_watch,
+    ready, source, stuck, until, without_deadlock,
+};
 use crate::support::Logs;
 
 /// A blocking handler may call functions that panic inside a runtime, such as `block_on`.

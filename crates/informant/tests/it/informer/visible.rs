@@ -4,47 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::Handler;
-use informant::Key;
-use informant::SharedInformer;
+use futures_util::{FutureExt, StreamExt};
 use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
-use informant::object::Identity;
-use informant::object::Provenance;
+use informant::listwatch::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+    WatchRequest, WatchStream,
+};
+use informant::object::{Identity, Provenance};
+use informant::{Cached, Handler, Key, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
-use super::support::source;
+use super::support::{Leaks, Probe, informer, informer_with, list, open_watch, ready, says, seconds, settle, source};
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::config_map;
-use crate::reflector::support::server_at_10;
+use crate::reflector::support::{config_map, server_at_10};
 use crate::support::Logs;
 
 /// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.

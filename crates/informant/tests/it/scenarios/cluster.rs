@@ -1,28 +1,18 @@
 //! Where scenarios happen: some server, and namespaces of one's own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use informant::Key;
-use informant::SharedInformerFactory;
 use informant::object::Identity;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Listening;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::Client;
-use kube::Config;
-use kube::ResourceExt;
-use kube::api::DeleteParams;
-use kube::api::ListParams;
-use kube::api::PostParams;
+use informant::{Key, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Listening};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, Config, ResourceExt};
 use serde_json::json;
 
-use super::forms::PodForm;
-use super::forms::Seen;
+use super::forms::{PodForm, Seen};
 
 /// More than anything here takes.
 pub(super) const LONG: Duration = Duration::from_secs(60);

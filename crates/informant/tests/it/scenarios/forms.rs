@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use informant::Lazy;
 use informant::object::OfKind;
-use informant::projection;
+use informant::{Lazy, projection};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
 /// What a scenario reads of a pod.

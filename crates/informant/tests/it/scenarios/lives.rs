@@ -3,18 +3,13 @@
 use std::collections::BTreeMap;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Event;
-use informant::Key;
-use informant::Origin;
 use informant::informer::InformerState;
 use informant::store::Lister;
+use informant::{Cached, Event, Key, Origin};
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
-use super::cluster::LONG;
-use super::forms::PodForm;
-use super::forms::Seen;
+use super::cluster::{Cluster, LONG};
+use super::forms::{PodForm, Seen};
 use crate::informer::support::Probe;
 use crate::support::show_objects;
 

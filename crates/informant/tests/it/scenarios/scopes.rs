@@ -2,8 +2,7 @@
 
 use informant::View;
 
-use super::cluster::Cluster;
-use super::cluster::LONG;
+use super::cluster::{Cluster, LONG};
 use super::forms::PodForm;
 use super::lives::in_cache;
 use crate::informer::support::Probe;

@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use informant::Cached;
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
-use super::cluster::LONG;
+use super::cluster::{Cluster, LONG};
 use super::forms::PodForm;
 use super::lives::in_cache;
-use crate::informer::support::Probe;
-use crate::informer::support::until;
+use crate::informer::support::{Probe, until};
 use crate::random;
 use crate::support::show_objects;
 
