@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::factory::support::{
-    Leaks, config, factory, server, settle, three_namespaces, two_namespaces, widget, widget_resource, widgets,
+    Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource, widgets,
 };
 use crate::reflector::support::full_lists;
 
@@ -68,7 +68,7 @@ impl Running {
 
     /// All lines so far.
     async fn settled(&mut self) -> Vec<String> {
-        settle().await;
+        wait_until_idle().await;
         std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
     }
 
@@ -286,7 +286,7 @@ async fn a_store_is_never_ready_if_the_informer_stops_before_its_initial_list() 
     let (store, controller) = controller(&configs);
     let running = Running::new(controller);
     factory.start();
-    settle().await;
+    wait_until_idle().await;
 
     factory.stop().await.unwrap();
 
@@ -386,7 +386,7 @@ async fn the_stable_applier_is_driven_by_lazy_pods_and_their_children() {
     );
     let task = tokio::spawn(results.for_each(|_| std::future::ready(())));
     factory.start();
-    settle().await;
+    wait_until_idle().await;
     while names.try_recv().is_ok() {}
     server.delete("configmaps", "shop/owned").unwrap();
 

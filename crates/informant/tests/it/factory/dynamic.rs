@@ -30,7 +30,7 @@ impl informant::Object for Size {
 
 /// FA-01, FA-14
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_run_time_is_available_in_every_object_type() {
+async fn a_dynamic_kind_is_available_in_every_object_type() {
     let _logs = Logs::capture();
     let server = server(&[]);
     server.register(widgets());
@@ -58,9 +58,9 @@ async fn a_kind_of_run_time_is_available_in_every_object_type() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// FA-01: what is asked of the server is part of what is asked for.
+/// FA-01: metadata that the server cuts and metadata that the client cuts are different requests.
 #[tokio::test(start_paused = true)]
-async fn metadata_that_is_cut_from_whole_objects_is_another_informer() {
+async fn metadata_cut_from_whole_objects_has_an_informer_of_its_own() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
@@ -117,9 +117,9 @@ async fn discovery_looks_in_all_versions_of_a_group() {
     }
 }
 
-/// Nothing says that nodes live in no namespace but discovery.
+/// Only discovery shows that nodes are cluster-scoped.
 #[tokio::test(start_paused = true)]
-async fn of_a_kind_of_run_time_discovery_knows_whether_the_factorys_namespace_is_meant() {
+async fn discovery_decides_whether_the_factorys_namespace_applies_to_a_dynamic_kind() {
     let server = server(&[]);
     let factory = SharedInformerFactory::builder(client(&server)).in_namespace("shop").unwrap().build();
     let nodes = ApiResource::erase::<Node>(&());

@@ -1,4 +1,4 @@
-//! One informer for everyone: the factory, scopes, views.
+//! The factory, scopes of requests, and views.
 
 mod dynamic;
 mod failures;

@@ -11,7 +11,9 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::callbacks::Received;
-use super::support::{Leaks, Probe, QUEUES, informer, informer_with, list, open_watch, ready, says, settle, source};
+use super::support::{
+    Leaks, Probe, QUEUES, informer, informer_with, item, list, open_watch, source, status_error, wait_until_idle,
+};
 use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ fn gated(informer: &SharedInformer<()>, coalesce_above: usize) -> (Registration,
 fn changes() -> ScriptedSource<()> {
     let mut watch = ScriptedWatch::new();
     for version in 11..=16 {
-        watch = watch.wait(SECOND).modified(ready(if version % 2 == 1 { "a" } else { "b" }, version));
+        watch = watch.wait(SECOND).modified(item(if version % 2 == 1 { "a" } else { "b" }, version));
     }
     source("10", &[("a", 5), ("b", 6)], watch.stays_open())
 }
@@ -50,7 +52,7 @@ async fn a_handler_has_caught_up_when_it_has_returned_from_all_events_up_to_the_
         let (slow, received, gate) = gated(&informer, usize::MAX);
         let early = {
             let slow = slow.clone();
-            // Begun before the start of the informer.
+            // These waits begin before the informer starts.
             tokio::spawn(async move { slow.caught_up_to(&"13".into()).await })
         };
         informer.start();
@@ -58,18 +60,18 @@ async fn a_handler_has_caught_up_when_it_has_returned_from_all_events_up_to_the_
         assert!(slow.is_synced());
 
         fast.caught_up_to(&"13".into()).await.unwrap();
-        assert_eq!(probe.lines().last().unwrap(), "U(a 11→13)", "it is the handler's newest event");
+        assert_eq!(probe.lines().last().unwrap(), "U(a 11→13)", "the wait ends at the handler's newest event");
         sleep(10 * SECOND).await;
         fast.caught_up_to(&"16".into()).now_or_never().expect("at once").unwrap();
         assert!(!early.is_finished() && slow.caught_up_to(&"11".into()).now_or_never().is_none());
 
         gate.add_permits(1);
-        settle().await;
-        assert!(!early.is_finished(), "of three events one was delivered");
+        wait_until_idle().await;
+        assert!(!early.is_finished(), "one of three events was delivered");
         gate.add_permits(2);
-        settle().await;
+        wait_until_idle().await;
         assert!(!slow.is_removed() && slow.backlog() == 2);
-        // The wait for version 13 began before the later events came.
+        // The wait for version 13 began before the later events arrived.
         early.await.unwrap().unwrap();
         assert_eq!(received.lines(), ["a@11", "b@12", "a@13"]);
         assert!(timeout(SECOND, slow.caught_up_to(&"14".into())).await.is_err());
@@ -105,14 +107,14 @@ async fn coalesced_events_count_as_delivered_with_the_event_that_stands_for_them
     let (registration, received, gate) = gated(&informer, 1);
     informer.start();
     informer.caught_up_to(&"16".into(), 60 * SECOND).await.unwrap();
-    settle().await;
+    wait_until_idle().await;
     // The first event is being delivered; of the others, one of each object is left.
     assert_eq!(registration.backlog(), 2);
     let (own, version) = (registration.clone(), "16".into());
     let waiting = tokio::spawn(async move { own.caught_up_to(&version).await });
 
     gate.add_permits(2);
-    settle().await;
+    wait_until_idle().await;
     assert!(!waiting.is_finished());
     gate.add_permits(1);
     waiting.await.unwrap().unwrap();
@@ -134,7 +136,7 @@ async fn events_that_the_filter_hides_and_events_that_panic_count_as_delivered()
     informer.start();
 
     hides.caught_up_to(&"15".into()).await.unwrap();
-    // At once, although the handler rests after the panic.
+    // The wait ends at once, although the handler pauses for a second after the panic.
     panics.caught_up_to(&"15".into()).await.unwrap();
 
     assert_eq!(panics.status().panics, 5);
@@ -168,7 +170,7 @@ async fn an_event_of_a_stream_counts_as_delivered_when_the_next_one_is_requested
 
     for _ in ["add", "synced"] {
         stream.next().await.unwrap();
-        settle().await;
+        wait_until_idle().await;
         assert!(!waiting.is_finished());
     }
     assert!(stream.next().now_or_never().is_none());
@@ -190,7 +192,7 @@ async fn a_wait_for_a_version_ends_with_the_handler_and_with_the_informer() {
         tokio::spawn(async move { registration.caught_up_to(&"11".into()).await.unwrap_err() })
     };
     let (first, second) = (wait(&removed), wait(&stopped));
-    settle().await;
+    wait_until_idle().await;
 
     removed.remove();
     assert_eq!(
@@ -218,7 +220,7 @@ async fn a_wait_for_a_stuck_handler_ends_when_the_handler_is_removed() {
     informer.caught_up_to(&"16".into(), 60 * SECOND).await.unwrap();
     let own = registration.clone();
     let waiting = tokio::spawn(async move { own.caught_up_to(&"16".into()).await });
-    settle().await;
+    wait_until_idle().await;
 
     registration.remove();
 
@@ -246,7 +248,7 @@ async fn a_version_that_is_no_number_cannot_be_awaited() {
 #[tokio::test(start_paused = true)]
 async fn a_history_change_ends_the_wait_of_a_handler() {
     let _logs = Logs::capture();
-    let source = source("100", &[("a", 90)], ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired")));
+    let source = source("100", &[("a", 90)], ScriptedWatch::new().wait(SECOND).breaks(status_error(410, "Expired")));
     for _ in 0..3 {
         source.on_list(list("50", &[("a", 40)]));
     }

@@ -1,4 +1,4 @@
-//! An informer that runs, and a check that nothing is left.
+//! Builds informers over scripted sources, checks that no task is leaked, and waits for conditions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,14 +11,16 @@ use informant::{Handler, Key, Registration, SharedInformer};
 use tokio::runtime::Runtime;
 
 pub(crate) use crate::probe::{Probe, ProbeHandler};
+pub(crate) use crate::reflector::support::settle;
 pub(crate) use crate::reflector::support::{
-    exact, list, open_watch, ready, refused, says, seconds, settle, show_error,
+    exact as backoff_without_jitter, list, open_watch, ready as item, refused as connection_refused,
+    says as status_error, seconds as sleep_seconds, settle as wait_until_idle, show_error,
 };
 
 pub(crate) type Source = ScriptedSource<()>;
 pub(crate) type Builder = InformerBuilder<()>;
 
-/// A source that lists these objects and watches what is given.
+/// A source that answers the first list with these objects, and the first watch with `watch`.
 pub(crate) fn source(version: &str, objects: &[(&str, u64)], watch: ScriptedWatch<()>) -> Source {
     let source = ScriptedSource::new();
     source.on_list(list(version, objects));
@@ -26,43 +28,44 @@ pub(crate) fn source(version: &str, objects: &[(&str, u64)], watch: ScriptedWatc
     source
 }
 
-/// Settings under which tests can count: exact delays, ordinary lists.
+/// An informer with delays without jitter, so that tests can compare them.
 pub(crate) fn informer(source: &Source) -> SharedInformer<()> {
     informer_with(source, |builder| builder)
 }
 
+/// As [`informer`], with more settings.
 pub(crate) fn informer_with(source: &Source, settings: impl FnOnce(Builder) -> Builder) -> SharedInformer<()> {
     let builder = SharedInformer::of_decoded_objects(source.clone()).name("things");
-    settings(builder.reflector(|reflector| reflector.backoff(exact()))).build()
+    settings(builder.reflector(|reflector| reflector.backoff(backoff_without_jitter()))).build()
 }
 
-/// Both queues, for what must hold with either.
+/// The settings that select each of the two queues.
 pub(crate) const QUEUES: [fn(Builder) -> Builder; 2] = [|builder| builder, |builder: Builder| builder.in_order()];
 
-/// Counts tasks, to see that none is left. Each thread of a blocking handler has a task that waits for its end.
+/// Counts the tasks of the runtime, to check that none is leaked. A task waits for the thread of each blocking handler, so threads count too.
 pub(crate) struct Leaks {
     tasks: usize,
 }
 
 impl Leaks {
-    /// What runs now is there before the test.
+    /// Counts the tasks that run before the test.
     pub(crate) fn watch() -> Self {
         Self { tasks: tasks() }
     }
 
-    /// Stops the informer; nothing of it may be left.
+    /// Stops the informer, and checks that no task of it is left.
     pub(crate) async fn stop<O: Send + Sync + 'static>(&self, informer: &SharedInformer<O>) {
         informer.stop().await.unwrap();
         assert_eq!(informer.state(), InformerState::Stopped);
         self.check();
     }
 
-    /// As [`check`](Self::check), where tasks that have ended are counted a little longer: on many threads.
+    /// As [`check`](Self::check), on a runtime with many threads, which counts ended tasks for a short time.
     pub(crate) async fn check_soon(&self) {
-        until(|| tasks() == self.tasks).await;
+        wait_until(|| tasks() == self.tasks).await;
     }
 
-    /// P9
+    /// P9: checks that no task is left.
     pub(crate) fn check(&self) {
         assert_eq!(tasks(), self.tasks, "no task is left");
     }
@@ -72,31 +75,31 @@ fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// An object in another life.
-pub(crate) fn reborn(name: &str, version: u64, uid: &str) -> Item<()> {
+/// A decoded object in the incarnation with this uid.
+pub(crate) fn item_of_incarnation(name: &str, version: u64, uid: &str) -> Item<()> {
     let identity =
         Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.to_string().as_str().into() };
     Item::new(identity, ())
 }
 
-/// What the cache has, sorted: `x@1`.
+/// The objects of the cache, sorted: `x@1`.
 pub(crate) fn cached<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Vec<String> {
     crate::support::show_objects(informer.lister().list())
 }
 
-/// Waits until it is so, on whichever clock there is.
-pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+/// Waits until the condition holds, on the real or the paused clock. The condition may have no signal, so this polls.
+pub(crate) async fn wait_until(mut condition: impl FnMut() -> bool) {
     let wait = async {
-        while !is_so() {
+        while !condition() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it comes to that");
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the condition holds within a minute");
 }
 
-/// A blocking handler called "stuck" that waits at a gate; gives the gate, which opens when it is dropped, and how many of its
-/// calls are running.
-pub(crate) fn stuck<O: Send + Sync + 'static>(
+/// Adds a blocking handler named "stuck" whose calls wait for a message. Returns the sender, which ends all waits when it is dropped, and the
+/// number of running calls.
+pub(crate) fn add_stuck_handler<O: Send + Sync + 'static>(
     informer: &SharedInformer<O>,
 ) -> (Registration, mpsc::Sender<()>, Arc<AtomicUsize>) {
     let (open, gate) = mpsc::channel::<()>();
@@ -104,7 +107,7 @@ pub(crate) fn stuck<O: Send + Sync + 'static>(
     let count = Arc::clone(&running);
     let handler = Handler::<O>::new().on_add(move |_, _| {
         count.fetch_add(1, Ordering::SeqCst);
-        // An error says that the gate is open for good.
+        // An error means that the sender was dropped.
         let _ = gate.lock().unwrap().recv();
         count.fetch_sub(1, Ordering::SeqCst);
     });
@@ -125,7 +128,7 @@ pub(crate) fn many_threads() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap()
 }
 
-/// Runs in a thread of its own; what hangs fails.
+/// Runs a function in a thread of its own, and fails if it does not return within a minute.
 pub(crate) fn without_deadlock(run: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -134,15 +137,15 @@ pub(crate) fn without_deadlock(run: impl FnOnce() + Send + 'static) {
     });
     match is_done.recv_timeout(LONG) {
         Ok(()) => {}
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the function hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
     }
 }
 
-/// Has whoever calls it hold something.
+/// Does nothing with a value. A closure that calls it captures the value.
 pub(crate) fn keep<T>(_: &T) {}
 
-/// Does something when it is dropped.
+/// Calls a function when it is dropped.
 pub(crate) struct OnDrop(Box<dyn Fn() + Send + Sync>);
 
 impl OnDrop {
@@ -150,8 +153,8 @@ impl OnDrop {
         Self(Box::new(act))
     }
 
-    /// A handler that holds it.
-    pub(crate) fn held(self) -> Handler<()> {
+    /// A handler that owns this value.
+    pub(crate) fn into_handler(self) -> Handler<()> {
         Handler::<()>::new().on_synced(move || keep(&self))
     }
 }
@@ -162,7 +165,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// A payload of a panic that panics when it is dropped.
+/// A panic payload that panics when it is dropped.
 pub(crate) struct Bomb;
 
 impl Drop for Bomb {

@@ -14,8 +14,8 @@ use informant::store::Lister;
 use informant::{Cached, Event, Handler, Registration, SharedInformer};
 
 use super::support::{
-    Bomb, LONG, Leaks, OnDrop, Probe, Source, informer, list, many_threads, milliseconds, one_thread, open_watch,
-    ready, source, stuck, until, without_deadlock,
+    Bomb, LONG, Leaks, OnDrop, Probe, Source, add_stuck_handler, informer, item, list, many_threads, milliseconds,
+    one_thread, open_watch, source, wait_until, without_deadlock,
 };
 use crate::support::Logs;
 
@@ -66,10 +66,10 @@ fn stop_waits_for_a_blocking_callback_even_if_the_runtime_has_ended() {
     without_deadlock(|| {
         let runtime = one_thread();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let (_, open, running) = stuck(&informer);
+        let (_, open, running) = add_stuck_handler(&informer);
         runtime.block_on(async {
             informer.start();
-            until(|| running.load(Ordering::SeqCst) == 1).await;
+            wait_until(|| running.load(Ordering::SeqCst) == 1).await;
         });
         drop(runtime);
 
@@ -113,10 +113,10 @@ fn stop_waits_for_callbacks_even_if_the_source_panics() {
         without_deadlock(move || {
             let runtime = many_threads();
             let informer = SharedInformer::of_decoded_objects(Trouble(trouble)).build();
-            let (_, open, running) = stuck(&informer);
+            let (_, open, running) = add_stuck_handler(&informer);
             runtime.block_on(async {
                 informer.start();
-                until(|| running.load(Ordering::SeqCst) == 1).await;
+                wait_until(|| running.load(Ordering::SeqCst) == 1).await;
                 let error = informer.stop_within(milliseconds(50)).await.unwrap_err();
                 assert!(error.to_string().ends_with("callbacks of stuck have not returned"), "{error}");
                 drop(open);
@@ -135,15 +135,15 @@ fn an_informer_whose_source_panicked_is_stopping_at_once() {
         let runtime = many_threads();
         let informer =
             SharedInformer::of_decoded_objects(Trouble(|| std::panic::resume_unwind(Box::new("boom")))).build();
-        let (_, open, running) = stuck(&informer);
+        let (_, open, running) = add_stuck_handler(&informer);
         runtime.block_on(async {
             informer.start();
-            until(|| running.load(Ordering::SeqCst) == 1).await;
-            until(|| informer.state() == InformerState::Stopping).await;
+            wait_until(|| running.load(Ordering::SeqCst) == 1).await;
+            wait_until(|| informer.state() == InformerState::Stopping).await;
             assert!(informer.status().is_stale());
             assert!(informer.add_handler(Probe::new().handler()).is_err());
             drop(open);
-            until(|| informer.state() == InformerState::Stopped).await;
+            wait_until(|| informer.state() == InformerState::Stopped).await;
         });
     });
 }
@@ -155,7 +155,7 @@ fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not
         let runtime = many_threads();
         let mut watch = ScriptedWatch::new();
         for version in 11..200 {
-            watch = watch.modified(ready("b", version)).wait(milliseconds(1));
+            watch = watch.modified(item("b", version)).wait(milliseconds(1));
         }
         let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
         runtime.block_on(async {
@@ -175,15 +175,15 @@ fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not
     });
 }
 
-/// B11 of the past: index functions and callbacks of the reflector cannot wait for their own end either.
+/// Index functions and callbacks of the reflector cannot wait for their own end either.
 #[tokio::test(start_paused = true)]
 async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
     for in_transform in [false, true] {
         let leaks = Leaks::watch();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
         let errors = Arc::new(Mutex::new(Vec::new()));
-        let (own, told) = (informer.clone(), Arc::clone(&errors));
-        let stop = move || told.lock().unwrap().push(own.stop().now_or_never().expect("at once"));
+        let (own, recorded) = (informer.clone(), Arc::clone(&errors));
+        let stop = move || recorded.lock().unwrap().push(own.stop().now_or_never().expect("at once"));
         if in_transform {
             let transform = move |_: &mut ()| {
                 stop();
@@ -198,7 +198,7 @@ async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
             informer.add_index("odd", values).unwrap();
         }
         informer.start();
-        until(|| informer.state() == InformerState::Stopped).await;
+        wait_until(|| informer.state() == InformerState::Stopped).await;
 
         let errors = std::mem::take(&mut *errors.lock().unwrap());
         assert!(matches!(errors[..], [Err(StopError::InsideCallback { .. })]), "{errors:?}");
@@ -209,7 +209,7 @@ async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
 fn many(objects: u64) -> Source {
     let source = ScriptedSource::new();
     let listed = (0..objects)
-        .fold(ScriptedList::at("1000000000"), |list, number| list.object(ready(&format!("o{number}"), number + 1)));
+        .fold(ScriptedList::at("1000000000"), |list, number| list.object(item(&format!("o{number}"), number + 1)));
     source.on_list(listed);
     source.on_watch(open_watch());
     source
@@ -268,10 +268,10 @@ async fn a_handler_that_becomes_slow_yields_to_other_tasks_after_a_few_calls() {
     let (calls, others) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     // For each slow call, how often the other task had been polled before.
     let turns = Arc::new(Mutex::new(Vec::new()));
-    let (seen, told) = (Arc::clone(&others), Arc::clone(&turns));
+    let (seen, recorded) = (Arc::clone(&others), Arc::clone(&turns));
     let handler = Handler::<()>::new().on_add(move |_, _| {
         if (1000..1100).contains(&calls.fetch_add(1, Ordering::SeqCst)) {
-            told.lock().unwrap().push(seen.load(Ordering::SeqCst));
+            recorded.lock().unwrap().push(seen.load(Ordering::SeqCst));
             std::thread::sleep(milliseconds(2));
         }
     });
@@ -319,8 +319,8 @@ fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
     without_deadlock(|| {
         let _logs = Logs::capture();
         let runtime = Arc::new(one_thread());
-        let watch = ScriptedWatch::new().wait(milliseconds(50)).added(ready("b", 11));
-        let watch = watch.wait(milliseconds(100)).added(ready("c", 12)).stays_open();
+        let watch = ScriptedWatch::new().wait(milliseconds(50)).added(item("b", 11));
+        let watch = watch.wait(milliseconds(100)).added(item("c", 12)).stays_open();
         let informer = informer(&source("10", &[("a", 1)], watch));
         runtime.block_on(async {
             informer.start();
@@ -352,7 +352,7 @@ const FLOOD: usize = 20_000;
 
 impl ListWatch<()> for Flood {
     async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
-        Ok(ListPiece::page("1", [ready("a", 1)]))
+        Ok(ListPiece::page("1", [item("a", 1)]))
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
@@ -360,7 +360,7 @@ impl ListWatch<()> for Flood {
         let events = (2..FLOOD).map(move |version| {
             let cached = lister.get().and_then(|lister| lister.version()?.as_str().parse().ok()).unwrap_or(1);
             farthest.fetch_max(version - cached, Ordering::SeqCst);
-            Ok(WatchPiece::Event(SourceEvent::Modified(ready("a", version as u64))))
+            Ok(WatchPiece::Event(SourceEvent::Modified(item("a", version as u64))))
         });
         Ok(stream::iter(events).chain(stream::pending()).boxed())
     }

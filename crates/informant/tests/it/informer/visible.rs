@@ -17,7 +17,9 @@ use kube::core::TypeMeta;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
-use super::support::{Leaks, Probe, informer, informer_with, list, open_watch, ready, says, seconds, settle, source};
+use super::support::{
+    Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error, wait_until_idle,
+};
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::support::{config_map, server_at_10};
 use crate::support::Logs;
@@ -38,7 +40,7 @@ fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     shown.collect()
 }
 
-/// Decision 18, MX-01, MX-02, MX-03 under our names
+/// Decision 18; MX-01, MX-02, MX-03 under other names
 #[tokio::test(start_paused = true)]
 async fn metrics_are_recorded_under_their_documented_names() {
     let _logs = Logs::capture();
@@ -48,8 +50,8 @@ async fn metrics_are_recorded_under_their_documented_names() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1), ("b", 2)]));
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).modified(ready("a", 11)).wait(second).deleted(ready("b", 12));
-    source.on_watch(watch.wait(second).breaks(says(410, "Expired")));
+    let watch = ScriptedWatch::new().wait(second).modified(item("a", 11)).wait(second).deleted(item("b", 12));
+    source.on_watch(watch.wait(second).breaks(status_error(410, "Expired")));
     source.on_list(list("20", &[("a", 11)]));
     source.on_watch(open_watch());
     // The informer records to the recorder that is installed in this thread when it is built.
@@ -67,7 +69,7 @@ async fn metrics_are_recorded_under_their_documented_names() {
         .unwrap();
     informer.start();
     registration.synced().await.unwrap();
-    seconds(20.0).await;
+    sleep_seconds(20.0).await;
 
     let figures = figures_of(&snapshotter);
 
@@ -114,7 +116,7 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
     informer.add_handler(probe.handler()).unwrap();
     let stream = informer.subscribe().named("idle").stream().unwrap();
     informer.start();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let status = informer.status();
 
@@ -136,24 +138,24 @@ async fn the_status_of_an_informer_whose_source_fails_is_stale_and_shows_since_w
     let informer = SharedInformer::<ConfigMap>::builder(config_maps(&server)).on_error(|_| {}).build();
     informer.start();
     informer.synced().await.unwrap();
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
     assert!(!informer.status().is_stale());
 
     server.inject(informant_apiserver::On::any(), informant_apiserver::Fault::Refuse);
     server.compact();
-    seconds(3600.0).await;
+    sleep_seconds(3600.0).await;
 
     let status = informer.status();
     assert!(status.is_synced && status.is_stale() && !status.is_watching());
     assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
     assert_eq!(informer.lister().len(), 1, "the cache keeps its objects");
     server.clear_faults();
-    seconds(120.0).await;
+    sleep_seconds(120.0).await;
     assert!(!informer.status().is_stale());
     drop(server);
     informer.stop().await.unwrap();
     drop(informer);
-    settle().await;
+    wait_until_idle().await;
     leaks.check();
 }
 
@@ -183,12 +185,12 @@ async fn counters_of_a_second_informer_of_the_same_name_add_to_those_of_the_firs
     for _ in 0..2 {
         let source = ScriptedSource::new();
         source.on_list(list("10", &[("a", 1)]));
-        source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(1)).breaks(says(410, "Expired")));
+        source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(1)).breaks(status_error(410, "Expired")));
         source.on_list(list("20", &[("a", 1)]));
         source.on_watch(open_watch());
         let informer = metrics::with_local_recorder(&recorder, || informer(&source));
         informer.start();
-        seconds(10.0).await;
+        sleep_seconds(10.0).await;
         informer.stop().await.unwrap();
     }
 
@@ -318,7 +320,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     let informer = informer(&source);
     let status = |informer: &SharedInformer<()>| serde_json::to_value(informer.status()).unwrap();
     assert_eq!(
@@ -328,7 +330,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
 
     informer.start();
     source.asked(1).await;
-    settle().await;
+    wait_until_idle().await;
 
     let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());
     let failing = status(&informer);

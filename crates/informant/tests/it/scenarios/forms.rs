@@ -1,4 +1,4 @@
-//! Forms of pods, and what scenarios ask of them.
+//! The object types in which scenarios hold pods, and the fields that they read.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
-/// What a scenario reads of a pod.
+/// The fields of a pod that scenarios read.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seen {
     pub(super) node: Option<String>,
     pub(super) app: Option<String>,
 }
 
-/// A form of pods.
+/// An object type for pods.
 pub(super) trait PodForm: OfKind<Kind = Self::Pods> {
-    /// Pods, or what inherits their kind.
+    /// Pods, or a type that inherits their kind.
     type Pods: Resource<DynamicType = ()>;
 
     fn seen(&self) -> Seen;
 }
 
-/// Only what is read.
+/// A projection with only these fields.
 #[derive(Deserialize)]
 pub(super) struct Projected {
     metadata: Labels,
@@ -45,7 +45,7 @@ struct Spec {
 
 projection!(Projected of Pod);
 
-/// Metadata as it is, and of the rest what is read.
+/// A projection with all metadata and the fields that scenarios read.
 #[derive(Resource, Deserialize, Clone, Debug)]
 #[resource(inherit = Pod)]
 pub(super) struct Inherited {

@@ -1,4 +1,4 @@
-//! Pods come, change and go; readers and handlers see it.
+//! Pods are created, changed and deleted; readers and handlers receive the changes.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ super::for_every_form!(
     a_stopped_informer_is_replaced_by_a_fresh_one,
 );
 
-/// The version of each cached pod, and what is seen of it.
+/// The version of each cached pod, and the fields that scenarios read.
 pub(super) fn in_cache<F: PodForm>(lister: &Lister<F>) -> BTreeMap<Key, (String, Seen)> {
     lister.list().iter().map(|pod| (pod.key().clone(), (pod.version().to_string(), pod.seen()))).collect()
 }
@@ -47,12 +47,12 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
     pods.delete("b").await;
     probe.until_lines(|lines| lines.iter().any(|line| line.starts_with(&format!("D({}", pods.key("b"))))).await;
 
-    let heard = probe.lines();
-    assert!(heard.contains(&format!("A({}@{})", created.key, created.version)), "{heard:?}");
+    let received = probe.lines();
+    assert!(received.contains(&format!("A({}@{})", created.key, created.version)), "{received:?}");
     let update = |line: &String| {
         line.starts_with(&format!("U({} ", labelled.key)) && line.ends_with(&format!("→{})", labelled.version))
     };
-    assert!(heard.iter().any(update), "{heard:?}");
+    assert!(received.iter().any(update), "{received:?}");
     assert_eq!(in_cache(&informer.lister()), pods.on_server().await);
     assert_eq!(probe.known(), show_objects(informer.lister().list()));
     assert_eq!((by_node.count("n1"), by_node.count("n2")), (2, 0));
@@ -78,10 +78,15 @@ async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
     informer.wait_for(&labelled.key, &labelled.version, LONG).await.unwrap();
 
     let mut events = informer.stream().unwrap();
-    let Some(Event::Added { object, origin: Origin::InitialList }) = events.next().await else { panic!("it is there") };
-    assert_eq!(object.identity(), &labelled, "in its newest state");
-    assert!(Cached::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()), "shared, not copied");
-    assert!(matches!(events.next().await, Some(Event::Synced)), "and nothing else");
+    let Some(Event::Added { object, origin: Origin::InitialList }) = events.next().await else {
+        panic!("the pod is cached")
+    };
+    assert_eq!(object.identity(), &labelled, "the add has the newest state");
+    assert!(
+        Cached::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()),
+        "the object is shared, not copied"
+    );
+    assert!(matches!(events.next().await, Some(Event::Synced)), "there is no other pod");
     factory.stop().await.unwrap();
     assert!(events.next().await.is_none());
 }

@@ -1,4 +1,4 @@
-//! Some of the pods: of namespaces, with labels, on a node.
+//! Pods that are selected by namespaces, labels or node.
 
 use informant::View;
 

@@ -1,4 +1,4 @@
-//! Many changes, at random: at the end everybody agrees with the server.
+//! Many random changes, after which caches and handlers agree with the server.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::cluster::{Cluster, LONG};
 use super::forms::PodForm;
 use super::lives::in_cache;
-use crate::informer::support::{Probe, until};
+use crate::informer::support::{Probe, wait_until};
 use crate::random;
 use crate::support::show_objects;
 
@@ -18,7 +18,7 @@ const APPS: [&str; 4] = ["web", "db", "api", "cache"];
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
 /// P1, P2, P4, P6
-#[expect(clippy::print_stderr, reason = "shown if it fails")]
+#[expect(clippy::print_stderr, reason = "a failing test shows the seed")]
 async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server<F: PodForm>() {
     let steps = proptest::collection::vec((0..12_usize, 0..APPS.len(), 0..NODES.len(), 0..4_u32), 150);
     let (steps, seed) = random::one(&steps);
@@ -52,10 +52,10 @@ async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_se
     }
 
     let on_server = pods.on_server().await;
-    let caught_up = async { until(|| in_cache(&informer.lister()) == on_server).await };
+    let caught_up = async { wait_until(|| in_cache(&informer.lister()) == on_server).await };
     timeout(LONG, caught_up).await.unwrap();
     let cached = show_objects(informer.lister().list());
-    until(|| early.known() == cached && late.known() == cached).await;
+    wait_until(|| early.known() == cached && late.known() == cached).await;
     for node in NODES {
         let expected = on_server.values().filter(|(_, seen)| seen.node.as_deref() == Some(node)).count();
         assert_eq!(by_node.count(node), expected);
