@@ -25,7 +25,7 @@ use crate::factory::support::{
 };
 use crate::reflector::support::full_lists;
 
-/// A controller that runs, and what it did: a line for each call of its reconciler and each error.
+/// A running controller, with a line for each call of its reconciler and for each error.
 struct Running {
     lines: mpsc::UnboundedReceiver<String>,
     task: JoinHandle<()>,

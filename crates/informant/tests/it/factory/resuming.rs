@@ -235,7 +235,7 @@ async fn a_kind_whose_connections_break_does_not_keep_another_from_resuming() {
     }
 }
 
-/// P10: the delays of a kind that fails grow, whatever other kinds do.
+/// P10: requests of other kinds do not reset the delays of a kind that fails.
 #[tokio::test(start_paused = true)]
 async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_others_work() {
     let server = ApiServer::new();
@@ -263,7 +263,7 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
     factory.stop().await.unwrap();
 }
 
-/// P10, RE-03: a connection that breaks again just after the server came back does not make the informer wait for long.
+/// P10, RE-03: a connection that breaks again just after the end of an outage does not make the informer wait for long.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_again_just_after_an_outage_is_made_again_within_five_seconds() {
     let server = ApiServer::new();

@@ -45,7 +45,7 @@ async fn a_handler_of_a_view_receives_the_events_of_all_members_and_one_synced()
 
     registration.stop().await.unwrap();
     assert!(registration.is_removed());
-    server.put("configmaps", config("bank/unheard")).unwrap();
+    server.put("configmaps", config("bank/late")).unwrap();
     wait_until_idle().await;
     assert_eq!(probe.lines().len(), 2);
     stop_factory(&factory, &leaks).await;

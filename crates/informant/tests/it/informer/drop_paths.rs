@@ -202,7 +202,7 @@ fn paused() -> Runtime {
 
 /// Decision 7
 #[test]
-fn an_object_may_read_the_informer_wherever_it_is_dropped() {
+fn an_object_may_read_the_informer_on_every_path_that_drops_it() {
     without_deadlock(|| {
         on_each_path(|informer| {
             let status = informer.status();
@@ -213,7 +213,7 @@ fn an_object_may_read_the_informer_wherever_it_is_dropped() {
 
 /// Decision 7: no object is dropped under the apply lock.
 #[test]
-fn an_object_may_add_a_handler_wherever_it_is_dropped() {
+fn an_object_may_add_a_handler_on_every_path_that_drops_it() {
     without_deadlock(|| {
         let refused = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&refused);
@@ -228,7 +228,7 @@ fn an_object_may_add_a_handler_wherever_it_is_dropped() {
 
 /// P8
 #[test]
-fn an_object_may_panic_wherever_it_is_dropped() {
+fn an_object_may_panic_on_every_path_that_drops_it() {
     let logs = Logs::capture();
     on_each_path(|_| std::panic::resume_unwind(Box::new("my last word")));
     let logs = logs.take();

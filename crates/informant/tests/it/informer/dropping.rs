@@ -316,9 +316,11 @@ fn stop_of_a_registration_returns_after_the_handler_is_dropped_even_if_another_c
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
         let (gone, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (ends, begins) = (Arc::clone(&gone), Arc::clone(&begun));
+        let (release, released) = mpsc::channel();
+        let released = Mutex::new(released);
         let guard = OnDrop::new(move || {
             begins.store(true, Ordering::SeqCst);
-            std::thread::sleep(milliseconds(50));
+            released.lock().unwrap().recv().unwrap();
             ends.store(true, Ordering::SeqCst);
         });
         let registration = informer.add_handler(guard.into_handler()).unwrap();
@@ -326,7 +328,10 @@ fn stop_of_a_registration_returns_after_the_handler_is_dropped_even_if_another_c
         let removing = std::thread::spawn(move || other.remove());
         one_thread().block_on(async {
             wait_until(|| begun.load(Ordering::SeqCst)).await;
-            registration.stop().await.unwrap();
+            let mut stopping = std::pin::pin!(registration.stop());
+            assert!(stopping.as_mut().now_or_never().is_none(), "the destructor is running");
+            release.send(()).unwrap();
+            stopping.await.unwrap();
         });
         assert!(gone.load(Ordering::SeqCst));
         removing.join().unwrap();

@@ -432,7 +432,7 @@ async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
 
 /// P8, IX-13
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_harms_only_its_own_index() {
+async fn an_index_function_that_panics_affects_only_its_own_index() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let probe = Probe::new();

@@ -107,7 +107,7 @@ impl<O: Texted> History<O> {
         let texts = self.states.lock().unwrap().get(&state).cloned().unwrap_or_default();
         let is_right = match event {
             Event::Added { .. } | Event::Updated { .. } => texts.contains(&object.text()),
-            // The server gives a delete a version of its own, which the final state has.
+            // The final state has the version of the delete.
             Event::Deleted(Deleted::Observed(_)) => texts.is_empty() || self.is_filtered || self.restores() > 0,
             Event::Deleted(Deleted::Missed { .. }) => !texts.is_empty(),
             Event::Resynced(_) | Event::Synced => true,
@@ -297,7 +297,7 @@ impl<O: Texted> Follower<O> {
     /// No object may change meanwhile.
     ///
     /// Every event that waits takes at most [`SLOWEST`] seconds, so the time that the backlog needs is known. Resyncs that arrive
-    /// after it change nothing, and the wait begins anew only if the cache itself changes.
+    /// after it change nothing, and the wait begins again only if the cache itself changes.
     async fn catches_up(&self, informer: &SharedInformer<O>) -> Option<String> {
         let mut expected = self.expected(informer);
         let mut steps = self.registration.backlog() + 2;

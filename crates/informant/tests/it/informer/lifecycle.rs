@@ -54,10 +54,10 @@ async fn the_transform_and_the_error_callback_are_set_before_the_start_and_the_l
             Ok::<_, std::convert::Infallible>(())
         };
         informer.set_transform(transform).unwrap();
-        let hear = move |_: &informant::listwatch::ListWatchError| {
+        let count_error = move |_: &informant::listwatch::ListWatchError| {
             failed.fetch_add(10, Ordering::SeqCst);
         };
-        informer.set_on_error(hear).unwrap();
+        informer.set_on_error(count_error).unwrap();
     }
     informer.start();
     informer.synced().await.unwrap();

@@ -184,6 +184,7 @@ async fn a_slow_call_with_a_short_backlog_is_not_logged() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+    // The sleep is real: the library measures the duration of a call with the real clock.
     let handler = Handler::<()>::new().on_add(|_, _| std::thread::sleep(Duration::from_millis(110)));
     let registration = informer.add_handler(handler).unwrap();
     informer.start();

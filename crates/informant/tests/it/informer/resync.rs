@@ -56,6 +56,34 @@ async fn each_handler_is_resynced_at_its_own_period() {
     }
 }
 
+/// P4: the probe fails if a resync has an object whose delete it has received.
+#[tokio::test(start_paused = true)]
+async fn a_resync_has_no_deleted_object_after_observed_and_missed_deletes() {
+    for queue in QUEUES {
+        let leaks = Leaks::watch();
+        let watch = ScriptedWatch::new().wait(SECOND * 3 / 2).deleted(item("a", 11)).wait(SECOND);
+        let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], watch.breaks(status_error(410, "Expired")));
+        source.on_list(list("20", &[("c", 3)]));
+        source.on_watch(open_watch());
+        let informer = informer_with(&source, |builder| queue(builder).resync_every(SECOND));
+        let (early, late) = (Probe::new(), Probe::new());
+        informer.add_handler(early.handler()).unwrap();
+        informer.start();
+        sleep_seconds(2.2).await;
+        informer.add_handler(late.handler()).unwrap();
+        sleep_seconds(10.0).await;
+
+        for (probe, deletes) in [(early, vec!["D(a@11)", "T(b, last@2)"]), (late, vec!["T(b, last@2)"])] {
+            let lines = probe.take();
+            let found: Vec<_> = lines.iter().filter(|line| line.starts_with(['D', 'T'])).collect();
+            assert_eq!(found, deletes);
+            let missed = lines.iter().position(|line| line == "T(b, last@2)").unwrap();
+            assert!(lines.len() > missed + 5 && lines[missed + 1..].iter().all(|line| line == "R(c@3)"), "{lines:?}");
+        }
+        leaks.stop(&informer).await;
+    }
+}
+
 /// HC-12, SI-18, SI-19, SI-20, SI-21
 #[tokio::test(start_paused = true)]
 async fn resync_periods_are_negotiated_until_the_start() {

@@ -28,6 +28,7 @@ fn a_blocking_handler_may_block_on_the_runtime_itself() {
         let (send, mut receive) = tokio::sync::mpsc::channel(1);
         let handle = runtime.handle().clone();
         let handler = Handler::<()>::new().on_add(move |object, _| {
+            // A future with a timer, which needs the runtime.
             handle.block_on(tokio::time::sleep(milliseconds(1)));
             send.blocking_send(object.key().to_string()).unwrap();
         });
@@ -93,7 +94,8 @@ impl ListWatch<()> for Trouble {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
-        // Waits until the list has been processed.
+        // The sleep is real, because these tests use several threads. It gives the process loop time to apply the list; the tests wait
+        // for the call of the handler.
         tokio::time::sleep(milliseconds(20)).await;
         let _held = (self.0)();
         std::future::pending().await
@@ -165,6 +167,7 @@ fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not
         for number in 0..5 {
             let own = informer.clone();
             let values = move |_: &Cached<()>| {
+                // The sleep is real: it lets the informer write the cache while the index is built.
                 std::thread::sleep(milliseconds(5));
                 let period = own.resync_check_period().is_some();
                 (own.add_handler(Handler::new()).is_ok() || period).then(String::new)
@@ -272,6 +275,7 @@ async fn a_handler_that_becomes_slow_yields_to_other_tasks_after_a_few_calls() {
     let handler = Handler::<()>::new().on_add(move |_, _| {
         if (1000..1100).contains(&calls.fetch_add(1, Ordering::SeqCst)) {
             recorded.lock().unwrap().push(seen.load(Ordering::SeqCst));
+            // The sleep is real: the worker measures the duration of a call with the real clock.
             std::thread::sleep(milliseconds(2));
         }
     });
@@ -329,6 +333,7 @@ fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
         let own = Arc::clone(&runtime);
         let values = move |object: &Cached<()>| {
             if object.key().name() == "a" {
+                // The sleep is real: the watch delivers `b` meanwhile, after 50 ms.
                 own.block_on(tokio::time::sleep(milliseconds(80)));
             }
             None::<String>

@@ -194,7 +194,7 @@ async fn counters_of_a_second_informer_of_the_same_name_add_to_those_of_the_firs
         informer.stop().await.unwrap();
     }
 
-    // A snapshot contains what was counted since the previous one.
+    // A snapshot contains the counts since the previous one.
     assert_eq!(figures_of(&snapshotter)["lists_total{informer=things}"], 4.0);
 }
 
@@ -229,12 +229,12 @@ async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
 async fn the_queue_depth_includes_the_batch_that_is_being_applied() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let (tell, seen) = std::sync::mpsc::channel();
+    let (send, seen) = std::sync::mpsc::channel();
     let informer =
         metrics::with_local_recorder(&recorder, || informer(&source("10", &[("a", 1), ("b", 2)], open_watch())));
     informer
         .add_index("look", move |_: &Cached<()>| {
-            tell.send(figures_of(&snapshotter)["queue_depth{informer=things}"]).unwrap();
+            send.send(figures_of(&snapshotter)["queue_depth{informer=things}"]).unwrap();
             None::<String>
         })
         .unwrap();

@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::json;
 
-use super::forms::{PodForm, Seen};
+use super::pod_types::{PodType, Seen};
 
 /// A time limit that only a hang exceeds.
 pub(super) const LONG: Duration = Duration::from_secs(60);

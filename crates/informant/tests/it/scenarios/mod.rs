@@ -6,21 +6,21 @@
 //! the namespaces are not deleted afterwards.
 
 mod cluster;
-mod forms;
-mod lives;
+mod pod_types;
+mod pods;
 mod scopes;
 mod storm;
 
 /// A test of a scenario for each object type.
-macro_rules! for_every_form {
+macro_rules! for_every_pod_type {
     ($($(#[$doc:meta])* $scenario:ident),+ $(,)?) => {$(
         $(#[$doc])*
         mod $scenario {
             use informant::Lazy;
             use k8s_openapi::api::core::v1::Pod;
 
-            use crate::scenarios::forms::Inherited;
-            use crate::scenarios::forms::Projected;
+            use crate::scenarios::pod_types::Inherited;
+            use crate::scenarios::pod_types::Projected;
 
             #[tokio::test]
             async fn whole() {
@@ -44,4 +44,4 @@ macro_rules! for_every_form {
         }
     )+};
 }
-use for_every_form;
+use for_every_pod_type;

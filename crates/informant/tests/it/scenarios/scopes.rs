@@ -3,18 +3,18 @@
 use informant::View;
 
 use super::cluster::{Cluster, LONG};
-use super::forms::PodForm;
-use super::lives::in_cache;
+use super::pod_types::PodType;
+use super::pods::in_cache;
 use crate::informer::support::Probe;
 
-super::for_every_form!(
-    what_enters_a_selector_is_added_and_what_leaves_it_deleted,
-    the_pods_of_a_node_are_had_by_a_field,
-    several_namespaces_are_one_view,
+super::for_every_pod_type!(
+    pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matching_are_deleted,
+    a_field_selector_selects_the_pods_of_a_node,
+    a_view_has_the_pods_of_several_namespaces,
 );
 
 /// FA-04
-async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>() {
+async fn pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matching_are_deleted<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -37,7 +37,7 @@ async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>(
 }
 
 /// FA-04
-async fn the_pods_of_a_node_are_had_by_a_field<F: PodForm>() {
+async fn a_field_selector_selects_the_pods_of_a_node<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -55,7 +55,7 @@ async fn the_pods_of_a_node_are_had_by_a_field<F: PodForm>() {
 }
 
 /// Decision 17
-async fn several_namespaces_are_one_view<F: PodForm>() {
+async fn a_view_has_the_pods_of_several_namespaces<F: PodType>() {
     let cluster = Cluster::start().await;
     let (shop, bank, home) =
         (cluster.namespace("shop").await, cluster.namespace("bank").await, cluster.namespace("home").await);

@@ -6,20 +6,20 @@ use informant::Cached;
 use tokio::time::timeout;
 
 use super::cluster::{Cluster, LONG};
-use super::forms::PodForm;
-use super::lives::in_cache;
+use super::pod_types::PodType;
+use super::pods::in_cache;
 use crate::informer::support::{Probe, wait_until};
 use crate::random;
 use crate::support::show_objects;
 
-super::for_every_form!(a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server);
+super::for_every_pod_type!(a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server);
 
 const APPS: [&str; 4] = ["web", "db", "api", "cache"];
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
 /// P1, P2, P4, P6
 #[expect(clippy::print_stderr, reason = "a failing test shows the seed")]
-async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server<F: PodForm>() {
+async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server<F: PodType>() {
     let steps = proptest::collection::vec((0..12_usize, 0..APPS.len(), 0..NODES.len(), 0..4_u32), 150);
     let (steps, seed) = random::one(&steps);
     eprintln!("repeat with INFORMANT_SEED={seed}");

@@ -9,24 +9,24 @@ use informant::{Cached, Event, Key, Origin};
 use tokio::time::timeout;
 
 use super::cluster::{Cluster, LONG};
-use super::forms::{PodForm, Seen};
+use super::pod_types::{PodType, Seen};
 use crate::informer::support::Probe;
 use crate::support::show_objects;
 
-super::for_every_form!(
-    pods_are_followed_through_their_lives,
-    whoever_joins_late_hears_of_what_is_there_then,
-    what_was_written_can_be_waited_for,
-    a_stopped_informer_is_replaced_by_a_fresh_one,
+super::for_every_pod_type!(
+    handlers_and_readers_follow_pods_from_create_to_delete,
+    a_stream_that_joins_late_receives_the_cached_pods,
+    a_client_can_wait_for_its_own_writes,
+    a_stopped_informer_is_replaced_by_a_new_one,
 );
 
 /// The version of each cached pod, and the fields that scenarios read.
-pub(super) fn in_cache<F: PodForm>(lister: &Lister<F>) -> BTreeMap<Key, (String, Seen)> {
+pub(super) fn in_cache<F: PodType>(lister: &Lister<F>) -> BTreeMap<Key, (String, Seen)> {
     lister.list().iter().map(|pod| (pod.key().clone(), (pod.version().to_string(), pod.seen()))).collect()
 }
 
 /// P1, P3, P4
-async fn pods_are_followed_through_their_lives<F: PodForm>() {
+async fn handlers_and_readers_follow_pods_from_create_to_delete<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -62,7 +62,7 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
 }
 
 /// Decision 9
-async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
+async fn a_stream_that_joins_late_receives_the_cached_pods<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -92,7 +92,7 @@ async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
 }
 
 /// Decision 13
-async fn what_was_written_can_be_waited_for<F: PodForm>() {
+async fn a_client_can_wait_for_its_own_writes<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     let factory = cluster.factory();
@@ -115,7 +115,7 @@ async fn what_was_written_can_be_waited_for<F: PodForm>() {
 }
 
 /// Decision 16
-async fn a_stopped_informer_is_replaced_by_a_fresh_one<F: PodForm>() {
+async fn a_stopped_informer_is_replaced_by_a_new_one<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;

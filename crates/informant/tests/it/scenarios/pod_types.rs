@@ -17,7 +17,7 @@ pub(super) struct Seen {
 }
 
 /// An object type for pods.
-pub(super) trait PodForm: OfKind<Kind = Self::Pods> {
+pub(super) trait PodType: OfKind<Kind = Self::Pods> {
     /// Pods, or a type that inherits their kind.
     type Pods: Resource<DynamicType = ()>;
 
@@ -53,7 +53,7 @@ pub(super) struct Inherited {
     spec: Spec,
 }
 
-impl PodForm for Pod {
+impl PodType for Pod {
     type Pods = Pod;
 
     fn seen(&self) -> Seen {
@@ -62,7 +62,7 @@ impl PodForm for Pod {
     }
 }
 
-impl PodForm for Lazy<Pod> {
+impl PodType for Lazy<Pod> {
     type Pods = Pod;
 
     fn seen(&self) -> Seen {
@@ -70,7 +70,7 @@ impl PodForm for Lazy<Pod> {
     }
 }
 
-impl PodForm for Projected {
+impl PodType for Projected {
     type Pods = Pod;
 
     fn seen(&self) -> Seen {
@@ -78,7 +78,7 @@ impl PodForm for Projected {
     }
 }
 
-impl PodForm for Inherited {
+impl PodType for Inherited {
     type Pods = Inherited;
 
     fn seen(&self) -> Seen {
