@@ -20,10 +20,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::factory::support::{
+use crate::reflector::support::full_lists;
+use crate::support::servers::{
     Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource, widgets,
 };
-use crate::reflector::support::full_lists;
 
 /// A running controller, with a line for each call of its reconciler and for each error.
 struct Running {
@@ -300,7 +300,7 @@ async fn a_store_is_never_ready_if_the_informer_stops_before_its_initial_list() 
 async fn resyncs_reconcile_unless_the_subscription_turns_them_off() {
     let server = server(&["shop/a"]);
     let period = std::time::Duration::from_secs(60);
-    let factory = SharedInformerFactory::builder(crate::factory::support::client(&server)).resync_every(period).build();
+    let factory = SharedInformerFactory::builder(crate::support::servers::client(&server)).resync_every(period).build();
     let configs = factory.informer::<ConfigMap>();
     let (_, controller) = controller(&configs);
     let (store, stream) = configs.subscribe().never_resync().watcher().unwrap().for_controller();

@@ -18,7 +18,6 @@ mod lazy;
 mod lister;
 mod memory;
 mod past_bugs;
-mod probe;
 mod queue_drops;
 mod quick_start;
 mod random;

@@ -191,3 +191,7 @@ impl std::io::Write for Writer {
         Ok(())
     }
 }
+
+pub(crate) mod informers;
+pub(crate) mod probe;
+pub(crate) mod servers;

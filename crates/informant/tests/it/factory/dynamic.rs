@@ -8,7 +8,7 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::{
+use crate::support::servers::{
     Leaks, Logs, client, factory, is_same, keys, server, stop_factory, widget, widget_resource, widgets,
 };
 

@@ -10,13 +10,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Client, Config};
 use tokio::time::{Instant, timeout};
 
-use super::support::{
+use crate::support::informers::one_thread;
+use crate::support::servers::{
     LONG, Leaks, Logs, Probe, SECOND, client, factory, server, stop_factory, wait_until, wait_until_idle, widget,
     widget_resource, widgets,
 };
-use crate::informer::support::one_thread;
 
-fn fails_fast(client: Client) -> SharedInformerFactory {
+fn factory_that_fails_fast(client: Client) -> SharedInformerFactory {
     SharedInformerFactory::builder(client).fail_fast().build()
 }
 
@@ -26,7 +26,7 @@ async fn synced_of_a_factory_that_fails_fast_reports_a_missing_permission_within
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     server.inject(On::any().of("configmaps"), Fault::status(403));
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     factory.start();
@@ -101,7 +101,7 @@ async fn a_factory_that_keeps_trying_reports_the_error_while_it_waits() {
 async fn the_sync_error_of_a_factory_names_all_failed_informers_with_their_reasons() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     server.inject(On::any().of("nodes"), Fault::status(401));
     server.inject(On::any().of("secrets"), Fault::status(403));
@@ -133,7 +133,7 @@ async fn the_sync_error_of_a_factory_names_all_failed_informers_with_their_reaso
 async fn one_sync_error_contains_failures_that_happen_shortly_after_each_other() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     server.inject(On::any().of("secrets"), Fault::status(403));
     server.inject(On::any().of("nodes"), Fault::Delay(SECOND / 20));
@@ -164,7 +164,7 @@ async fn synced_waits_for_a_server_that_is_overloaded_or_fails() {
     server.inject(On::any().skip(8).times(2), Fault::Drop);
     server.inject(On::any().skip(10).times(2), Fault::Truncate);
     server.inject(On::watch_list(), Fault::WatchListRefused);
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     factory.informer::<ConfigMap>();
     factory.start();
@@ -174,7 +174,7 @@ async fn synced_waits_for_a_server_that_is_overloaded_or_fails() {
 }
 
 #[tokio::test]
-async fn the_sync_error_explains_that_a_server_cannot_be_reached_or_has_no_valid_certificate() {
+async fn the_sync_error_explains_that_a_server_cannot_be_reached_or_does_not_speak_tls() {
     let _logs = Logs::capture();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await.unwrap();
@@ -184,7 +184,7 @@ async fn the_sync_error_explains_that_a_server_cannot_be_reached_or_has_no_valid
         ("http://unknown.invalid".to_owned(), "the server cannot be reached"),
         (no_tls, "the server cannot be reached"),
     ] {
-        let factory = fails_fast(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
+        let factory = factory_that_fails_fast(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
         factory.informer::<ConfigMap>();
         factory.start();
 
@@ -201,7 +201,7 @@ async fn the_sync_error_explains_that_a_server_cannot_be_reached_or_has_no_valid
 async fn an_unknown_kind_is_named_in_the_error_and_syncs_when_it_is_installed() {
     let _logs = Logs::capture();
     let server = ApiServer::new();
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();

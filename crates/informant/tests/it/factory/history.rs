@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::support::{Leaks, SECOND, client, stop_factory};
 use crate::reflector::support::{is_lookup, seconds as sleep_seconds};
+use crate::support::servers::{Leaks, SECOND, client, stop_factory};
 
 const KINDS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
 

@@ -11,12 +11,12 @@ use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::support::{
+use crate::support::Tracked;
+use crate::support::informers::{add_stuck_handler, many_threads, without_deadlock};
+use crate::support::servers::{
     LONG, Leaks, Logs, Probe, SECOND, cached, client, config, factory, is_same, keys, server, stop_factory, wait_until,
     wait_until_idle,
 };
-use crate::informer::support::{add_stuck_handler, many_threads, without_deadlock};
-use crate::support::Tracked;
 
 /// FA-05
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,7 @@ async fn synced_of_a_factory_waits_for_the_informers_that_run_when_it_is_called(
     let leaks = Leaks::watch();
     factory.synced().now_or_never().unwrap().unwrap();
     let configs = factory.informer::<ConfigMap>();
-    factory.synced().now_or_never().expect("none runs").unwrap();
+    factory.synced().now_or_never().expect("no informer runs").unwrap();
     assert!(logs.take().contains("the informer was not started; `synced` of the factory does not wait for it"));
 
     server.inject(On::any().of("nodes"), Fault::Hang);
@@ -74,7 +74,7 @@ async fn synced_of_a_factory_waits_for_the_informers_that_run_when_it_is_called(
 
 /// FA-07 (differs from client-go), FA-08
 #[tokio::test(start_paused = true)]
-async fn stop_cancels_waits_and_refuses_restarts() {
+async fn stop_of_a_factory_cancels_waits_and_refuses_restarts() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
@@ -92,7 +92,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     leaks.check();
     assert_eq!(configs.state(), InformerState::Stopped);
     assert_eq!(unstarted.state(), InformerState::Stopped);
-    assert_eq!(Arc::strong_count(&never_started), 1, "its handlers are dropped");
+    assert_eq!(Arc::strong_count(&never_started), 1, "the handlers of the informer are dropped");
     assert!(factory.is_stopped());
     assert_eq!(server.open_watches("configmaps"), 0);
 
@@ -237,20 +237,20 @@ async fn a_handler_whose_informer_stops_before_the_delivery_of_the_initial_list_
 async fn a_cache_is_freed_when_its_informer_has_stopped_and_no_lister_is_left() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
-    let ask = |factory: &SharedInformerFactory| {
+    let request = |factory: &SharedInformerFactory| {
         let configs = factory.informer::<Tracked<ConfigMap>>();
         factory.start();
         configs
     };
-    let configs = ask(&factory);
+    let configs = request(&factory);
     configs.synced().await.unwrap();
     let first = configs.lister().list()[0].watch();
     configs.stop().await.unwrap();
     drop(configs);
     assert!(factory.problems().is_empty());
-    assert!(first.upgrade().is_none(), "the next call of the factory frees it");
+    assert!(first.upgrade().is_none(), "the next call of the factory frees the cache");
 
-    let configs = ask(&factory);
+    let configs = request(&factory);
     configs.synced().await.unwrap();
     let second = configs.lister().list()[0].watch();
     drop(configs);
@@ -279,7 +279,7 @@ async fn a_cache_is_freed_if_its_informer_took_long_to_stop() {
     factory.stop().await.unwrap();
 }
 
-/// Decision 16: each would wait for the other.
+/// Decision 16: each callback would wait for the other one.
 #[test]
 fn callbacks_of_two_informers_that_stop_their_factory_at_once_both_get_an_error() {
     without_deadlock(|| {
@@ -324,14 +324,14 @@ async fn an_informer_that_stops_late_does_not_overwrite_the_metrics_of_the_next_
     };
     let server = server(&["shop/a"]);
     let factory = factory(&server);
-    let ask = || metrics::with_local_recorder(&recorder, || factory.informer::<ConfigMap>());
-    let configs = ask();
+    let request = || metrics::with_local_recorder(&recorder, || factory.informer::<ConfigMap>());
+    let configs = request();
     let (_, gate, running) = add_stuck_handler(&configs);
     factory.start();
     wait_until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     configs.stop_within(SECOND / 100).await.unwrap_err();
 
-    let fresh = ask();
+    let fresh = request();
     factory.start();
     fresh.synced().await.unwrap();
     drop(gate);
@@ -498,7 +498,7 @@ async fn an_informer_that_stops_because_all_handles_were_dropped_logs_it() {
 
 /// P9
 #[test]
-fn a_thousand_factories_leak_no_task_and_no_memory() {
+fn informers_that_start_and_stop_a_thousand_times_leak_no_task_and_no_memory() {
     const RUNS: usize = 1000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let server = informant_apiserver::ApiServer::builder().remember_requests(1).build();
@@ -506,10 +506,10 @@ fn a_thousand_factories_leak_no_task_and_no_memory() {
     let inside = runtime.enter();
     let factory = SharedInformerFactory::new(client(&server));
     drop(inside);
-    let live = |lives: usize| {
+    let start_and_stop = |times: usize| {
         runtime.block_on(async {
             let leaks = Leaks::watch();
-            for _ in 0..lives {
+            for _ in 0..times {
                 let (configs, nodes) = (factory.informer::<Lazy<ConfigMap>>(), factory.informer::<Node>());
                 let probe = Probe::new();
                 configs.add_handler(probe.handler()).unwrap();
@@ -522,10 +522,10 @@ fn a_thousand_factories_leak_no_task_and_no_memory() {
             leaks.check();
         });
     };
-    live(20);
+    start_and_stop(20);
 
-    let few = allocation_counter::measure(|| live(RUNS / 10)).bytes_current;
-    let many = allocation_counter::measure(|| live(RUNS)).bytes_current;
+    let few = allocation_counter::measure(|| start_and_stop(RUNS / 10)).bytes_current;
+    let many = allocation_counter::measure(|| start_and_stop(RUNS)).bytes_current;
 
     assert_eq!(server.open_watches("configmaps"), 0);
     assert!(factory.status().len() <= 2);

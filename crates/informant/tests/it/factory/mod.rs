@@ -10,7 +10,6 @@ mod resuming;
 mod scopes;
 mod settings;
 mod sharing;
-pub(crate) mod support;
 mod view_callbacks;
 mod view_handlers;
 mod views;

@@ -9,7 +9,7 @@ use kube::core::PartialObjectMeta;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use super::support::{Leaks, Logs, factory, server, stop_factory};
+use crate::support::servers::{Leaks, Logs, factory, server, stop_factory};
 
 /// A projection by kube's derive, with metadata.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug)]

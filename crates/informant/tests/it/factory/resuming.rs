@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::support::{Probe, client, config, keys};
 use crate::reflector::support::seconds as sleep_seconds;
+use crate::support::servers::{Probe, client, config, keys};
 
 /// All connections break, and no new one is accepted for this long.
 async fn outage(server: &ApiServer, length: f64) {
@@ -69,7 +69,7 @@ async fn a_restore_while_the_reflector_waits_to_open_a_broken_watch_again_is_not
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     let informer = SharedInformer::<ConfigMap>::builder(KubeSource::of_kind::<ConfigMap>(client(&server)))
-        .reflector(|reflector| reflector.backoff(super::support::backoff_without_jitter()))
+        .reflector(|reflector| reflector.backoff(crate::support::servers::backoff_without_jitter()))
         .build();
     informer.start();
     informer.synced().await.unwrap();
@@ -384,7 +384,7 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let factory = SharedInformerFactory::builder(client(&server))
         .on_error(callback)
         .configure::<ConfigMap>(|builder| {
-            builder.reflector(|reflector| reflector.backoff(super::support::backoff_without_jitter()))
+            builder.reflector(|reflector| reflector.backoff(crate::support::servers::backoff_without_jitter()))
         })
         .build();
     let _informer = factory.informer::<ConfigMap>();

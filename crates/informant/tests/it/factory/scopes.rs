@@ -6,7 +6,7 @@ use informant::listwatch::ScopeError;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::{Expression, Selector};
 
-use super::support::{Leaks, client, factory, keys, server, stop_factory, wait_until_idle};
+use crate::support::servers::{Leaks, client, factory, keys, server, stop_factory, wait_until_idle};
 
 /// FA-04
 #[tokio::test(start_paused = true)]

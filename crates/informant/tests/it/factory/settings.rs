@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use super::support::{
+use crate::support::servers::{
     Leaks, Logs, Probe, SECOND, backoff_without_jitter, client, server, stop_factory, widget, widget_resource, widgets,
 };
 

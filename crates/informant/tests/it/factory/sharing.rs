@@ -8,7 +8,7 @@ use informant::{Lazy, SharedInformerFactory};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::{ApiResource, PartialObjectMeta};
 
-use super::support::{Leaks, Logs, client, factory, is_same, server, stop_factory, widget_resource};
+use crate::support::servers::{Leaks, Logs, client, factory, is_same, server, stop_factory, widget_resource};
 
 /// FA-01
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn requests_for_the_same_kind_scope_and_object_type_return_the_same_inform
 /// FA-01
 #[tokio::test]
 async fn a_hundred_requests_at_once_share_one_list_and_one_watch() {
-    let runtime = crate::informer::support::many_threads();
+    let runtime = crate::support::informers::many_threads();
     let server = server(&["shop/a", "shop/b"]);
     let log = server.clone();
     runtime

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::support::{
+use crate::support::servers::{
     Leaks, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces, wait_until,
 };
 

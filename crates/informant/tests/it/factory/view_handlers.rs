@@ -9,11 +9,11 @@ use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-use super::support::{
+use crate::support::informers::{many_threads, without_deadlock};
+use crate::support::servers::{
     Leaks, Logs, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces,
     wait_until, wait_until_idle,
 };
-use crate::informer::support::{many_threads, without_deadlock};
 use crate::support::show_objects;
 
 /// Decision 17

@@ -10,7 +10,7 @@ use informant_apiserver::{ApiServer, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
 
-use super::support::{
+use crate::support::servers::{
     LONG, Leaks, Logs, Probe, SECOND, client, config, factory, is_same, server, stop_factory, three_namespaces,
     two_namespaces, wait_until,
 };

@@ -13,11 +13,11 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use super::callbacks::Received;
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Leaks, OnDrop, Probe, QUEUES, informer, informer_with, item, one_thread, open_watch, source, wait_until,
     wait_until_idle, without_deadlock,
 };
-use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);
 

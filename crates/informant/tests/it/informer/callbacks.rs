@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant::listwatch::ScriptedWatch;
 use informant::{Handler, View};
 
-use super::support::{Leaks, informer_with, item, source, wait_until_idle};
+use crate::support::informers::{Leaks, informer_with, item, source, wait_until_idle};
 
 const SECOND: Duration = Duration::from_secs(1);
 

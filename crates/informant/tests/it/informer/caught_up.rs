@@ -11,10 +11,10 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::callbacks::Received;
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Leaks, Probe, QUEUES, informer, informer_with, item, list, open_watch, source, status_error, wait_until_idle,
 };
-use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);
 

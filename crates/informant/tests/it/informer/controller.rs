@@ -11,7 +11,9 @@ use informant::store::Indexer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::support::{Leaks, Source, item, list, open_watch, show_error, sleep_seconds, source, status_error};
+use crate::support::informers::{
+    Leaks, Source, item, list, open_watch, show_error, sleep_seconds, source, status_error,
+};
 use crate::support::{Logs, show_change, show_deltas};
 
 type Lines = Arc<Mutex<Vec<(u128, String)>>>;

@@ -11,10 +11,10 @@ use informant::object::Identity;
 use informant::{Handler, Key, SharedInformer};
 use tokio::runtime::Runtime;
 
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Bomb, LONG, Leaks, OnDrop, backoff_without_jitter, status_error, wait_until_idle, without_deadlock,
 };
-use crate::support::Logs;
 
 /// An object with a destructor; the transform refuses some of them.
 struct Content {

@@ -9,11 +9,11 @@ use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
 use informant::{Cached, Handler, Key, Registration, SharedInformer};
 
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Bomb, LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
     wait_until, without_deadlock,
 };
-use crate::support::Logs;
 
 fn object<O: Send + Sync + 'static>(version: u64, content: O) -> Item<O> {
     let version = version.to_string().as_str().into();

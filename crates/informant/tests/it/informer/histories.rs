@@ -22,11 +22,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::support::Leaks;
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::soak;
 use crate::reflector::soak::{Texted, contents, seed, times};
 use crate::reflector::support::{config_map, seconds as sleep_seconds, server_at_10};
+use crate::support::informers::Leaks;
 
 /// Every state that any object ever had: its texts by key and version. After a restored backup, the server uses versions again,
 /// so an object may have several texts under one version.

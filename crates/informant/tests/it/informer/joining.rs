@@ -7,7 +7,9 @@ use informant::informer::AddHandlerError;
 use informant::listwatch::ScriptedWatch;
 use informant::{Cached, Handler, Registration, SharedInformer};
 
-use super::support::{Leaks, Probe, QUEUES, informer, informer_with, item, open_watch, source, wait_until_idle};
+use crate::support::informers::{
+    Leaks, Probe, QUEUES, informer, informer_with, item, open_watch, source, wait_until_idle,
+};
 
 /// SI-07, SI-08, SI-09
 #[tokio::test(start_paused = true)]
@@ -83,7 +85,7 @@ async fn handlers_that_join_at_any_moment_receive_every_change_once() {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
 
-        let expected = super::support::cached(&informer);
+        let expected = crate::support::informers::cached(&informer);
         for probe in probes {
             // The probe's known objects are the sum of its events, and the probe fails if an event does not fit the earlier ones.
             assert_eq!(probe.known(), expected);

@@ -11,7 +11,7 @@ use informant::listwatch::{
 use informant::subscribers::NotSynced;
 use informant::{Cached, Handler, Registration, SharedInformer};
 
-use super::support::{
+use crate::support::informers::{
     Leaks, Probe, QUEUES, add_stuck_handler, informer, informer_with, item, open_watch, show_error, sleep_seconds,
     source, wait_until, wait_until_idle,
 };
@@ -42,8 +42,8 @@ async fn an_informer_is_new_then_running_then_stopped_and_starts_only_once() {
 async fn the_transform_and_the_error_callback_are_set_before_the_start_and_the_last_one_is_used() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    source.on_list(informant::listwatch::ScriptedList::fails(super::support::connection_refused()));
-    source.on_list(super::support::list("10", &[("a", 1)]));
+    source.on_list(informant::listwatch::ScriptedList::fails(crate::support::informers::connection_refused()));
+    source.on_list(crate::support::informers::list("10", &[("a", 1)]));
     source.on_watch(open_watch());
     let informer = informer(&source);
     let (first, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -261,13 +261,12 @@ async fn an_informer_stops_when_its_last_handle_is_dropped() {
 
 /// Decision 16
 #[test]
-fn an_informer_whose_runtime_ends_is_stopped_and_its_waits_fail() {
+fn an_informer_whose_runtime_ends_is_stopped_and_its_handlers_are_removed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (probe, blocking_probe) = (Probe::new(), Probe::new());
     let (informer, registration, blocking) = runtime.block_on(async {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let probe = Probe::new();
         let registration = informer.add_handler(probe.handler()).unwrap();
-        let blocking_probe = Probe::new();
         let blocking = informer.subscribe().blocking_handler(blocking_probe.handler()).unwrap();
         informer.start();
         registration.synced().await.unwrap();
@@ -339,7 +338,7 @@ impl ListWatch<()> for Panicking {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::listwatch::SourceError> {
-        unreachable!("it never gets there")
+        unreachable!("the list panics first")
     }
 
     async fn is_served(&self) -> Served {

@@ -10,7 +10,7 @@ use informant::object::Identity;
 use informant::{Cached, Event, EventHandler, Handler, Origin, SharedInformer};
 use tokio::time::Instant;
 
-use super::support::{
+use crate::support::informers::{
     Leaks, Probe, ProbeHandler, QUEUES, informer, informer_with, item, open_watch, sleep_seconds, source,
 };
 use crate::support::{Logs, Tracked};
@@ -232,7 +232,7 @@ async fn coalesced_events_of_a_slow_stream_add_up_to_the_cache() {
         }
         let mut known = probe.known();
         known.sort();
-        assert_eq!(known, super::support::cached(&informer));
+        assert_eq!(known, crate::support::informers::cached(&informer));
         let status = coalescing.registration().status();
         assert!(status.coalesced + status.delivered >= 5002, "{status:?}");
         drop((coalescing, keeping));

@@ -10,7 +10,9 @@ use informant::listwatch::ScriptedWatch;
 use informant::{EventStream, Handler, Registration, ResourceVersion, SharedInformer};
 use tokio::time::timeout;
 
-use super::support::{Leaks, Probe, ProbeHandler, QUEUES, cached, informer, informer_with, item, open_watch, source};
+use crate::support::informers::{
+    Leaks, Probe, ProbeHandler, QUEUES, cached, informer, informer_with, item, open_watch, source,
+};
 
 /// A watch that creates, changes and deletes objects with few delays.
 fn fast_changes(events: u64) -> ScriptedWatch<()> {

@@ -8,7 +8,7 @@ use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
 use informant::{Cached, Key};
 
-use super::support::{
+use crate::support::informers::{
     Builder, Leaks, Probe, QUEUES, informer_with, item, item_of_incarnation, list, one_thread, open_watch,
     sleep_seconds, source, status_error, wait_until,
 };

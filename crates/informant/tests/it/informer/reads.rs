@@ -12,12 +12,12 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::support::{
+use crate::reflector::kube_source::config_maps;
+use crate::reflector::support::{config_map, server_at_10};
+use crate::support::informers::{
     Leaks, QUEUES, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
     open_watch, show_error, source, status_error, wait_until, wait_until_idle,
 };
-use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::{config_map, server_at_10};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(1000);
@@ -151,7 +151,7 @@ async fn a_history_change_fails_waits_and_updates_every_object() {
         source.on_list(list("50", &[("a", 40), ("same", 5)]));
         source.on_watch(ScriptedWatch::new().wait(SECOND).modified(item("a", 200)).stays_open());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = super::support::Probe::of_changing_history();
+        let probe = crate::support::informers::Probe::of_changing_history();
         informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.synced().await.unwrap();
@@ -236,7 +236,7 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
         }
         source.on_watch(open_watch());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = super::support::Probe::new();
+        let probe = crate::support::informers::Probe::new();
         informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
@@ -289,7 +289,7 @@ async fn waits_accept_the_smallest_and_the_largest_time_limit() {
     leaks.check();
 }
 
-/// The wait ends when the informer stops, although a callback is still running.
+/// The wait does not last until its time limit.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_the_informer_stops() {
     let leaks = Leaks::watch();

@@ -8,10 +8,10 @@ use informant::listwatch::{ScriptedSource, ScriptedWatch};
 use informant::{Cached, EventStream, Handler, SharedInformer};
 use tokio::time::Instant;
 
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Builder, Leaks, Probe, QUEUES, Source, informer_with, item, list, open_watch, sleep_seconds, source, status_error,
 };
-use crate::support::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);
 

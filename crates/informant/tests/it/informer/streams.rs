@@ -8,8 +8,10 @@ use futures_util::{FutureExt, StreamExt};
 use informant::listwatch::ScriptedWatch;
 use informant::{Event, Origin, SharedInformer};
 
-use super::support::{Leaks, Probe, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until_idle};
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until_idle,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_has_every_event_in_order_and_ends_with_the_informer() {

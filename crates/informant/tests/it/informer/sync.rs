@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use informant::listwatch::{ScriptedList, ScriptedSource};
 
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Leaks, Probe, QUEUES, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds,
     source, status_error,
 };
-use crate::support::Logs;
 
 fn forbidden() -> ScriptedSource<()> {
     let source = ScriptedSource::new();

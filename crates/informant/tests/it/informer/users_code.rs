@@ -13,11 +13,11 @@ use informant::listwatch::{
 use informant::store::Lister;
 use informant::{Cached, Event, Handler, Registration, SharedInformer};
 
-use super::support::{
+use crate::support::Logs;
+use crate::support::informers::{
     Bomb, LONG, Leaks, OnDrop, Probe, Source, add_stuck_handler, informer, item, list, many_threads, milliseconds,
     one_thread, open_watch, source, wait_until, without_deadlock,
 };
-use crate::support::Logs;
 
 /// A blocking handler may call functions that panic inside a runtime, such as `block_on`.
 #[test]
@@ -342,7 +342,7 @@ fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
 
         runtime.block_on(informer.caught_up_to(&"12".into(), LONG)).unwrap();
 
-        assert_eq!(super::support::cached(&informer), ["a@1", "b@11", "c@12"]);
+        assert_eq!(crate::support::informers::cached(&informer), ["a@1", "b@11", "c@12"]);
         runtime.block_on(informer.stop()).unwrap();
     });
 }

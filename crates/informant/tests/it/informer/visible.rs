@@ -17,12 +17,12 @@ use kube::core::TypeMeta;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
-use super::support::{
-    Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error, wait_until_idle,
-};
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::support::{config_map, server_at_10};
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error, wait_until_idle,
+};
 
 /// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.
 fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::cluster::{Cluster, LONG};
 use super::pod_types::{PodType, Seen};
-use crate::informer::support::Probe;
+use crate::support::informers::Probe;
 use crate::support::show_objects;
 
 super::for_every_pod_type!(

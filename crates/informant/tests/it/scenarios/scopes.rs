@@ -5,7 +5,7 @@ use informant::View;
 use super::cluster::{Cluster, LONG};
 use super::pod_types::PodType;
 use super::pods::in_cache;
-use crate::informer::support::Probe;
+use crate::support::informers::Probe;
 
 super::for_every_pod_type!(
     pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matching_are_deleted,

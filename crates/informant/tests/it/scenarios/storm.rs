@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use super::cluster::{Cluster, LONG};
 use super::pod_types::PodType;
 use super::pods::in_cache;
-use crate::informer::support::{Probe, wait_until};
 use crate::random;
+use crate::support::informers::{Probe, wait_until};
 use crate::support::show_objects;
 
 super::for_every_pod_type!(a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server);

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-pub(crate) use crate::informer::support::{LONG, Leaks, Probe, cached, wait_until};
+pub(crate) use super::Logs;
+pub(crate) use super::informers::{LONG, Leaks, Probe, cached, wait_until};
 pub(crate) use crate::reflector::kube_source::client;
 pub(crate) use crate::reflector::support::{exact as backoff_without_jitter, settle as wait_until_idle};
-pub(crate) use crate::support::Logs;
 
 /// A config map with this key.
 pub(crate) fn config(key: &str) -> Value {

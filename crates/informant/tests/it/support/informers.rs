@@ -10,7 +10,7 @@ use informant::object::Identity;
 use informant::{Handler, Key, Registration, SharedInformer};
 use tokio::runtime::Runtime;
 
-pub(crate) use crate::probe::{Probe, ProbeHandler};
+pub(crate) use super::probe::{Probe, ProbeHandler};
 pub(crate) use crate::reflector::support::settle;
 pub(crate) use crate::reflector::support::{
     exact as backoff_without_jitter, list, open_watch, ready as item, refused as connection_refused,
@@ -84,7 +84,7 @@ pub(crate) fn item_of_incarnation(name: &str, version: u64, uid: &str) -> Item<(
 
 /// The objects of the cache, sorted: `x@1`.
 pub(crate) fn cached<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Vec<String> {
-    crate::support::show_objects(informer.lister().list())
+    super::show_objects(informer.lister().list())
 }
 
 /// Waits until the condition holds, on the real or the paused clock. The condition may have no signal, so this polls.
