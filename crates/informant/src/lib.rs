@@ -137,7 +137,7 @@
 //!
 //! # Object types
 //!
-//! Decoding and holding objects is nearly all that an informer costs, so you choose the Rust type that objects are held in:
+//! Nearly all CPU time and memory of an informer go into decoding and holding objects. So you choose the Rust type that objects are held in:
 //!
 //! | request | the cache holds | decoded when the object arrives |
 //! | --- | --- | --- |

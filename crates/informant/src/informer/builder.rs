@@ -64,7 +64,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self
     }
 
-    /// Replays the whole cache with this period to every handler that does not set another one. The shortest period is one second. A
+    /// Replays the whole cache to each handler once per `period`. A handler can set its own period. The shortest period is one second. A
     /// resync sends no request to the server. A handler that has not received all events of its last resync skips the next one; see
     /// [`Subscribe::resync_every`](super::Subscribe::resync_every). Zero means never. Default: never; then the periods that handlers set
     /// have no effect.
@@ -73,8 +73,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self
     }
 
-    /// Makes [`synced`](SharedInformer::synced) fail at once on errors that retrying cannot fix: no permission, unknown kind, connection
-    /// refused; see [`ListWatchError::is_transient`]. The informer keeps retrying. Default: `synced` waits until a list succeeds.
+    /// Makes [`synced`](SharedInformer::synced) return an error instead of waiting, if a list fails because of missing permissions, an unknown kind or a refused
+    /// connection; see [`ListWatchError::is_transient`]. The informer goes on retrying. Default: `synced` waits until a list succeeds.
     pub fn fail_fast(mut self) -> Self {
         self.builder.fails_fast = true;
         self
@@ -128,8 +128,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self.reflector(|reflector| reflector.server_health(health))
     }
 
-    /// Changes settings of the reflector, such as page size, delays or time limits. The informer sets the known objects and resyncs of
-    /// the reflector itself and ignores changes of them. Return the builder that `change` receives: another builder would replace the
+    /// Changes settings of the reflector, such as page size, delays or time limits. Do not set `known_objects` or
+    /// `resync_every` here: the informer overwrites both. Return the builder that `change` receives: another builder would replace the
     /// source and the settings of the factory.
     pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O>) -> ReflectorBuilder<O>) -> Self {
         self.builder.reflector = change(ReflectorBuilder::from_any(self.builder.reflector)).into_any();

@@ -11,7 +11,7 @@ use super::DecodeError;
 use crate::Key;
 use crate::ResourceVersion;
 
-/// The server's name for one incarnation of an object: an object that is deleted and created again gets another uid. Empty means unknown.
+/// The `metadata.uid` of an object. An object that is deleted and created again gets a new one. Empty means unknown.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Arc<str>);
 

@@ -1,4 +1,4 @@
-//! How an object is held: its identity beside it, and as much of it decoded as its object type asks for.
+//! Decodes objects: reads key, uid and version, and as many other fields as the object type needs.
 //!
 //! - **In:** the bytes of objects, as a server sends them.
 //! - **Out:** [`Cached`] objects of the object type that the user chose.
@@ -53,7 +53,7 @@ pub(crate) use walk::first_special;
 pub use crate::key::{Key, ParseKeyError};
 pub use crate::version::{NotComparable, ResourceVersion};
 
-/// A type that objects of one kind are held in, and how it is decoded.
+/// A Rust type that can hold the objects of a kind, and that can be decoded from their JSON.
 ///
 /// Every `kube::Resource` that deserializes is an `Object`, and so is [`Lazy`]. A slim struct of your own becomes one with
 /// [`projection!`](crate::projection); then only the fields that it names are decoded. Implement the trait by hand for a type that is made

@@ -65,25 +65,25 @@ pub struct ParseSelectorError {
 pub enum SelectorProblem {
     /// A label key is missing, or has characters that a key cannot have.
     #[error("expected a label key, such as `app` or `example.com/team`")]
-    Key,
+    InvalidKey,
     /// A label value has characters that a value cannot have, or is too long.
     #[error("expected a label value: at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends")]
-    Value,
-    /// Something else follows a label key.
+    InvalidValue,
+    /// A label key is followed by something that is not an operator.
     #[error("expected `=`, `==`, `!=`, `in (…)`, `notin (…)`, a comma or the end")]
-    Operator,
+    ExpectedOperator,
     /// The operator compares numbers, which only servers do.
     #[error("the operators `<` and `>` are not supported; use `in (…)` with the values")]
-    Comparison,
+    UnsupportedComparison,
     /// No list of values follows `in` or `notin`.
     #[error("expected `(` and a list of values")]
-    OpeningParenthesis,
+    ExpectedOpeningParenthesis,
     /// A list of values does not end.
     #[error("expected a comma or `)`")]
-    ClosingParenthesis,
+    ExpectedClosingParenthesis,
     /// A requirement is complete, but something follows it.
     #[error("expected a comma or the end")]
-    Comma,
+    ExpectedComma,
 }
 
 /// Why a selector of the Kubernetes API is not a [`LabelSelector`].
@@ -207,7 +207,7 @@ fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression,
     }
 }
 
-/// Writes the selector in the syntax that is parsed.
+/// Writes the selector in the syntax that `parse` accepts.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, requirement) in self.requirements.iter().enumerate() {
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
             match self.rest().is_empty() {
                 true => return Ok(requirements),
                 false if self.take(",") => requirements.push(self.requirement()?),
-                false => return Err(SelectorProblem::Comma),
+                false => return Err(SelectorProblem::ExpectedComma),
             }
         }
     }
@@ -261,27 +261,27 @@ impl<'a> Parser<'a> {
             "in" => Ok(Expression::In(key, self.values()?)),
             "notin" => Ok(Expression::NotIn(key, self.values()?)),
             "" if self.rest().is_empty() || self.rest().starts_with(',') => Ok(Expression::Exists(key)),
-            "" if self.rest().starts_with(['<', '>']) => Err(SelectorProblem::Comparison),
+            "" if self.rest().starts_with(['<', '>']) => Err(SelectorProblem::UnsupportedComparison),
             _ => {
                 self.at = start;
-                Err(SelectorProblem::Operator)
+                Err(SelectorProblem::ExpectedOperator)
             }
         }
     }
 
     fn key(&mut self) -> Parsed<String> {
-        self.checked_word(is_key, SelectorProblem::Key)
+        self.checked_word(is_key, SelectorProblem::InvalidKey)
     }
 
     fn value(&mut self) -> Parsed<String> {
-        self.checked_word(is_value, SelectorProblem::Value)
+        self.checked_word(is_value, SelectorProblem::InvalidValue)
     }
 
     /// A list in parentheses. As in Kubernetes, nothing between commas is the empty value.
     fn values(&mut self) -> Parsed<BTreeSet<String>> {
         self.skip_space();
         if !self.take("(") {
-            return Err(SelectorProblem::OpeningParenthesis);
+            return Err(SelectorProblem::ExpectedOpeningParenthesis);
         }
         let mut values = BTreeSet::new();
         loop {
@@ -291,7 +291,7 @@ impl<'a> Parser<'a> {
                 return Ok(values);
             }
             if !self.take(",") {
-                return Err(SelectorProblem::ClosingParenthesis);
+                return Err(SelectorProblem::ExpectedClosingParenthesis);
             }
         }
     }
@@ -401,25 +401,25 @@ mod tests {
     fn an_invalid_selector_is_an_error_with_the_position_and_what_was_expected() {
         use SelectorProblem as Problem;
         let table = [
-            (",app", 0, Problem::Key),
-            ("app=web,", 8, Problem::Key),
-            ("app=web,,x", 8, Problem::Key),
-            ("=web", 0, Problem::Key),
-            ("a/b/c", 0, Problem::Key),
-            ("UPPER.com/x", 0, Problem::Key),
-            ("-app", 0, Problem::Key),
-            ("app=we/b", 4, Problem::Value),
-            ("app=web.", 4, Problem::Value),
-            ("app in (web,-x)", 12, Problem::Value),
-            ("app web", 4, Problem::Operator),
-            ("app(web)", 3, Problem::Operator),
-            ("cpu > 3", 4, Problem::Comparison),
-            ("app in web", 7, Problem::OpeningParenthesis),
-            ("app notin", 9, Problem::OpeningParenthesis),
-            ("app in (web", 11, Problem::ClosingParenthesis),
-            ("app in (web=", 11, Problem::ClosingParenthesis),
-            ("app=web tier=x", 8, Problem::Comma),
-            ("!app=web", 4, Problem::Comma),
+            (",app", 0, Problem::InvalidKey),
+            ("app=web,", 8, Problem::InvalidKey),
+            ("app=web,,x", 8, Problem::InvalidKey),
+            ("=web", 0, Problem::InvalidKey),
+            ("a/b/c", 0, Problem::InvalidKey),
+            ("UPPER.com/x", 0, Problem::InvalidKey),
+            ("-app", 0, Problem::InvalidKey),
+            ("app=we/b", 4, Problem::InvalidValue),
+            ("app=web.", 4, Problem::InvalidValue),
+            ("app in (web,-x)", 12, Problem::InvalidValue),
+            ("app web", 4, Problem::ExpectedOperator),
+            ("app(web)", 3, Problem::ExpectedOperator),
+            ("cpu > 3", 4, Problem::UnsupportedComparison),
+            ("app in web", 7, Problem::ExpectedOpeningParenthesis),
+            ("app notin", 9, Problem::ExpectedOpeningParenthesis),
+            ("app in (web", 11, Problem::ExpectedClosingParenthesis),
+            ("app in (web=", 11, Problem::ExpectedClosingParenthesis),
+            ("app=web tier=x", 8, Problem::ExpectedComma),
+            ("!app=web", 4, Problem::ExpectedComma),
         ];
         for (text, offset, problem) in table {
             let expected = ParseSelectorError { text: text.into(), offset, problem };

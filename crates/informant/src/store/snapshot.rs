@@ -15,7 +15,7 @@ use crate::Key;
 use crate::ResourceVersion;
 use crate::object::Labelled;
 
-/// One state of the cache: objects, indexes and version belong together and do not change while the cache does.
+/// The objects, indexes and version of the cache at one moment. Later changes of the cache do not affect it.
 ///
 /// Taking one copies a pointer. While it is held, the next write copies the tables (not the objects): some milliseconds
 /// for 100,000 objects. So take one for several reads that belong together, not for each read, and drop it soon.
@@ -43,7 +43,7 @@ impl<O> Snapshot<O> {
         Self { table, object_type: PhantomData }
     }
 
-    /// The object with a key.
+    /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<&Cached<O>> {
         self.table.get(key).map(Cached::typed_ref)
     }
@@ -73,7 +73,7 @@ impl<O> Snapshot<O> {
         Cached::all_typed(in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list()))
     }
 
-    /// The objects that have a value in an index.
+    /// The objects that have this value in the index.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl<O> Snapshot<O> {
         Ok(Cached::all_typed(self.table.by_value(self.table.index(index)?, value)))
     }
 
-    /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`](super::Lister::by_indexes).
+    /// The objects that match all of these pairs of index and value; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl<O> Snapshot<O> {
         self.table.by_values(&lookups).map(Cached::all_typed)
     }
 
-    /// The keys of the objects that have a value in an index, sorted.
+    /// The keys of the objects that have this value in the index, sorted.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub use self::error::ViewError;
 pub use self::reads::ViewIndex;
 pub use self::stream::ViewStream;
 
-/// Several informers of one kind as one. Cheap to clone.
+/// Combines several informers of one kind, so that they can be read and followed like a single one. Cheap to clone.
 ///
 /// `A` is the address of an object: its [`Key`] in a view of one cluster, its [`ClusterKey`] in a view of several.
 ///
@@ -70,7 +70,7 @@ pub struct View<O, A = Key> {
 
 impl<O> View<O> {
     /// A view of informers of different [namespaces](SharedInformer::namespace) of one cluster.
-    /// [`InformerRequest::view`](crate::factory::InformerRequest::view) creates the informers, too.
+    /// This function takes existing informers; [`InformerRequest::view`](crate::factory::InformerRequest::view) also creates them.
     ///
     /// # Errors
     ///

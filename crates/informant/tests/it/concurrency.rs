@@ -1,24 +1,21 @@
-//! Many threads on one cache and on one queue.
+//! Many threads that use one cache, and many tasks that use one queue.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use informant::Cached;
-use informant::Key;
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::ItemOutcome;
-use informant::store::Indexer;
-use informant::store::Snapshot;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, ItemOutcome};
+use informant::store::{Indexer, Snapshot, WriteBatch};
+use informant::{Cached, Key};
 
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
+use crate::support::{key, list, object};
 
-/// An object of a group: all members of a group always have the same value.
+/// A member of a group: each batch writes the same value to all members of a group.
 type Member = Cached<u64>;
 
 const GROUPS: u64 = 8;
@@ -35,12 +32,12 @@ fn write_group(cache: &Indexer<u64>, group: u64, value: u64) {
     cache.apply(batch);
 }
 
-/// Half of a batch would show as a group with two values, a torn index as one that disagrees with the objects.
-fn assert_whole(snapshot: &Snapshot<u64>) {
+/// Asserts that the snapshot has no partial batch (a group with two values) and no index that differs from the objects.
+fn assert_consistent(snapshot: &Snapshot<u64>) {
     for group in 0..GROUPS {
         let members = snapshot.by_index("namespace", &format!("group-{group}")).unwrap();
         let values: BTreeSet<u64> = members.iter().map(|member| *member.object()).collect();
-        assert!(values.len() <= 1, "half a batch: {values:?}");
+        assert!(values.len() <= 1, "partial batch: {values:?}");
         assert!(members.is_empty() || members.len() as u64 == MEMBERS);
     }
     for index in ["value", "parity", "later-1", "later-2"] {
@@ -48,7 +45,7 @@ fn assert_whole(snapshot: &Snapshot<u64>) {
             snapshot.index_values(index).iter().map(|value| snapshot.by_index(index, value).unwrap().len()).sum();
         assert!(
             snapshot.keys_by_index(index, "x").is_err() || indexed == snapshot.len(),
-            "{index} disagrees with the objects"
+            "index {index} differs from the objects"
         );
         for value in snapshot.index_values(index) {
             let divisor = if index == "parity" { 2 } else { u64::MAX };
@@ -62,7 +59,7 @@ fn assert_whole(snapshot: &Snapshot<u64>) {
 
 // P6
 #[test]
-fn no_reader_sees_half_of_a_batch_or_an_index_that_disagrees_while_indexes_are_added() {
+fn snapshots_have_no_partial_batch_and_consistent_indexes_while_indexes_are_added() {
     let cache = Indexer::new();
     cache.add_index("value", |member: &Member| [*member.object()]).unwrap();
     cache.add_index("parity", |member: &Member| [*member.object() % 2]).unwrap();
@@ -85,10 +82,10 @@ fn no_reader_sees_half_of_a_batch_or_an_index_that_disagrees_while_indexes_are_a
             scope.spawn(|| {
                 let (lister, mut reads) = (cache.lister(), 0);
                 while is_writing.load(Ordering::Relaxed) || reads == 0 {
-                    assert_whole(&lister.snapshot());
+                    assert_consistent(&lister.snapshot());
                     let group = lister.namespace("group-3").list();
                     let values: BTreeSet<u64> = group.iter().map(|member| *member.object()).collect();
-                    assert!(values.len() <= 1, "half a batch: {values:?}");
+                    assert!(values.len() <= 1, "partial batch: {values:?}");
                     reads += 1;
                 }
             });
@@ -100,13 +97,13 @@ fn no_reader_sees_half_of_a_batch_or_an_index_that_disagrees_while_indexes_are_a
         is_writing.store(false, Ordering::Relaxed);
     });
 
-    assert_whole(&cache.lister().snapshot());
+    assert_consistent(&cache.lister().snapshot());
     assert_eq!(cache.lister().by_index("later-2", "149").unwrap().len() as u64, GROUPS * MEMBERS);
 }
 
-// P6: large lists are swapped in
+// P6: a large batch is applied to a copy, which then replaces the state
 #[test]
-fn no_reader_sees_half_of_a_large_batch() {
+fn readers_see_no_partial_large_batch() {
     let cache = Indexer::new();
     let is_writing = AtomicBool::new(true);
 
@@ -123,7 +120,7 @@ fn no_reader_sees_half_of_a_large_batch() {
             let lister = cache.lister();
             while is_writing.load(Ordering::Relaxed) {
                 let values: BTreeSet<u64> = lister.list().iter().map(|member| *member.object()).collect();
-                assert!(values.len() <= 1, "half a batch: {values:?}");
+                assert!(values.len() <= 1, "partial batch: {values:?}");
             }
         });
     });
@@ -131,9 +128,9 @@ fn no_reader_sees_half_of_a_large_batch() {
     assert_eq!(cache.lister().len(), 5000);
 }
 
-// A wake-up that comes between looking and waiting must not get lost.
+// A wake-up between the check of the queue and the wait must not be lost.
 #[test]
-fn a_producer_and_a_consumer_that_wait_for_each_other_never_stop() {
+fn a_producer_and_a_consumer_of_a_queue_lose_no_wake_up() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let fifo = DeltaFifo::<()>::new();
     runtime.block_on(async {
@@ -156,7 +153,7 @@ fn a_producer_and_a_consumer_that_wait_for_each_other_never_stop() {
             }
             fifo.close();
         };
-        // Far more than it takes; without an end the test would hang instead of fail.
+        // The threads run on real time. The limit is far above the usual duration and turns a lost wake-up into a failure.
         tokio::time::timeout(std::time::Duration::from_secs(300), producer).await.expect("a lost wake-up");
         consumer.await.unwrap();
     });
@@ -164,17 +161,18 @@ fn a_producer_and_a_consumer_that_wait_for_each_other_never_stop() {
 
 // P2, P5
 #[test]
-fn many_consumers_of_one_queue_lose_nothing_and_never_share_an_object() {
+fn many_consumers_of_one_queue_lose_no_delta_and_never_process_an_object_at_the_same_time() {
     const OBJECTS: usize = 20;
     const CHANGES: u64 = 200;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     let fifo = DeltaFifo::<()>::new();
-    let seen: Arc<Vec<history::Seen>> = Arc::new((0..OBJECTS).map(|_| history::Seen::default()).collect());
+    let histories: Arc<Vec<history::ObjectHistory>> =
+        Arc::new((0..OBJECTS).map(|_| history::ObjectHistory::default()).collect());
 
     runtime.block_on(async {
         let consumers: Vec<_> = (0..4)
             .map(|consumer| {
-                let (fifo, seen) = (fifo.clone(), Arc::clone(&seen));
+                let (fifo, histories) = (fifo.clone(), Arc::clone(&histories));
                 tokio::spawn(async move {
                     let mut taken = 0_u64;
                     loop {
@@ -186,11 +184,11 @@ fn many_consumers_of_one_queue_lose_nothing_and_never_share_an_object() {
                             let object: usize = item.key().name().parse().unwrap();
                             let versions =
                                 item.deltas().iter().map(|delta| delta.object().version().as_str().parse().unwrap());
-                            seen[object].process(versions, requeues);
+                            histories[object].process(versions, requeues);
                         }
                         tokio::task::yield_now().await;
                         for item in receipt.items() {
-                            seen[item.key().name().parse::<usize>().unwrap()].finish();
+                            histories[item.key().name().parse::<usize>().unwrap()].finish();
                         }
                         receipt.settle(|_| {
                             if requeues { ItemOutcome::Requeue { processed: 0 } } else { ItemOutcome::Done }
@@ -221,30 +219,30 @@ fn many_consumers_of_one_queue_lose_nothing_and_never_share_an_object() {
         }
     });
 
-    for (number, seen) in seen.iter().enumerate() {
-        assert_eq!(seen.newest(), CHANGES, "{}", key(&number.to_string()));
+    for (number, history) in histories.iter().enumerate() {
+        assert_eq!(history.newest(), CHANGES, "{}", key(&number.to_string()));
     }
 }
 
-/// What consumers saw of one object.
+/// The deltas of one object that consumers have processed.
 mod history {
     use std::sync::Mutex;
 
     #[derive(Default)]
-    pub(super) struct Seen(Mutex<State>);
+    pub(super) struct ObjectHistory(Mutex<State>);
 
     #[derive(Default)]
     struct State {
         newest: u64,
-        is_in_work: bool,
+        is_in_flight: bool,
     }
 
-    impl Seen {
+    impl ObjectHistory {
         pub(super) fn process(&self, versions: impl Iterator<Item = u64>, is_requeued: bool) {
             let mut state = self.0.lock().unwrap();
-            assert!(!std::mem::replace(&mut state.is_in_work, true), "two consumers have the same object");
+            assert!(!std::mem::replace(&mut state.is_in_flight, true), "two consumers process the same object");
             for version in versions {
-                assert!(version > state.newest, "{version} after {}", state.newest);
+                assert!(version > state.newest, "version {version} comes after {}", state.newest);
                 if !is_requeued {
                     state.newest = version;
                 }
@@ -252,7 +250,7 @@ mod history {
         }
 
         pub(super) fn finish(&self) {
-            self.0.lock().unwrap().is_in_work = false;
+            self.0.lock().unwrap().is_in_flight = false;
         }
 
         pub(super) fn newest(&self) -> u64 {

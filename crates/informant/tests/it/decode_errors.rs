@@ -1,5 +1,5 @@
-//! Which field a decode error names, for each way in which a field may not fit.
-#![expect(dead_code, reason = "the types are only decoded")]
+//! The field path of a decode error, for each way in which decoding a field can fail.
+#![expect(dead_code, reason = "the fields are decoded and never read")]
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ struct Shared {
     level: i32,
 }
 
-/// A number that serde_json accepts, and this type may refuse.
+/// A number that serde_json accepts and this type may refuse.
 #[derive(Deserialize)]
 #[serde(try_from = "u16")]
 struct Port;
@@ -107,20 +107,20 @@ fn ship_or_refusal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ship::deserialize(deserializer).map(Some).map_err(|_| Error::custom("not a ship"))
 }
 
-/// The path and the source of the error that decoding an object with these members gives.
-fn failure<T: DeserializeOwned>(members: &str) -> (String, String) {
+/// The path and the source of the error of decoding an object with these members.
+fn decode_error<T: DeserializeOwned>(members: &str) -> (String, String) {
     let json = format!(r#"{{"metadata":{{"name":"a"}},{members}}}"#);
     let mut scanner = Scanner::new(TypeMeta::default());
     let raw = scanner.scan(json.as_bytes()).unwrap();
     match raw.fields::<T>() {
         Err(DecodeError::Field { path, source, .. }) => (path, source.to_string()),
         Err(error) => panic!("{members}: {error}"),
-        Ok(_) => panic!("{members}: decoded"),
+        Ok(_) => panic!("{members}: decoding succeeded"),
     }
 }
 
 #[test]
-fn a_decode_error_names_the_field_that_does_not_fit() {
+fn a_decode_error_has_the_path_of_the_field() {
     let long_name = "x".repeat(500);
     let cases = [
         // Values of a wrong type.
@@ -176,20 +176,20 @@ fn a_decode_error_names_the_field_that_does_not_fit() {
     ];
 
     for (members, expected) in cases {
-        let (path, source) = failure::<Fleet>(members);
+        let (path, source) = decode_error::<Fleet>(members);
         assert_eq!(path, expected, "{members}: {source}");
     }
 }
 
 #[test]
-fn a_type_that_no_object_fits_is_an_error_of_the_whole_object() {
-    assert_eq!(failure::<String>(r#""spec":{}"#).0, ".");
-    assert_eq!(failure::<Vec<String>>(r#""spec":{}"#).0, ".");
-    assert_eq!(failure::<Mode>(r#""spec":{}"#).0, "metadata", "a name that is no variant");
+fn a_decode_error_of_a_type_that_is_no_object_has_the_path_of_the_whole_object() {
+    assert_eq!(decode_error::<String>(r#""spec":{}"#).0, ".");
+    assert_eq!(decode_error::<Vec<String>>(r#""spec":{}"#).0, ".");
+    assert_eq!(decode_error::<Mode>(r#""spec":{}"#).0, "metadata", "the first field name is not a variant");
 }
 
 #[test]
-fn a_path_says_the_same_however_much_white_space_the_server_sends() {
+fn the_path_of_a_decode_error_does_not_depend_on_white_space() {
     let json = b"{ \"metadata\": {\n \"name\": \"a\" },\n \"spec\": {\n  \"ships\": [\n { \"name\": \"\xc3\xbc\" },\n { \"name\": 5 } ] } }";
     let mut scanner = Scanner::new(TypeMeta::default());
 

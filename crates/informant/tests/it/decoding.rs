@@ -1,19 +1,11 @@
-//! The forms in which an object can be held.
+//! Decoding into each object type.
 
 use std::collections::BTreeMap;
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::DecodeError;
-use informant::object::Identity;
-use informant::object::Labelled;
-use informant::object::RawObject;
-use informant::object::Scanner;
+use informant::object::{DecodeError, Identity, Labelled, RawObject, Scanner};
+use informant::{Cached, Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
-use kube::core::TypeMeta;
+use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde::Deserialize;
 
 const JSON: &[u8] =
@@ -24,33 +16,33 @@ fn decode<O: Object>() -> Cached<O> {
     Scanner::of_kind::<Pod>().scan(JSON).unwrap().decode().unwrap()
 }
 
-fn has_identity<O>(object: &Cached<O>) {
+fn assert_identity<O>(object: &Cached<O>) {
     assert_eq!(object.key().as_str(), "shop/web");
     assert_eq!((object.uid().as_str(), object.version().as_str()), ("u1", "7"));
     assert_eq!((object.types().api_version.as_str(), object.types().kind.as_str()), ("v1", "Pod"));
 }
 
 #[test]
-fn a_kubernetes_type_is_decoded_whole_without_managed_fields() {
+fn a_kubernetes_type_is_decoded_without_managed_fields() {
     let pod = decode::<Pod>();
 
-    has_identity(&pod);
+    assert_identity(&pod);
     assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
     assert_eq!(pod.metadata.managed_fields, None);
     assert_eq!(pod.label_map().get("app").map(String::as_str), Some("web"));
 }
 
 #[test]
-fn a_dynamic_object_knows_its_type_though_the_list_left_it_out() {
+fn a_dynamic_object_has_its_type_even_if_the_list_omits_it() {
     let pod = decode::<DynamicObject>();
 
-    has_identity(&pod);
+    assert_identity(&pod);
     assert_eq!(pod.types, Some(TypeMeta::resource::<Pod>()));
     assert_eq!(pod.data["spec"]["nodeName"], "node-1");
 }
 
 #[test]
-fn metadata_alone_can_be_held() {
+fn partial_object_metadata_is_decoded() {
     let json = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web","labels":{"app":"web"}}}"#;
 
     let pod =
@@ -60,7 +52,7 @@ fn metadata_alone_can_be_held() {
     assert_eq!(pod.metadata.labels, Some(BTreeMap::from([("app".to_owned(), "web".to_owned())])));
 }
 
-/// Keeps two fields of a pod.
+/// A projection that keeps the node name of a pod.
 #[derive(Deserialize)]
 struct Placement {
     spec: PlacementSpec,
@@ -83,8 +75,8 @@ impl Object for Placement {
 }
 
 #[test]
-fn a_projection_decodes_only_the_fields_that_it_names() {
-    // `containers` is not a list, which no Pod could have.
+fn a_projection_decodes_only_the_fields_that_it_declares() {
+    // As a `Pod` this would fail to decode: `containers` is not an array.
     let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"node-1","containers":7}}"#;
 
     let placement = Scanner::of_kind::<Pod>().scan(json).unwrap().decode::<Placement>().unwrap();
@@ -93,7 +85,7 @@ fn a_projection_decodes_only_the_fields_that_it_names() {
 }
 
 #[test]
-fn a_projection_can_refuse_an_object_for_reasons_of_its_own() {
+fn a_projection_can_refuse_an_object_with_its_own_error() {
     let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"forbidden"}}"#;
 
     let error = Scanner::of_kind::<Pod>().scan(json).unwrap().decode::<Placement>().unwrap_err();
@@ -103,7 +95,7 @@ fn a_projection_can_refuse_an_object_for_reasons_of_its_own() {
 }
 
 #[test]
-fn a_wrong_type_is_an_error_that_names_the_object_and_the_field() {
+fn a_decode_error_names_the_object_and_the_field_of_a_wrong_type() {
     let json = br#"{"metadata":{"namespace":"shop","name":"web"},"spec":{"containers":[{"name":"a"},{"name":"b","ports":{}}]}}"#;
 
     let error = Scanner::of_kind::<Pod>().scan(json).unwrap().decode::<Pod>().unwrap_err();
@@ -115,19 +107,19 @@ fn a_wrong_type_is_an_error_that_names_the_object_and_the_field() {
 }
 
 #[test]
-fn an_object_that_is_decoded_already_finds_its_identity() {
+fn cached_of_takes_the_identity_from_a_decoded_object() {
     let pod = decode::<Pod>().object().clone();
 
     let cached = Cached::of(pod).unwrap();
 
-    has_identity(&cached);
+    assert_identity(&cached);
     assert_eq!(Identity::of(cached.object()).unwrap(), *cached.identity());
     assert!(matches!(Cached::of(Pod::default()), Err(DecodeError::NoName)));
 }
 
-/// Both traits have something to say of labels; a user who imports both must not have to choose.
+/// kube's `ResourceExt` and `Lazy` both have a method `labels`; calls need no qualification.
 #[test]
-fn labels_can_be_read_beside_the_extensions_of_kube() {
+fn labels_can_be_read_with_resource_ext_in_scope() {
     use kube::ResourceExt;
 
     let (pod, lazy) = (decode::<Pod>(), decode::<Lazy<Pod>>());
@@ -136,16 +128,16 @@ fn labels_can_be_read_beside_the_extensions_of_kube() {
 }
 
 #[test]
-fn every_form_of_an_object_says_the_same_of_itself() {
-    has_identity(&decode::<Pod>());
-    has_identity(&decode::<Lazy<Pod>>());
-    has_identity(&decode::<DynamicObject>());
-    has_identity(&decode::<Placement>());
+fn every_object_type_has_the_same_identity_and_labels() {
+    assert_identity(&decode::<Pod>());
+    assert_identity(&decode::<Lazy<Pod>>());
+    assert_identity(&decode::<DynamicObject>());
+    assert_identity(&decode::<Placement>());
     assert_eq!(decode::<Pod>().label_map(), decode::<Lazy<Pod>>().label_map());
 }
 
 #[test]
-fn what_is_shown_of_an_object_is_its_name_not_its_content() {
+fn debug_of_an_object_shows_its_identity_and_not_its_content() {
     assert_eq!(format!("{:?}", decode::<Pod>()), "shop/web@7");
     let lazy = decode::<Lazy<Pod>>();
     assert_eq!(format!("{:?}", lazy.object()), format!("Lazy(shop/web, {} bytes)", lazy.json().len()));

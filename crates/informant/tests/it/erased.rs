@@ -1,74 +1,35 @@
-//! What the erased type of cached objects must not change for users.
+//! Behaviour that users of a typed API expect although the engine erases the object type.
 
-use std::panic::AssertUnwindSafe;
-use std::panic::RefUnwindSafe;
-use std::panic::UnwindSafe;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::{
+    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe},
+    sync::{Arc, OnceLock},
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Event;
-use informant::EventStream;
-use informant::Handler;
-use informant::Key;
-use informant::Lazy;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant::delta::Change;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
-use informant::informer::Controller;
-use informant::informer::InformerBuilder;
-use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ReflectorHandle;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::SourceEvent;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use informant::delta::{Change, Delta, Deltas, Relist};
+use informant::informer::{Controller, InformerBuilder, InformerState};
+use informant::listwatch::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList,
+    ScriptedSource, ScriptedWatch, SourceError, SourceEvent, WatchRequest, WatchStream,
+};
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::store::Index;
-use informant::store::IndexFunction;
-use informant::store::Indexer;
-use informant::store::Lister;
-use informant::store::Snapshot;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, InOrderFifo};
+use informant::store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch};
+use informant::{Cached, Deleted, Event, EventStream, Handler, Key, Lazy, SharedInformer, SharedInformerFactory, View};
 use informant_apiserver::ApiServer;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
-use kube::core::TypeMeta;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde_json::json;
+use tokio::sync::Notify;
 
-use crate::informer::support::LONG;
-use crate::informer::support::OnDrop;
-use crate::informer::support::keep;
-use crate::informer::support::one_thread;
-use crate::informer::support::settle;
-use crate::informer::support::without_deadlock;
+use crate::support::informers::{LONG, OnDrop, keep, one_thread, without_deadlock};
 
 fn identity(name: &str, version: u64) -> Identity {
     Identity::new(name, "u", version)
 }
 
-/// A callback may catch the panics of what it does with an object, as it could when the object was in an `Arc` of its own.
+/// A callback may use `catch_unwind` around code that uses an object.
 #[test]
-fn what_holds_objects_is_unwind_safe_if_the_objects_are() {
+fn types_that_hold_objects_are_unwind_safe_if_the_objects_are() {
     fn check<T: UnwindSafe + RefUnwindSafe>() {}
     check::<Cached<Pod>>();
     check::<Event<Pod>>();
@@ -81,7 +42,7 @@ fn what_holds_objects_is_unwind_safe_if_the_objects_are() {
 }
 
 #[test]
-fn debug_of_what_holds_objects_shows_their_identity_and_needs_no_debug_of_the_object() {
+fn debug_of_types_that_hold_objects_shows_the_identity_and_needs_no_debug_of_the_object() {
     struct Secret;
     let object = || Cached::new(identity("a", 7), Secret);
     let relist = || Relist {
@@ -108,7 +69,7 @@ fn debug_of_what_holds_objects_shows_their_identity_and_needs_no_debug_of_the_ob
 }
 
 #[test]
-fn everything_public_is_send_and_sync() {
+fn public_types_are_send_and_sync() {
     fn check<T: Send + Sync>() {}
     check::<Cached<Pod>>();
     check::<Event<Pod>>();
@@ -133,9 +94,9 @@ fn everything_public_is_send_and_sync() {
     check::<SharedInformerFactory>();
 }
 
-/// What is not used is users' code as well: it is dropped where nothing is locked.
+/// A refused transform is the user's code: the informer drops it while it holds no lock.
 #[test]
-fn a_setting_that_comes_too_late_may_use_the_informer_while_it_is_dropped() {
+fn the_destructor_of_a_transform_that_is_set_too_late_may_use_the_informer() {
     without_deadlock(|| {
         let runtime = one_thread();
         runtime.block_on(async {
@@ -159,9 +120,9 @@ fn a_setting_that_comes_too_late_may_use_the_informer_while_it_is_dropped() {
     });
 }
 
-/// The known objects and resyncs of a reflector do not count for an informer: they are dropped at the start, which is users' code.
+/// An informer ignores the known objects and the resync predicate of its reflector's builder and drops them, the user's code, at the start.
 #[test]
-fn a_setting_that_does_not_count_may_use_the_informer_while_it_is_dropped() {
+fn the_destructor_of_an_ignored_resync_predicate_may_use_the_informer() {
     without_deadlock(|| {
         one_thread().block_on(async {
             let source = ScriptedSource::<u8>::new();
@@ -191,9 +152,9 @@ fn a_setting_that_does_not_count_may_use_the_informer_while_it_is_dropped() {
     });
 }
 
-/// INV-F1: forms of one kind, each with its own transform.
+/// INV-F1: object types of one kind, each with its own transform.
 #[tokio::test]
-async fn a_factory_has_each_form_of_a_kind_with_its_own_settings() {
+async fn a_factory_has_separate_settings_for_each_object_type_of_a_kind() {
     type Meta = PartialObjectMeta<ConfigMap>;
     type DynMeta = PartialObjectMeta<DynamicObject>;
     let server = ApiServer::new();
@@ -251,25 +212,28 @@ async fn a_factory_has_each_form_of_a_kind_with_its_own_settings() {
     factory.stop().await.unwrap();
 }
 
-/// P8: what an object's destructor does while a callback unwinds stops nothing.
+/// P8: an object whose destructor panics while a callback unwinds does not stop the informer.
 #[test]
-fn an_object_that_panics_while_a_callback_unwinds_ends_nothing() {
-    struct Last;
-    impl Drop for Last {
+fn an_informer_survives_an_object_whose_destructor_panics_while_a_callback_unwinds() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("last word"));
+            std::panic::resume_unwind(Box::new("panic of the destructor"));
         }
     }
     without_deadlock(|| {
         one_thread().block_on(async {
-            let source = ScriptedSource::<Last>::new();
-            let list = ScriptedList::at("1").object(Item::new(identity("x", 1), Last));
-            source.on_list(list.object(Item::new(identity("y", 1), Last)));
-            source.on_watch(ScriptedWatch::new().deleted(Item::new(identity("x", 2), Last)).stays_open());
+            let source = ScriptedSource::<PanicsOnDrop>::new();
+            let list = ScriptedList::at("1").object(Item::new(identity("x", 1), PanicsOnDrop));
+            source.on_list(list.object(Item::new(identity("y", 1), PanicsOnDrop)));
+            source.on_watch(ScriptedWatch::new().deleted(Item::new(identity("x", 2), PanicsOnDrop)).stays_open());
             let informer = SharedInformer::of_decoded_objects(source).build();
-            informer.add_index("panics", |_: &Cached<Last>| -> Option<String> { panic!("index") }).unwrap();
-            let handler = Handler::<Last>::new().on_delete(|deleted| {
+            informer.add_index("panics", |_: &Cached<PanicsOnDrop>| -> Option<String> { panic!("index") }).unwrap();
+            let handler_called = Arc::new(Notify::new());
+            let notify = Arc::clone(&handler_called);
+            let handler = Handler::<PanicsOnDrop>::new().on_delete(move |deleted| {
                 let _held = deleted.clone();
+                notify.notify_one();
                 panic!("handler")
             });
             let registration =
@@ -277,7 +241,7 @@ fn an_object_that_panics_while_a_callback_unwinds_ends_nothing() {
             informer.start();
             informer.synced().await.unwrap();
             registration.synced().await.unwrap();
-            settle().await;
+            handler_called.notified().await;
             assert_eq!(informer.lister().len(), 1);
             informer.stop().await.unwrap();
             drop(registration);
@@ -286,9 +250,8 @@ fn an_object_that_panics_while_a_callback_unwinds_ends_nothing() {
     });
 }
 
-/// The compiler infers the queue's object type from the source.
 #[tokio::test]
-async fn a_queue_gets_its_type_from_the_source() {
+async fn the_object_type_of_a_queue_is_inferred_from_the_source() {
     let source = ScriptedSource::<u8>::new();
     source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), 7)));
     source.on_watch(ScriptedWatch::new().stays_open());
@@ -305,29 +268,29 @@ async fn a_queue_gets_its_type_from_the_source() {
     running.abort();
 }
 
-/// P9: `stop` does not wait for an informer that could not begin.
+/// P9: `stop` does not wait for an informer that could not start.
 #[tokio::test]
-async fn an_informer_whose_source_panics_at_the_start_has_stopped() {
-    struct Bomb;
-    impl ListWatch<()> for Bomb {
+async fn an_informer_whose_source_panics_at_the_start_is_stopped() {
+    struct PanickingSource;
+    impl ListWatch<()> for PanickingSource {
         async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
-            unreachable!("it does not start")
+            unreachable!("the informer does not start")
         }
 
         async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
-            unreachable!("it does not start")
+            unreachable!("the informer does not start")
         }
 
         fn types(&self) -> TypeMeta {
-            std::panic::resume_unwind(Box::new("boom"))
+            std::panic::resume_unwind(Box::new("panic of the source"))
         }
     }
-    let informer = SharedInformer::of_decoded_objects(Bomb).name("bombs").build();
+    let informer = SharedInformer::of_decoded_objects(PanickingSource).name("things").build();
 
     assert!(std::panic::catch_unwind(AssertUnwindSafe(|| informer.start())).is_err());
 
     informer.stop_within(LONG).await.unwrap();
     assert_eq!(informer.state(), InformerState::Stopped);
     let problem = informer.status().problem().unwrap().to_string();
-    assert_eq!(problem, "informer bombs has stopped: its source panicked");
+    assert_eq!(problem, "informer things has stopped: its source panicked");
 }

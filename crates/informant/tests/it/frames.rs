@@ -1,25 +1,19 @@
-//! Lists and watches are cut as they arrive: the same parts as a whole-body parse finds, or an error.
+//! `ListCutter` and `LineCutter`: chunks are cut into the same parts that a parse of the whole body finds, or into an error.
 
 use bytes::Bytes;
 use informant::ResourceVersion;
-use informant::listwatch::frames::EventType;
-use informant::listwatch::frames::FrameError;
-use informant::listwatch::frames::FramePart;
-use informant::listwatch::frames::LineCutter;
-use informant::listwatch::frames::ListCutter;
-use informant::listwatch::frames::ListHead;
-use informant::listwatch::frames::ListPart;
-use informant::listwatch::frames::WatchEvent;
+use informant::listwatch::frames::{
+    EventType, FrameError, FramePart, LineCutter, ListCutter, ListHead, ListPart, WatchEvent,
+};
 use informant::object::Scanner;
 use kube::core::TypeMeta;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::random;
 
-/// Cuts a body that arrives in chunks of these lengths, again and again.
+/// Cuts a body that arrives in chunks of these lengths; the lengths repeat.
 fn cut(body: &[u8], chunks: &[usize]) -> Result<(Vec<Bytes>, ListHead), FrameError> {
     cut_with(ListCutter::new(), body, chunks)
 }
@@ -36,7 +30,7 @@ fn cut_with(mut cutter: ListCutter, body: &[u8], chunks: &[usize]) -> Result<(Ve
         }
     }
     cutter.finish()?;
-    Ok((items, head.expect("a list that is finished has an end")))
+    Ok((items, head.expect("a finished list has an end")))
 }
 
 fn in_chunks(body: &[u8], chunks: &[usize]) -> Vec<Bytes> {
@@ -51,8 +45,8 @@ fn in_chunks(body: &[u8], chunks: &[usize]) -> Vec<Bytes> {
     cut
 }
 
-/// What a parse of the whole body finds.
-fn parse(body: &[u8]) -> Option<(Vec<Value>, String, String)> {
+/// Items, version and continue token according to a parse of the whole body.
+fn parse_whole(body: &[u8]) -> Option<(Vec<Value>, String, String)> {
     let whole: Value = serde_json::from_slice(body).ok()?;
     let items = match whole.get("items") {
         Some(Value::Array(items)) => items.clone(),
@@ -79,7 +73,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A list as text, its fields in any order, with white space anywhere.
+/// Lists as text, with fields in any order and white space anywhere.
 fn lists() -> impl Strategy<Value = String> {
     let fields = vec((0..7_usize, values()), 0..3);
     (vec(values(), 0..6), fields, any::<bool>(), 0..24_usize, 0..4_usize).prop_map(
@@ -102,7 +96,7 @@ fn lists() -> impl Strategy<Value = String> {
     )
 }
 
-/// A list of objects that have names, and of some that do not.
+/// Lists of objects with names, and of some values without.
 fn lists_of_objects() -> impl Strategy<Value = String> {
     let named = (values(), "[a-z]{1,8}", 0..3_usize).prop_map(|(value, name, space)| {
         let object = json!({"metadata": {"name": name, "managedFields": [value.clone()]}, "spec": value});
@@ -112,14 +106,14 @@ fn lists_of_objects() -> impl Strategy<Value = String> {
     vec(item, 0..8).prop_map(|items| format!(r#"{{"kind":"PodList","items":[{}]}}"#, items.join(" , ")))
 }
 
-/// What a scan makes of an item.
+/// The compact JSON of an item, or the error of its scan.
 type Scanned = Result<String, String>;
 
 fn scan(scanner: &mut Scanner, item: &[u8]) -> Scanned {
     scanner.scan(item).map(|raw| raw.json().to_owned()).map_err(|error| error.to_string())
 }
 
-/// Reads items where they stand if that is possible, as the reflector does.
+/// Scans items in place where that is possible, as the reflector does.
 fn read_in_one_pass(body: &[u8], chunks: &[usize]) -> Result<Vec<Scanned>, String> {
     let mut scanner = Scanner::new(TypeMeta::default());
     let mut cutter = ListCutter::new();
@@ -148,9 +142,9 @@ fn chunkings() -> impl Strategy<Value = Vec<usize>> {
 }
 
 #[test]
-fn a_list_has_the_items_that_a_parse_of_the_whole_finds() {
+fn list_cutter_finds_the_items_and_the_head_of_a_whole_parse() {
     random::check(3000, (lists(), chunkings()), |(list, chunks)| {
-        let (items, version, token) = parse(list.as_bytes()).expect("a list");
+        let (items, version, token) = parse_whole(list.as_bytes()).expect("a list");
 
         let (cut, head) = cut(list.as_bytes(), &chunks).unwrap();
 
@@ -162,7 +156,7 @@ fn a_list_has_the_items_that_a_parse_of_the_whole_finds() {
 }
 
 #[test]
-fn a_damaged_list_gives_the_items_of_a_whole_parse_or_an_error() {
+fn list_cutter_finds_the_items_of_a_whole_parse_or_fails_on_a_damaged_list() {
     let damage =
         (any::<prop::sample::Index>(), prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ n0".to_vec())]);
     let cases = (lists(), vec(damage, 1..4), any::<Option<prop::sample::Index>>(), chunkings());
@@ -178,17 +172,17 @@ fn a_damaged_list_gives_the_items_of_a_whole_parse_or_an_error() {
 
         let Ok((cut, _)) = cut(&body, &chunks) else { return };
 
-        // What stands inside of an item is for others to check.
+        // The cutter does not check the inside of items.
         let cut = cut.iter().map(|item| serde_json::from_slice::<Value>(item)).collect::<Result<Vec<_>, _>>();
         if let Ok(cut) = cut {
-            let (items, _, _) = parse(&body).expect("a body that is cut into good items is good");
+            let (items, _, _) = parse_whole(&body).expect("a body that is cut into valid items is valid");
             assert_eq!(cut, items);
         }
     });
 }
 
 #[test]
-fn any_bytes_are_a_list_or_an_error() {
+fn list_cutter_and_watch_event_do_not_panic_on_any_bytes() {
     random::check(3000, (vec(any::<u8>(), 0..200), chunkings()), |(body, chunks)| {
         let _ = cut(&body, &chunks);
         let _ = WatchEvent::read(&body);
@@ -196,7 +190,7 @@ fn any_bytes_are_a_list_or_an_error() {
 }
 
 #[test]
-fn the_fields_of_a_list_come_in_any_order() {
+fn list_cutter_accepts_fields_in_any_order() {
     let body = br#"{"items":[{"a":1}],"metadata":{"resourceVersion":"7","continue":"t","remainingItemCount":3},
         "kind":"PodList","apiVersion":"v1"}"#;
 
@@ -209,7 +203,7 @@ fn the_fields_of_a_list_come_in_any_order() {
 }
 
 #[test]
-fn no_items_are_an_empty_list() {
+fn list_cutter_accepts_lists_without_items() {
     for body in [r#"{"kind":"PodList"}"#, r#"{"kind":"PodList","items":null}"#, r#"{"items":[]}"#, r#"{"items": [ ] }"#]
     {
         assert_eq!(cut(body.as_bytes(), &[1]).unwrap().0.len(), 0, "{body}");
@@ -217,14 +211,14 @@ fn no_items_are_an_empty_list() {
 }
 
 #[test]
-fn names_of_fields_may_be_escaped() {
+fn list_cutter_accepts_escaped_field_names() {
     let (items, _) = cut(br#"{"\u0069tems":[1],"kind":null}"#, &[3]).unwrap();
 
     assert_eq!(items, ["1"]);
 }
 
 #[test]
-fn what_is_not_a_list_is_an_error_that_says_so() {
+fn list_cutter_names_the_reason_why_a_body_is_not_a_list() {
     let message = |body: &str| cut(body.as_bytes(), &[5]).unwrap_err().to_string();
 
     assert_eq!(message(r#"{"kind":"Status","code":500}"#), "the response is a \"Status\", not a list");
@@ -244,7 +238,7 @@ fn what_is_not_a_list_is_an_error_that_says_so() {
 }
 
 #[test]
-fn nothing_comes_after_an_error_or_after_the_end() {
+fn list_cutter_returns_no_parts_after_an_error_or_the_end() {
     let mut failed = ListCutter::new();
     failed.push(Bytes::from_static(br#"{"metadata":7,"items":[1]}"#));
     assert!(failed.next().is_err());
@@ -258,13 +252,13 @@ fn nothing_comes_after_an_error_or_after_the_end() {
 }
 
 #[test]
-fn a_body_that_ends_too_early_is_an_error() {
+fn list_cutter_fails_on_a_truncated_body() {
     let whole = r#"{"kind":"PodList","items":[{"a":1}],"metadata":{}}"#;
     for length in 0..whole.len() {
         let error = cut(&whole.as_bytes()[..length], &[4]).unwrap_err();
 
         assert!(
-            matches!(error, FrameError::Truncated { length: told, .. } if told == length as u64),
+            matches!(error, FrameError::Truncated { length: reported, .. } if reported == length as u64),
             "{length}: {error}"
         );
     }
@@ -273,7 +267,7 @@ fn a_body_that_ends_too_early_is_an_error() {
 }
 
 #[test]
-fn an_item_that_is_too_large_is_an_error_before_it_is_complete() {
+fn list_cutter_fails_on_an_item_above_the_limit_before_it_is_complete() {
     let mut body = br#"{"items":[{"a":1},{"b":""#.to_vec();
     body.extend(std::iter::repeat_n(b'x', 1000));
 
@@ -284,7 +278,7 @@ fn an_item_that_is_too_large_is_an_error_before_it_is_complete() {
 }
 
 #[test]
-fn items_are_slices_of_their_chunk_where_they_can() {
+fn list_cutter_returns_items_as_slices_of_their_chunk() {
     let body = Bytes::from_static(br#"{"items":[{"a":1},{"b":2}]}"#);
     let mut cutter = ListCutter::new();
     cutter.push(body.clone());
@@ -294,7 +288,7 @@ fn items_are_slices_of_their_chunk_where_they_can() {
     assert_eq!(item.as_ptr(), body[10..].as_ptr());
 }
 
-fn lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, FrameError> {
+fn cut_lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, FrameError> {
     let mut cutter = LineCutter::with_limit(limit);
     let mut lines = Vec::new();
     for chunk in in_chunks(body, chunks) {
@@ -307,11 +301,11 @@ fn lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, Fram
 }
 
 #[test]
-fn lines_are_cut_however_they_are_chunked() {
+fn line_cutter_finds_lines_in_any_chunks() {
     random::check(2000, (vec("[a-z ]{0,8}", 0..8), chunkings()), |(text, chunks)| {
         let body = text.iter().map(|line| format!("{line}\n")).collect::<String>();
 
-        let cut = lines(body.as_bytes(), &chunks, 100).unwrap();
+        let cut = cut_lines(body.as_bytes(), &chunks, 100).unwrap();
 
         let expected = text.iter().filter(|line| !line.trim().is_empty()).map(String::as_str).collect::<Vec<_>>();
         assert_eq!(cut, expected);
@@ -319,16 +313,16 @@ fn lines_are_cut_however_they_are_chunked() {
 }
 
 #[test]
-fn a_line_without_an_end_is_an_error_and_never_grows_beyond_the_limit() {
-    let truncated = lines(b"one\ntwo", &[2], 100).unwrap_err();
+fn line_cutter_fails_on_a_line_without_an_end_or_above_the_limit() {
+    let truncated = cut_lines(b"one\ntwo", &[2], 100).unwrap_err();
     assert_eq!(truncated.to_string(), "the response ends after 7 bytes, in the middle of a line of the watch");
 
-    let endless = lines(&[b'x'; 1000], &[10], 100).unwrap_err();
+    let endless = cut_lines(&[b'x'; 1000], &[10], 100).unwrap_err();
     assert!(matches!(endless, FrameError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{endless}");
 }
 
 #[test]
-fn an_event_is_read_in_any_order_and_with_any_space() {
+fn watch_event_accepts_fields_in_any_order_and_white_space() {
     let read = |line: &'static str| WatchEvent::read(line.as_bytes()).map(|event| (event.kind, event.object));
 
     assert_eq!(read(r#"{"type":"ADDED","object":{}}"#).unwrap(), (EventType::Added, &b"{}"[..]));
@@ -340,7 +334,7 @@ fn an_event_is_read_in_any_order_and_with_any_space() {
 }
 
 #[test]
-fn a_line_that_is_no_event_is_an_error() {
+fn watch_event_fails_on_a_line_that_is_not_an_event() {
     let bad = [
         "",
         "{}",
@@ -366,7 +360,7 @@ fn a_line_that_is_no_event_is_an_error() {
 }
 
 #[test]
-fn items_that_are_read_where_they_stand_are_those_that_are_cut() {
+fn items_that_are_scanned_in_place_equal_those_that_are_cut() {
     let damage = prop::option::of((any::<prop::sample::Index>(), any::<u8>()));
     random::check(3000, (lists_of_objects(), chunkings(), damage), |(list, chunks, damage)| {
         let mut body = list.into_bytes();

@@ -1,48 +1,37 @@
-//! The queue that keeps every change in server order.
+//! Tests of `InOrderFifo`, the queue that keeps every change in server order.
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::time::Duration;
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Origin;
-use informant::Uid;
 use informant::delta::Relist;
-use informant::queue::Closed;
-use informant::queue::InOrderFifo;
-use informant::queue::ItemOutcome;
-use informant::queue::Receipt;
+use informant::queue::{Closed, InOrderFifo, ItemOutcome, Receipt};
 use informant::store::Indexer;
+use informant::{Cached, Origin, Uid};
 use tokio::time::timeout;
 
-use crate::support::Logs;
-use crate::support::Tracked;
-use crate::support::key;
-use crate::support::known;
-use crate::support::list;
-use crate::support::object;
-use crate::support::object_of_life;
-use crate::support::observed;
-use crate::support::poll_once;
-use crate::support::show_changes;
+use crate::support::{
+    Logs, Tracked, key, known, list, object, object_of_incarnation, observed, poll_once, show_changes,
+};
 
 type Fifo = InOrderFifo<()>;
 
-/// A queue in non-atomic mode.
-fn fifo_over<const N: usize>(objects: [(&str, u64); N]) -> Fifo {
+/// A queue over a cache that holds these objects; it splits a relist into one change per object.
+fn fifo_with_known<const N: usize>(objects: [(&str, u64); N]) -> Fifo {
     InOrderFifo::builder().known_objects(known(objects)).build()
 }
 
 fn pop(fifo: &Fifo) -> Receipt<Fifo> {
-    fifo.try_pop().unwrap().expect("something waits")
+    fifo.try_pop().unwrap().expect("the queue is not empty")
 }
 
 fn drain(fifo: &Fifo) -> Receipt<Fifo> {
-    fifo.try_drain().unwrap().expect("something waits")
+    fifo.try_drain().unwrap().expect("the queue is not empty")
 }
 
-/// Takes and finishes everything, one change at a time.
+/// Takes and acknowledges all changes, one at a time.
 fn pop_all(fifo: &Fifo) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(receipt) = fifo.try_pop().unwrap() {
@@ -52,12 +41,12 @@ fn pop_all(fifo: &Fifo) -> Vec<String> {
     all
 }
 
-/// Takes and finishes everything, batch by batch: what was in each, and whether it was of the initial list.
+/// Takes and acknowledges all batches: the changes and the origin of each.
 fn drain_all(fifo: &Fifo) -> Vec<(Vec<String>, Origin)> {
     let mut all = Vec::new();
     while let Some(receipt) = fifo.try_drain().unwrap() {
         let origins: Vec<_> = receipt.items().iter().map(informant::queue::InOrderChange::origin).collect();
-        assert!(origins.windows(2).all(|pair| pair[0] == pair[1]), "one origin for each batch");
+        assert!(origins.windows(2).all(|pair| pair[0] == pair[1]), "all changes of a batch have the same origin");
         all.push((show_changes(receipt.items()), origins[0]));
         receipt.acknowledge();
     }
@@ -66,8 +55,8 @@ fn drain_all(fifo: &Fifo) -> Vec<(Vec<String>, Origin)> {
 
 // RF-01, RF-02, RF-03, HC-05
 #[test]
-fn nothing_is_merged_reordered_or_dropped() {
-    for fifo in [Fifo::new(), fifo_over([])] {
+fn no_change_is_coalesced_reordered_or_dropped() {
+    for fifo in [Fifo::new(), fifo_with_known([])] {
         fifo.add(object("x", 1));
         fifo.update(object("x", 2));
         fifo.delete(observed("x", 3));
@@ -79,8 +68,8 @@ fn nothing_is_merged_reordered_or_dropped() {
 
 // RF-07, RF-09
 #[test]
-fn with_known_objects_a_list_comes_as_deletes_of_queued_then_known_objects_then_the_list() {
-    let fifo = fifo_over([("known", 1), ("both", 2), ("listed", 3)]);
+fn with_known_objects_a_relist_is_split_into_deletes_of_queued_and_known_objects_and_the_listed_ones() {
+    let fifo = fifo_with_known([("known", 1), ("both", 2), ("listed", 3)]);
     fifo.add(object("queued-2nd", 4));
     fifo.add(object("queued-1st", 5));
     fifo.update(object("both", 6));
@@ -96,13 +85,13 @@ fn with_known_objects_a_list_comes_as_deletes_of_queued_then_known_objects_then_
 
 // RF-08
 #[test]
-fn with_known_objects_a_queued_delete_is_not_repeated_but_an_add_in_between_earns_another() {
-    let fifo = fifo_over([("x", 1)]);
+fn with_known_objects_a_relist_repeats_a_queued_delete_only_after_an_add() {
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.replace(list(5, []));
     fifo.replace(list(6, []));
     assert_eq!(pop_all(&fifo), ["Missed x@1", "Bookmark@6"]);
 
-    let fifo = fifo_over([("x", 1)]);
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.replace(list(5, []));
     fifo.add(object("x", 6));
     fifo.replace(list(7, []));
@@ -111,8 +100,8 @@ fn with_known_objects_a_queued_delete_is_not_repeated_but_an_add_in_between_earn
 
 // RF-10
 #[test]
-fn an_object_that_was_deleted_and_is_listed_again_comes_as_delete_and_replaced() {
-    let fifo = fifo_over([("x", 1)]);
+fn a_deleted_object_that_is_in_the_relist_has_a_delete_and_a_replaced_delta() {
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.delete(observed("x", 5));
 
     fifo.replace(list(9, [("x", 8)]));
@@ -120,28 +109,28 @@ fn an_object_that_was_deleted_and_is_listed_again_comes_as_delete_and_replaced()
     assert_eq!(pop_all(&fifo), ["Deleted x@5", "Replaced x@8"]);
 }
 
-// HC-07, the part of the queue
+// HC-07, as far as the queue is concerned
 #[test]
-fn a_delete_that_was_seen_comes_before_the_next_life_and_one_that_was_missed_shows_in_the_uid() {
-    for is_delete_seen in [true, false] {
-        let fifo = fifo_over([("x", 1), ("p2", 2), ("p3", 3)]);
-        if is_delete_seen {
+fn an_observed_delete_precedes_the_next_incarnation_and_a_missed_one_shows_in_the_uid() {
+    for is_delete_observed in [true, false] {
+        let fifo = fifo_with_known([("x", 1), ("p2", 2), ("p3", 3)]);
+        if is_delete_observed {
             fifo.delete(observed("x", 5));
         }
 
-        let objects = vec![object_of_life("x", 8, "u2"), object("p2", 2), object("p4", 6)];
+        let objects = vec![object_of_incarnation("x", 8, "u2"), object("p2", 2), object("p4", 6)];
         fifo.replace(Relist { version: "9".into(), objects, quarantined: vec![], history_changed: false });
 
-        let seen: &[&str] = if is_delete_seen { &["Deleted x@5"] } else { &[] };
+        let observed: &[&str] = if is_delete_observed { &["Deleted x@5"] } else { &[] };
         let rest = ["Missed p3@3", "Replaced x@8", "Replaced p2@2", "Replaced p4@6"];
-        assert_eq!(pop_all(&fifo), [seen, &rest].concat());
+        assert_eq!(pop_all(&fifo), [observed, &rest].concat());
     }
 }
 
 // RF-12
 #[test]
-fn with_known_objects_a_resync_skips_what_has_news_waiting_or_in_flight() {
-    let fifo = fifo_over([("deleted", 1), ("updated", 2), ("taken", 3), ("idle", 4)]);
+fn with_known_objects_a_resync_skips_objects_that_are_queued_or_in_flight() {
+    let fifo = fifo_with_known([("deleted", 1), ("updated", 2), ("taken", 3), ("idle", 4)]);
     fifo.update(object("taken", 5));
     let receipt = pop(&fifo);
     fifo.delete(observed("deleted", 6));
@@ -155,7 +144,7 @@ fn with_known_objects_a_resync_skips_what_has_news_waiting_or_in_flight() {
 
 // RF-11, RF-13, RF-14
 #[test]
-fn a_list_is_one_change_in_its_place() {
+fn a_relist_is_one_change_in_server_order() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.replace(list(5, [("x", 4), ("y", 2)]));
@@ -168,7 +157,7 @@ fn a_list_is_one_change_in_its_place() {
 
 // RF-15
 #[test]
-fn a_resync_is_one_change_in_its_place_whatever_waits() {
+fn a_resync_is_one_change_in_push_order() {
     let fifo = Fifo::new();
     fifo.update(object("x", 1));
     fifo.resync();
@@ -177,9 +166,9 @@ fn a_resync_is_one_change_in_its_place_whatever_waits() {
     assert_eq!(pop_all(&fifo), ["Updated x@1", "SyncAll", "Updated x@2"]);
 }
 
-// RF-16, but they are never off (decision 13)
+// RF-16, but bookmarks are always on (decision 13)
 #[test]
-fn a_bookmark_is_handed_out_with_its_version_and_is_not_a_first_change() {
+fn a_bookmark_is_taken_with_its_version_and_does_not_make_the_queue_synced() {
     let fifo = Fifo::new();
     fifo.bookmark("7".into());
     assert!(!fifo.is_synced());
@@ -192,8 +181,8 @@ fn a_bookmark_is_handed_out_with_its_version_and_is_not_a_first_change() {
 
 // RF-17, RF-19
 #[test]
-fn a_queue_that_begins_with_a_list_is_synced_when_all_up_to_its_end_is_done() {
-    let fifo = fifo_over([("gone", 1)]);
+fn a_queue_that_begins_with_a_list_is_synced_when_all_its_changes_are_acknowledged() {
+    let fifo = fifo_with_known([("gone", 1)]);
     fifo.bookmark("3".into());
     fifo.replace(list(9, [("a", 2), ("a", 4)]));
     fifo.update(object("a", 10));
@@ -205,17 +194,17 @@ fn a_queue_that_begins_with_a_list_is_synced_when_all_up_to_its_end_is_done() {
             (show_changes(receipt.items()), receipt.items()[0].origin()),
             (vec![taken.to_owned()], Origin::InitialList)
         );
-        assert!(!fifo.is_synced(), "not while it is processed");
+        assert!(!fifo.is_synced(), "the queue is not synced while the change is in flight");
         receipt.acknowledge();
     }
     assert!(fifo.is_synced());
     assert_eq!(pop(&fifo).items()[0].origin(), Origin::Live);
 }
 
-// RF-18 and HC-01, with our outcome
+// RF-18 and HC-01, but the empty list must be processed
 #[test]
-fn an_empty_first_list_is_synced_when_its_marker_is_done() {
-    for (fifo, marker) in [(Fifo::new(), "ReplacedAll@50 []"), (fifo_over([]), "Bookmark@50")] {
+fn a_queue_that_begins_with_an_empty_list_is_synced_when_its_marker_is_acknowledged() {
+    for (fifo, marker) in [(Fifo::new(), "ReplacedAll@50 []"), (fifo_with_known([]), "Bookmark@50")] {
         fifo.replace(list(50, []));
 
         assert!(!fifo.is_synced());
@@ -229,9 +218,9 @@ fn an_empty_first_list_is_synced_when_its_marker_is_done() {
     }
 }
 
-// RF-20, RF-30 with our outcome
+// RF-20; RF-30, but the change is requeued
 #[test]
-fn what_is_requeued_comes_next_and_sync_does_not_wait_for_it() {
+fn a_requeued_change_is_taken_next_and_the_queue_is_synced_without_it() {
     let fifo = Fifo::new();
     fifo.replace(list(9, [("x", 1)]));
     fifo.update(object("y", 10));
@@ -252,7 +241,7 @@ fn what_is_requeued_comes_next_and_sync_does_not_wait_for_it() {
 
 // Decision 8, decision 13
 #[test]
-fn a_part_of_a_batch_can_be_requeued_and_the_version_waits_for_it() {
+fn the_reached_version_waits_for_a_requeued_part_of_a_batch() {
     let fifo = Fifo::new();
     for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
         fifo.add(object(name, version));
@@ -264,17 +253,17 @@ fn a_part_of_a_batch_can_be_requeued_and_the_version_waits_for_it() {
         _ => ItemOutcome::Done,
     });
 
-    assert_eq!(fifo.reached(), Some("1".into()), "all before b is done");
+    assert_eq!(fifo.reached(), Some("1".into()), "all changes before b are acknowledged");
     let receipt = drain(&fifo);
     assert_eq!(show_changes(receipt.items()), ["Added b@2"]);
-    assert_eq!(receipt.version(), Some(&"3".into()), "c is done already");
+    assert_eq!(receipt.version(), Some(&"3".into()), "c is acknowledged already");
     receipt.acknowledge();
     assert_eq!(fifo.reached(), Some("3".into()));
 }
 
 // Decision 13
 #[test]
-fn only_news_brings_a_version() {
+fn a_resync_and_a_list_without_a_version_do_not_change_the_reached_version() {
     let fifo = Fifo::new();
     fifo.bookmark("7".into());
     pop(&fifo).acknowledge();
@@ -284,11 +273,11 @@ fn only_news_brings_a_version() {
 
     assert_eq!((show_changes(receipt.items()), receipt.version()), (vec!["SyncAll".to_owned()], None));
     receipt.acknowledge();
-    let fifo = fifo_over([("x", 1)]);
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.bookmark("7".into());
     fifo.replace(Relist { version: "".into(), objects: vec![], quarantined: vec![], history_changed: false });
     pop_all(&fifo);
-    assert_eq!(fifo.reached(), Some("7".into()), "a list without a version brings none");
+    assert_eq!(fifo.reached(), Some("7".into()), "a list without a version keeps the reached one");
 }
 
 // RF-21
@@ -305,7 +294,7 @@ fn a_queue_that_begins_with_a_single_change_is_synced_at_once() {
 
 // RF-22, RF-23, RF-24, RF-25, RF-26, HC-36
 #[test]
-fn a_batch_has_each_object_once_and_does_not_cross_the_end_of_the_initial_list() {
+fn a_batch_has_each_object_once_and_does_not_extend_beyond_the_initial_list() {
     type Batches<'a> = &'a [&'a [&'a str]];
     let check = |size: usize, initial: &[&str], updates: &[&str], expected: Batches<'_>| {
         let fifo = InOrderFifo::builder().known_objects(known([])).batch_size(NonZeroUsize::new(size).unwrap()).build();
@@ -339,7 +328,7 @@ fn a_batch_has_each_object_once_and_does_not_cross_the_end_of_the_initial_list()
 
 // RF-25
 #[test]
-fn what_concerns_all_objects_comes_by_itself() {
+fn changes_that_concern_all_objects_have_a_batch_of_their_own() {
     let fifo = Fifo::new();
     fifo.update(object("a", 1));
     fifo.update(object("b", 2));
@@ -361,9 +350,9 @@ fn what_concerns_all_objects_comes_by_itself() {
     assert_eq!(batches, expected);
 }
 
-// RF-28 and HC-37, with our outcome
+// RF-28 and HC-37, but the producer waits in `room`
 #[tokio::test(start_paused = true)]
-async fn a_producer_waits_for_room_while_the_consumer_is_busy_and_two_more_batches_wait() {
+async fn room_waits_while_a_batch_is_in_flight_and_two_more_are_queued() {
     let filled = |count: u64| {
         let fifo = Fifo::new();
         (0..count).for_each(|number| fifo.add(object(&format!("x{number}"), number + 1)));
@@ -375,7 +364,7 @@ async fn a_producer_waits_for_room_while_the_consumer_is_busy_and_two_more_batch
     let receipt = fifo.drain().await.unwrap();
     assert_eq!(receipt.items().len(), 1000);
     assert!(timeout(Duration::from_secs(60), fifo.room()).await.is_err());
-    assert!(fifo.is_synced(), "the state stays readable");
+    assert!(fifo.is_synced(), "the queue can be read while it is full");
     receipt.acknowledge();
     fifo.room().await;
 
@@ -387,7 +376,7 @@ async fn a_producer_waits_for_room_while_the_consumer_is_busy_and_two_more_batch
 
 // RF-29, decision 6
 #[tokio::test(start_paused = true)]
-async fn only_one_receipt_is_out_at_a_time() {
+async fn only_one_batch_is_in_flight_at_a_time() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.add(object("y", 2));
@@ -403,7 +392,7 @@ async fn only_one_receipt_is_out_at_a_time() {
 
 // Decision 6
 #[tokio::test(start_paused = true)]
-async fn everything_that_gives_the_consumer_something_wakes_it() {
+async fn every_push_wakes_a_waiting_drain() {
     type Push = (&'static str, fn(&Fifo));
     let pushes: [Push; 7] = [
         ("add", |fifo| fifo.add(object("x", 5))),
@@ -415,7 +404,7 @@ async fn everything_that_gives_the_consumer_something_wakes_it() {
         ("bookmark", |fifo| fifo.bookmark("5".into())),
     ];
     for (name, push) in pushes {
-        for fifo in [Fifo::new(), fifo_over([("x", 1)])] {
+        for fifo in [Fifo::new(), fifo_with_known([("x", 1)])] {
             let mut next = Box::pin(fifo.drain());
             assert!(poll_once(&mut next).await.is_none());
             push(&fifo);
@@ -426,7 +415,7 @@ async fn everything_that_gives_the_consumer_something_wakes_it() {
 
 // Decision 6
 #[tokio::test(start_paused = true)]
-async fn an_answer_wakes_whoever_waits_for_sync_or_room() {
+async fn acknowledge_wakes_waiting_synced_and_room() {
     let fifo = Fifo::builder().batch_size(NonZeroUsize::MIN).build();
     fifo.replace(list(9, []));
     fifo.add(object("x", 10));
@@ -444,7 +433,7 @@ async fn an_answer_wakes_whoever_waits_for_sync_or_room() {
 
 // RF-31
 #[tokio::test(start_paused = true)]
-async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
+async fn close_wakes_every_waiting_drain_and_queued_changes_are_still_delivered() {
     let fifo = Fifo::new();
     let waiting: Vec<_> = (0..3)
         .map(|_| {
@@ -468,22 +457,22 @@ async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
 
 // RF-36
 #[test]
-fn the_queue_holds_nothing_of_what_was_taken() {
+fn the_queue_holds_no_handle_of_acknowledged_objects() {
     let known = Arc::new(Indexer::new().lister());
     for fifo in [InOrderFifo::new(), InOrderFifo::builder().known_objects(known).build()] {
         let held = Cached::new(object("x", 1).identity().clone(), Tracked::new(()));
         let watch = held.watch();
         fifo.add(held);
 
-        fifo.try_pop().unwrap().expect("something waits").acknowledge();
+        fifo.try_pop().unwrap().expect("the queue is not empty").acknowledge();
 
         assert!(Weak::upgrade(&watch).is_none());
     }
 }
 
-// RF-39, with our outcome
+// RF-39, but the count is exact
 #[test]
-fn what_was_taken_before_the_first_list_does_not_count_for_it() {
+fn a_bookmark_taken_before_the_first_list_does_not_make_the_queue_synced() {
     let fifo = Fifo::new();
     fifo.bookmark("3".into());
     let bookmark = pop(&fifo);
@@ -491,15 +480,15 @@ fn what_was_taken_before_the_first_list_does_not_count_for_it() {
 
     bookmark.acknowledge();
 
-    assert!(!fifo.is_synced(), "the list is still queued");
+    assert!(!fifo.is_synced(), "the queue is not synced while the list is queued");
     pop(&fifo).acknowledge();
     assert!(fifo.is_synced());
 }
 
 // Decision 3
 #[test]
-fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_another() {
-    let fifo = fifo_over([("same", 1), ("other", 2)]);
+fn a_relist_keeps_quarantined_objects_of_the_same_uid_and_deletes_those_of_another() {
+    let fifo = fifo_with_known([("same", 1), ("other", 2)]);
     let quarantined = vec![(key("same"), Uid::new("u1")), (key("other"), Uid::new("u2"))];
 
     fifo.replace(Relist { version: "9".into(), objects: vec![], quarantined, history_changed: false });
@@ -509,17 +498,17 @@ fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_anot
 
 // Decision 3
 #[test]
-fn a_delete_that_cannot_be_read_is_left_to_the_consumer_or_made_of_the_newest_known_state() {
+fn delete_unread_queues_a_lost_change_or_a_missed_delete_with_the_newest_known_state() {
     let fifo = Fifo::new();
     fifo.delete_unread(&key("x"), Some("5".into()));
     let receipt = pop(&fifo);
     assert_eq!((show_changes(receipt.items()), receipt.version()), (vec!["Lost x".to_owned()], Some(&"5".into())));
     receipt.acknowledge();
 
-    let fifo = fifo_over([("known", 1), ("in-flight", 2)]);
+    let fifo = fifo_with_known([("known", 1), ("in-flight", 2)]);
     fifo.update(object("in-flight", 3));
     let receipt = pop(&fifo);
-    for (name, version) in [("known", "5"), ("in-flight", "6"), ("nobody", "7"), ("known", "8")] {
+    for (name, version) in [("known", "5"), ("in-flight", "6"), ("unknown", "7"), ("known", "8")] {
         fifo.delete_unread(&key(name), Some(version.into()));
     }
     receipt.acknowledge();
@@ -529,7 +518,7 @@ fn a_delete_that_cannot_be_read_is_left_to_the_consumer_or_made_of_the_newest_kn
 
 // RF-37, RF-38
 #[tokio::test(start_paused = true)]
-async fn a_slow_batch_is_logged_with_the_name_of_the_queue_and_at_the_latest_after_a_second() {
+async fn a_slow_batch_is_logged_with_the_name_of_the_queue_after_at_most_a_second() {
     let logs = Logs::capture();
     for (batch, elapsed_ms, is_logged) in [(2, 199, false), (2, 200, true), (50, 999, false), (50, 1000, true)] {
         let fifo = InOrderFifo::builder().name("pods").batch_size(NonZeroUsize::new(batch).unwrap()).build();
@@ -545,10 +534,9 @@ async fn a_slow_batch_is_logged_with_the_name_of_the_queue_and_at_the_latest_aft
     }
 }
 
-/// What a relist carries must not be lost with a batch that is refused.
 #[test]
-fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
-    for fifo in [Fifo::new(), fifo_over([("a", 1)]), fifo_over([])] {
+fn a_batch_has_the_history_change_of_its_relist_until_it_is_acknowledged() {
+    for fifo in [Fifo::new(), fifo_with_known([("a", 1)]), fifo_with_known([])] {
         fifo.replace(Relist { history_changed: true, ..list(9, []) });
         fifo.update(object("a", 10));
 
@@ -556,7 +544,7 @@ fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
         assert!(receipt.history_changed());
         receipt.requeue();
         let receipt = drain(&fifo);
-        assert!(receipt.history_changed(), "also after it was requeued");
+        assert!(receipt.history_changed(), "a requeued batch has it as well");
         receipt.acknowledge();
 
         fifo.replace(list(11, []));

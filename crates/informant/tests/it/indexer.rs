@@ -1,29 +1,17 @@
-//! The cache and its indexes.
+//! `Indexer`: writing the cache and its indexes.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+    mpsc,
+};
 
-use informant::Cached;
-use informant::Key;
-use informant::Uid;
 use informant::delta::Relist;
 use informant::object::Identity;
-use informant::store::IndexFunction;
-use informant::store::IndexValue;
-use informant::store::Indexer;
-use informant::store::NAMESPACE_INDEX;
-use informant::store::NotOneValue;
-use informant::store::UnknownIndex;
-use informant::store::WriteBatch;
+use informant::store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, NotOneValue, UnknownIndex, WriteBatch};
+use informant::{Cached, Key, Uid};
 
-use crate::support::Logs;
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::show_objects;
+use crate::support::{Logs, cache_of, key, list, object, show_objects};
 
 type Tagged = Cached<Vec<&'static str>>;
 
@@ -31,7 +19,7 @@ fn tagged(name: &str, tags: &[&'static str]) -> Tagged {
     Cached::new(Identity::of_key(key(name)), tags.to_vec())
 }
 
-/// A cache of three objects, not indexed yet.
+/// A cache of three objects, without an index.
 fn fruits() -> Indexer<Vec<&'static str>> {
     let fruits = Indexer::new();
     fruits.upsert(tagged("n/apple", &["red", "round"]));
@@ -46,7 +34,7 @@ fn tags(object: &Tagged) -> Vec<&'static str> {
 
 // IX-01, IX-24, IX-32
 #[test]
-fn writes_replace_and_remove_and_reads_share_the_stored_object() {
+fn upsert_and_remove_return_the_old_object_and_get_the_stored_handle() {
     let cache = Indexer::new();
     let (first, second) = (object("n/x", 1), object("n/x", 2));
 
@@ -56,13 +44,13 @@ fn writes_replace_and_remove_and_reads_share_the_stored_object() {
     assert_eq!(cache.lister().keys(), [key("n/x")]);
 
     assert!(Cached::ptr_eq(&cache.remove(&key("n/x")).unwrap(), &second));
-    assert!(cache.remove(&key("n/x")).is_none(), "removing what is not there does nothing");
+    assert!(cache.remove(&key("n/x")).is_none(), "removing a missing object does nothing");
     assert!(cache.lister().is_empty());
 }
 
 // IX-06
 #[test]
-fn a_list_replaces_everything_and_of_a_repeated_key_the_last_counts() {
+fn replace_sets_all_objects_and_uses_the_last_one_of_a_repeated_key() {
     let cache = cache_of([("stays", 1), ("goes", 2)]);
 
     let applied = cache.replace(&list(9, [("stays", 1), ("new", 3), ("new", 4)]));
@@ -76,7 +64,7 @@ fn a_list_replaces_everything_and_of_a_repeated_key_the_last_counts() {
 
 // Decision 3
 #[test]
-fn a_list_keeps_what_is_quarantined_under_the_same_uid() {
+fn replace_keeps_quarantined_objects_of_the_same_uid() {
     let cache = cache_of([("same", 1), ("other", 2)]);
     let quarantined = vec![(key("same"), Uid::new("u1")), (key("other"), Uid::new("u2"))];
 
@@ -85,9 +73,9 @@ fn a_list_keeps_what_is_quarantined_under_the_same_uid() {
     assert_eq!(show_objects(cache.lister().list()), ["same@1"]);
 }
 
-// Decision 2: relists are nearly free
+// Decision 2: relists of unchanged objects cost little
 #[test]
-fn an_object_that_a_list_shares_with_the_cache_is_not_indexed_again() {
+fn replace_does_not_index_objects_again_that_the_cache_holds() {
     let calls = Arc::new(AtomicUsize::new(0));
     let cache = Indexer::new();
     let counter = Arc::clone(&calls);
@@ -106,13 +94,13 @@ fn an_object_that_a_list_shares_with_the_cache_is_not_indexed_again() {
         history_changed: false,
     });
 
-    assert_eq!(calls.load(Ordering::Relaxed), 2, "once for each object");
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "the index function is called once for each object");
     assert_eq!(cache.lister().keys_by_index("version", "1").unwrap(), [key("same")]);
 }
 
 // IX-08, IX-09, IX-10, IX-11, IX-17
 #[test]
-fn an_object_is_found_under_each_of_its_values_and_no_other() {
+fn an_index_finds_an_object_by_each_of_its_current_values() {
     let cache = fruits();
     let by_tag = cache.add_index("tag", tags).unwrap();
     assert_eq!(by_tag.keys("red"), [key("m/cherry"), key("n/apple")]);
@@ -125,13 +113,13 @@ fn an_object_is_found_under_each_of_its_values_and_no_other() {
     cache.upsert(tagged("n/apple", &[]));
     cache.remove(&key("m/cherry"));
     let values: Vec<_> = by_tag.values().iter().map(ToString::to_string).collect();
-    assert_eq!(values, ["yellow"], "values without objects are gone");
-    assert!(cache.lister().get(&key("n/apple")).is_some(), "an object without values is still there");
+    assert_eq!(values, ["yellow"], "the index drops values without objects");
+    assert!(cache.lister().get(&key("n/apple")).is_some(), "an object without index values is still in the cache");
 }
 
-// IX-12, with our outcome: values are remembered, not computed again
+// IX-12, but the index remembers the old values instead of computing them again
 #[test]
-fn an_index_function_that_changes_its_mind_does_not_corrupt_the_index() {
+fn an_index_function_with_changing_results_does_not_corrupt_the_index() {
     let calls = AtomicUsize::new(0);
     let cache = Indexer::new();
     let by_call =
@@ -146,7 +134,7 @@ fn an_index_function_that_changes_its_mind_does_not_corrupt_the_index() {
 
 // IX-13
 #[test]
-fn a_panic_of_an_index_function_is_reported_and_harms_neither_the_object_nor_other_indexes() {
+fn a_panic_of_an_index_function_is_reported_and_affects_neither_the_object_nor_other_indexes() {
     let cache = fruits();
     let by_tag = cache.add_index("tag", tags).unwrap();
     let fragile = |object: &Tagged| {
@@ -181,7 +169,7 @@ fn a_panic_of_an_index_function_is_reported_and_harms_neither_the_object_nor_oth
 
 // IX-13
 #[test]
-fn an_index_function_that_panics_half_way_leaves_no_values() {
+fn an_index_function_that_panics_in_its_iterator_leaves_no_values() {
     let cache = Indexer::new();
     let half_way = |_: &Cached<()>| (0..3_u32).inspect(|value| assert!(*value < 2, "half-way"));
     let by_value = cache.add_index("value", half_way).unwrap();
@@ -192,10 +180,10 @@ fn an_index_function_that_panics_half_way_leaves_no_values() {
     assert_eq!(cache.lister().len(), 1);
 }
 
-/// A panic that panics again when it is dropped.
-struct Twice;
+/// A panic payload whose destructor panics.
+struct PanicsOnDrop;
 
-impl Drop for Twice {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         panic!("again");
     }
@@ -203,9 +191,9 @@ impl Drop for Twice {
 
 // P8
 #[test]
-fn not_even_a_panic_that_panics_when_it_is_dropped_loses_a_batch() {
+fn a_panic_payload_of_an_index_function_that_panics_on_drop_does_not_lose_the_write() {
     let cache = Indexer::new();
-    cache.add_index("odd", |_: &Cached<()>| -> Option<String> { std::panic::panic_any(Twice) }).unwrap();
+    cache.add_index("odd", |_: &Cached<()>| -> Option<String> { std::panic::panic_any(PanicsOnDrop) }).unwrap();
 
     cache.upsert(object("x", 1));
 
@@ -214,10 +202,10 @@ fn not_even_a_panic_that_panics_when_it_is_dropped_loses_a_batch() {
 
 // Decision 7
 #[test]
-fn an_index_function_that_writes_to_its_cache_is_reported_instead_of_waiting_for_ever() {
+fn an_index_function_that_writes_to_its_cache_is_reported_instead_of_deadlocking() {
     let cache = Arc::new(Indexer::new());
-    let itself = Arc::downgrade(&cache);
-    let writes = move |_: &Cached<()>| itself.upgrade().map(|cache| cache.upsert(object("y", 2)).is_some());
+    let own_cache = Arc::downgrade(&cache);
+    let writes = move |_: &Cached<()>| own_cache.upgrade().map(|cache| cache.upsert(object("y", 2)).is_some());
     cache.add_index("writes", writes).unwrap();
 
     let mut batch = WriteBatch::new();
@@ -229,10 +217,10 @@ fn an_index_function_that_writes_to_its_cache_is_reported_instead_of_waiting_for
     assert_eq!(show_objects(cache.lister().list()), ["x@1"]);
 }
 
-/// Writes to its cache, if it has one, while it says what it is.
-struct Writing(Option<Arc<Indexer<()>>>);
+/// An index value that writes to its cache, if it has one, while its text is read.
+struct WritesOnRead(Option<Arc<Indexer<()>>>);
 
-impl IndexValue for Writing {
+impl IndexValue for WritesOnRead {
     fn text(&self) -> std::borrow::Cow<'_, str> {
         if let Some(cache) = &self.0 {
             cache.upsert(object("x", 1));
@@ -243,22 +231,24 @@ impl IndexValue for Writing {
 
 // Decision 7
 #[test]
-fn a_value_says_what_it_is_where_no_writer_waits() {
+fn lookups_read_the_text_of_an_index_value_without_a_lock_of_the_cache() {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {
         let cache = Arc::new(Indexer::new());
-        let by_value = cache.add_index("value", |_: &Cached<()>| [Writing(None)]).unwrap();
-        let example = Writing(Some(Arc::clone(&cache)));
+        let by_value = cache.add_index("value", |_: &Cached<()>| [WritesOnRead(None)]).unwrap();
+        let example = WritesOnRead(Some(Arc::clone(&cache)));
         done.send((by_value.get(&example).len(), by_value.keys(&example).len(), by_value.count(&example))).unwrap();
     });
 
-    let found = is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("the write waits for the lookup");
+    // The limit turns a deadlock into a failure.
+    let found =
+        is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("the write waits for the lock of the lookup");
     assert_eq!(found, (1, 1, 1));
 }
 
-// Decision 7: no quadratic work while readers wait
+// Decision 7: the work under the lock is not quadratic in the number of values
 #[test]
-fn an_object_may_have_very_many_values() {
+fn an_object_may_have_30000_index_values() {
     let cache = Indexer::new();
     let by_value = cache.add_index("value", |object: &Cached<Vec<u32>>| object.to_vec()).unwrap();
     let many = |values: std::ops::Range<u32>| Cached::new(Identity::of_key(key("x")), values.collect::<Vec<_>>());
@@ -272,7 +262,7 @@ fn an_object_may_have_very_many_values() {
 
 // IX-13
 #[test]
-fn panics_on_stored_objects_are_reported_when_the_index_is_added() {
+fn add_indexes_reports_panics_on_stored_objects() {
     let cache = fruits();
     let fragile = |object: &Tagged| {
         assert!(!object.contains(&"yellow"), "no yellow");
@@ -302,7 +292,7 @@ fn an_unknown_index_is_an_error_and_an_unknown_value_finds_nothing() {
 
 // IX-16
 #[test]
-fn an_example_finds_every_object_that_shares_a_value_once() {
+fn like_returns_each_object_that_shares_an_index_value_once() {
     let cache = fruits();
     let by_tag = cache.add_index("tag", tags).unwrap();
 
@@ -313,7 +303,7 @@ fn an_example_finds_every_object_that_shares_a_value_once() {
 
 // IX-18
 #[test]
-fn keys_of_a_value_come_sorted() {
+fn keys_by_index_are_sorted() {
     let cache = Indexer::new();
     for name in ["n/c", "a", "n/a", "m/z"] {
         cache.upsert(tagged(name, &["x"]));
@@ -327,7 +317,7 @@ fn keys_of_a_value_come_sorted() {
 
 // IX-19, IX-21
 #[test]
-fn an_index_that_is_added_later_knows_what_is_stored() {
+fn an_index_that_is_added_later_contains_the_stored_objects() {
     let cache = fruits();
 
     let by_tag = cache.add_index("tag", tags).unwrap();
@@ -339,7 +329,7 @@ fn an_index_that_is_added_later_knows_what_is_stored() {
 
 // IX-20
 #[test]
-fn if_one_of_several_index_names_exists_none_is_added() {
+fn add_indexes_adds_none_if_one_name_exists() {
     let cache = fruits();
     cache.add_index("tag", tags).unwrap();
 
@@ -358,7 +348,7 @@ fn if_one_of_several_index_names_exists_none_is_added() {
 
 // IX-22
 #[test]
-fn the_built_in_index_finds_objects_by_namespace_and_those_in_none_by_the_empty_value() {
+fn the_namespace_index_finds_cluster_scoped_objects_by_the_empty_value() {
     let cache = cache_of([("n/a", 1), ("n/b", 2), ("m/c", 3), ("d", 4)]);
     let by_namespace = |namespace| cache.lister().keys_by_index(NAMESPACE_INDEX, namespace).unwrap();
 
@@ -369,7 +359,7 @@ fn the_built_in_index_finds_objects_by_namespace_and_those_in_none_by_the_empty_
 
 // IX-23
 #[test]
-fn the_only_value_of_an_object_is_an_error_if_there_are_none_or_several() {
+fn only_value_fails_if_an_object_has_no_or_several_index_values() {
     let cache = fruits();
     let by_tag = cache.add_index("tag", tags).unwrap();
 
@@ -380,9 +370,9 @@ fn the_only_value_of_an_object_is_an_error_if_there_are_none_or_several() {
     assert!(matches!(two, NotOneValue::Count { count: 2, .. }));
 }
 
-// IX-25 to IX-28, with our outcome (decision 13)
+// IX-25 to IX-28, but the version is the reached one (decision 13)
 #[test]
-fn the_version_is_what_the_batch_says_not_what_its_objects_say() {
+fn the_version_of_the_cache_is_that_of_the_batch_and_not_of_its_objects() {
     let cache = Indexer::new();
     cache.upsert(object("x", 5));
     assert_eq!(cache.lister().version(), None);
@@ -404,13 +394,13 @@ fn the_version_is_what_the_batch_says_not_what_its_objects_say() {
 
 // IX-30, IX-31
 #[test]
-fn a_batch_is_applied_in_order_and_tells_what_each_write_replaced() {
+fn a_batch_is_applied_in_order_and_returns_the_old_and_new_object_of_each_write() {
     let cache = cache_of([("x", 1)]);
     let mut batch = WriteBatch::new();
     batch.upsert(object("x", 2));
     batch.upsert(object("y", 3));
     batch.remove(key("x"));
-    batch.remove(key("nobody"));
+    batch.remove(key("unknown"));
     batch.upsert(object("x", 4));
 
     let applied = cache.apply(batch);
@@ -424,7 +414,7 @@ fn a_batch_is_applied_in_order_and_tells_what_each_write_replaced() {
 
 // IX-34
 #[test]
-fn an_index_by_numbers_is_asked_with_numbers_or_by_name_with_texts() {
+fn an_index_of_numbers_is_queried_with_numbers_or_by_name_with_text() {
     let cache = fruits();
     let by_count = cache.add_index("count", |object: &Tagged| Some(object.len())).unwrap();
 
@@ -433,9 +423,9 @@ fn an_index_by_numbers_is_asked_with_numbers_or_by_name_with_texts() {
     assert_eq!(cache.lister().index("count").unwrap().keys("2"), [key("n/apple")]);
 }
 
-// Decision 6: large batches are built aside
+// Decision 6: a large batch is applied to a copy, which then replaces the state
 #[test]
-fn a_batch_of_any_size_and_a_held_snapshot_lead_to_the_same_content() {
+fn batches_of_any_size_are_applied_whether_or_not_a_snapshot_is_held() {
     for count in [1, 500, 5_000, 40_000] {
         for holds_snapshot in [false, true] {
             let cache = Indexer::new();
@@ -456,7 +446,7 @@ fn a_batch_of_any_size_and_a_held_snapshot_lead_to_the_same_content() {
 
 // Decision 7
 #[test]
-fn readers_go_on_while_an_index_function_runs() {
+fn readers_do_not_wait_while_an_index_function_runs() {
     let cache = Arc::new(cache_of([("x", 1)]));
     let (entered, has_entered) = mpsc::channel();
     let (release, is_released) = mpsc::channel();
@@ -495,7 +485,7 @@ fn an_index_function_may_read_the_cache() {
     assert_eq!(by_size.keys(&1), [key("b")]);
 }
 
-/// Reads the cache while it is dropped.
+/// An object whose destructor reads the cache.
 struct ReadsOnDrop(informant::store::Lister<ReadsOnDrop>);
 
 impl Drop for ReadsOnDrop {
@@ -506,7 +496,7 @@ impl Drop for ReadsOnDrop {
 
 // Decision 7
 #[test]
-fn replaced_objects_are_dropped_where_no_reader_waits() {
+fn replaced_objects_are_dropped_without_a_lock_of_the_cache() {
     let cache = Indexer::new();
     let new = |name: &str| Cached::new(Identity::of_key(key(name)), ReadsOnDrop(cache.lister()));
     cache.upsert(new("a"));

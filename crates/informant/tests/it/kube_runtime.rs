@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::reflector::support::full_lists;
+use crate::support::reflector::full_lists;
 use crate::support::servers::{
     Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource, widgets,
 };

@@ -1,20 +1,18 @@
-//! Objects that are decoded when somebody asks, and freed when nobody does.
+//! `Lazy`: objects that are decoded on first access and freed when the last handle of the decoded object is dropped.
 
-use std::borrow::Cow;
-use std::sync::Barrier;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::{
+    borrow::Cow,
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::DecodeError;
-use informant::object::Scanner;
+use informant::object::{DecodeError, Scanner};
+use informant::{Cached, Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::core::TypeMeta;
-use serde::Deserialize;
-use serde::Deserializer;
+use kube::core::{DynamicObject, TypeMeta};
+use serde::{Deserialize, Deserializer};
 
 const POD: &[u8] = include_bytes!("../../benches/pod.json");
 
@@ -27,14 +25,14 @@ fn lazy<K: Send + Sync + 'static>(json: &str) -> Cached<Lazy<K>> {
 }
 
 #[test]
-fn get_gives_what_a_full_decode_gives() {
+fn get_returns_the_same_as_a_full_decode() {
     let mut expected: Pod = serde_json::from_slice(POD).unwrap();
     expected.metadata.managed_fields = None;
 
     assert_eq!(*lazy_pod().get().unwrap(), expected);
 }
 
-/// Counts how often it is decoded and dropped.
+/// Counts how often values of this type are decoded and dropped.
 struct Counted;
 static DECODED: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
@@ -58,9 +56,9 @@ fn counts() -> (usize, usize) {
 }
 
 #[test]
-fn an_object_is_decoded_at_most_once_while_somebody_holds_it_and_freed_when_nobody_does() {
+fn a_lazy_object_is_decoded_once_while_a_handle_exists_and_freed_with_the_last_handle() {
     let object = lazy::<Counted>(r#"{"metadata":{"name":"a"}}"#);
-    assert_eq!(counts(), (0, 0), "nothing is decoded on the way in");
+    assert_eq!(counts(), (0, 0), "a lazy object is not decoded before `get`");
 
     let first = object.get().unwrap();
     let second = object.get().unwrap();
@@ -85,11 +83,11 @@ fn an_object_is_decoded_at_most_once_while_somebody_holds_it_and_freed_when_nobo
             });
         }
     });
-    assert_eq!(counts(), (3, 3), "eight at the same time share one");
+    assert_eq!(counts(), (3, 3), "eight threads share one decoded object");
 }
 
 #[test]
-fn no_memory_of_the_decoded_form_stays_after_it_was_dropped() {
+fn a_lazy_object_frees_the_memory_of_the_decoded_object() {
     let pod = lazy_pod();
     drop(pod.get().unwrap());
 
@@ -98,11 +96,11 @@ fn no_memory_of_the_decoded_form_stays_after_it_was_dropped() {
     let pod = lazy_pod();
     let left = allocation_counter::measure(|| drop(pod.get().unwrap()));
 
-    assert!(left.bytes_current < 100, "{} bytes stayed", left.bytes_current);
+    assert!(left.bytes_current < 100, "{} bytes stay allocated", left.bytes_current);
 }
 
 #[test]
-fn a_lazy_object_holds_little_more_than_its_json() {
+fn a_lazy_object_takes_at_most_15_percent_more_memory_than_its_json() {
     let held = allocation_counter::measure(|| std::mem::forget(lazy_pod())).bytes_current;
 
     let json = lazy_pod().json().len() as i64;
@@ -116,7 +114,7 @@ struct Peeked<'a> {
 }
 
 #[test]
-fn peek_borrows_where_the_json_allows_it() {
+fn peek_borrows_strings_without_escapes() {
     let plain = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"plain"}"#);
     let escaped = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"a\u003cb"}"#);
 
@@ -125,7 +123,7 @@ fn peek_borrows_where_the_json_allows_it() {
 }
 
 #[test]
-fn peek_does_not_mind_what_it_was_not_asked_for() {
+fn peek_ignores_errors_in_other_fields() {
     let pod = lazy::<Pod>(r#"{"metadata":{"name":"a"},"spec":"not a spec","text":"fine"}"#);
 
     assert_eq!(pod.peek::<Peeked<'_>>().unwrap().text, "fine");
@@ -133,17 +131,17 @@ fn peek_does_not_mind_what_it_was_not_asked_for() {
 }
 
 #[test]
-fn an_error_of_peek_or_get_names_the_object_and_the_field() {
+fn the_error_of_peek_or_get_names_the_object_and_the_field() {
     let object =
         lazy::<Pod>(r#"{"metadata":{"namespace":"n","name":"a"},"text":5,"spec":{"containers":[{"image":7}]}}"#);
 
     assert_eq!(object.peek::<Peeked<'_>>().map(drop).unwrap_err().to_string(), "n/a: cannot decode text");
     assert_eq!(object.get().map(drop).unwrap_err().to_string(), "n/a: cannot decode spec.containers[0].image");
-    assert!(object.get().is_err(), "an error is not remembered as a result");
+    assert!(object.get().is_err(), "the second `get` fails as well");
 }
 
 #[test]
-fn duplicate_fields_that_do_not_say_who_it_is_are_an_error_of_whoever_reads_them() {
+fn peek_fails_on_duplicate_fields_outside_of_the_identity() {
     let object = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"one","text":"two"}"#);
 
     let error = object.peek::<Peeked<'_>>().map(drop).unwrap_err();
@@ -154,7 +152,7 @@ fn duplicate_fields_that_do_not_say_who_it_is_are_an_error_of_whoever_reads_them
 }
 
 #[test]
-fn labels_are_read_without_decoding_the_rest() {
+fn labels_of_a_lazy_object_are_read_without_decoding_the_rest() {
     let labels = lazy_pod().labels();
 
     assert_eq!(labels.get("tier").map(String::as_str), Some("frontend"));
@@ -163,14 +161,14 @@ fn labels_are_read_without_decoding_the_rest() {
     assert!(lazy::<()>(r#"{"metadata":{"labels":null,"name":"a"}}"#).labels().is_empty());
 }
 
-/// One that can be changed: on its way into a cache.
-fn incoming<K: Send + Sync + 'static>(json: &[u8]) -> Lazy<K> {
+/// A lazy object that is not in a cache yet and can be edited.
+fn editable<K: Send + Sync + 'static>(json: &[u8]) -> Lazy<K> {
     Lazy::decode(&Scanner::new(TypeMeta::default()).scan(json).unwrap()).unwrap()
 }
 
 #[test]
-fn an_edit_changes_the_json_the_labels_and_what_get_gives() {
-    let mut pod = incoming::<Pod>(POD);
+fn an_edit_changes_the_json_the_labels_and_the_result_of_get() {
+    let mut pod = editable::<Pod>(POD);
     let held = pod.get().unwrap();
 
     let edit = |pod: &mut Pod| {
@@ -183,16 +181,16 @@ fn an_edit_changes_the_json_the_labels_and_what_get_gives() {
     expected.metadata.managed_fields = None;
     edit(&mut expected);
     assert_eq!(*pod.get().unwrap(), expected);
-    assert!(held.status.is_some(), "what somebody holds stays as it is");
+    assert!(held.status.is_some(), "a handle from before the edit keeps the old state");
     assert_eq!(Some(pod.labels()), expected.metadata.labels);
     assert_eq!(pod.json(), serde_json::to_string(&expected).unwrap());
 }
 
-/// An empty type is none, so the scan leaves it out; what is kept is what counts.
+/// The scanner omits an empty type, which moves the position of the labels in the JSON.
 #[test]
-fn an_edit_that_empties_the_type_leaves_the_labels_where_they_are() {
+fn an_edit_that_empties_the_type_keeps_the_labels_readable() {
     let json = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{"a":"ünï"},"labels":{"app":"web"}}}"#;
-    let mut pod = incoming::<DynamicObject>(json.as_bytes());
+    let mut pod = editable::<DynamicObject>(json.as_bytes());
 
     pod.edit(|pod| pod.types = Some(TypeMeta::default())).unwrap();
 
@@ -201,8 +199,8 @@ fn an_edit_that_empties_the_type_leaves_the_labels_where_they_are() {
 }
 
 #[test]
-fn an_edit_that_cannot_be_changes_nothing() {
-    let mut pod = incoming::<Pod>(br#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
+fn an_edit_that_fails_changes_nothing() {
+    let mut pod = editable::<Pod>(br#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
     let before = pod.json().to_owned();
 
     let error = pod.edit(|pod| pod.metadata.name = Some("other".into())).unwrap_err();
@@ -212,6 +210,6 @@ fn an_edit_that_cannot_be_changes_nothing() {
     assert!(matches!(pod.edit(|pod| pod.metadata.name = None), Err(DecodeError::NoName)));
     assert_eq!(pod.json(), before);
 
-    let mut pod = incoming::<Pod>(br#"{"metadata":{"name":"web"},"spec":{"containers":7}}"#);
+    let mut pod = editable::<Pod>(br#"{"metadata":{"name":"web"},"spec":{"containers":7}}"#);
     assert!(matches!(pod.edit(|_| ()), Err(DecodeError::Field { .. })));
 }

@@ -1,36 +1,25 @@
-//! Reading the cache.
+//! `Lister` and `Snapshot`: reading the cache.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::Identity;
-use informant::object::Labelled;
-use informant::object::Scanner;
-use informant::store::Indexer;
-use informant::store::LabelSelector;
-use informant::store::Lookup;
-use informant::store::WriteBatch;
+use informant::object::{Identity, Labelled, Scanner};
+use informant::store::{Indexer, LabelSelector, Lookup, WriteBatch};
+use informant::{Cached, Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::Expression;
-use kube::core::Selector;
+use kube::core::{Expression, Selector};
 
-use crate::support::Logs;
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::object;
-use crate::support::show_objects;
+use crate::support::{Logs, cache_of, key, object, show_objects};
 
-/// Four pods in two namespaces, in a form of choice.
+/// Four pods in two namespaces, of any object type.
 fn pods<O: Object>() -> Indexer<O> {
     let indexer = Indexer::builder().resource("pods").build();
     for (namespace, name, app) in
@@ -47,7 +36,7 @@ fn app(name: &str) -> LabelSelector {
     Expression::Equal("app".into(), name.into()).into()
 }
 
-fn selects_by_labels<O: Object + Labelled>() {
+fn check_label_selectors<O: Object + Labelled>() {
     let pods = pods::<O>().lister();
 
     assert_eq!(show_objects(pods.select(app("web"))), ["ops/web-3@", "shop/web-1@", "shop/web-2@"]);
@@ -62,14 +51,14 @@ fn selects_by_labels<O: Object + Labelled>() {
 
 // LI-02
 #[test]
-fn selecting_by_labels_gives_exactly_the_matching_objects_of_every_form() {
-    selects_by_labels::<Pod>();
-    selects_by_labels::<Lazy<Pod>>();
+fn select_returns_exactly_the_objects_with_matching_labels() {
+    check_label_selectors::<Pod>();
+    check_label_selectors::<Lazy<Pod>>();
 }
 
 // LI-02
 #[test]
-fn selected_objects_are_shared_not_copied() {
+fn select_returns_handles_of_the_cached_objects() {
     let pods = pods::<Pod>().lister();
 
     let selected = pods.select(app("db"));
@@ -77,10 +66,10 @@ fn selected_objects_are_shared_not_copied() {
     assert!(Cached::ptr_eq(&selected[0], &pods.get(&key("shop/db")).unwrap()));
 }
 
-/// Counts how often its labels are read.
-struct Counting(Arc<AtomicUsize>);
+/// An object that counts how often its labels are read.
+struct CountsLabelReads(Arc<AtomicUsize>);
 
-impl Labelled for Counting {
+impl Labelled for CountsLabelReads {
     fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Cow::Owned(BTreeMap::new())
@@ -91,7 +80,7 @@ impl Labelled for Counting {
 #[test]
 fn a_selector_that_matches_everything_or_nothing_reads_no_labels() {
     let (reads, indexer) = (Arc::new(AtomicUsize::new(0)), Indexer::new());
-    indexer.upsert(Cached::new(Identity::of_key(key("x")), Counting(Arc::clone(&reads))));
+    indexer.upsert(Cached::new(Identity::of_key(key("x")), CountsLabelReads(Arc::clone(&reads))));
     let lister = indexer.lister();
 
     assert_eq!(lister.select(Selector::default().into()).len(), 1);
@@ -102,10 +91,10 @@ fn a_selector_that_matches_everything_or_nothing_reads_no_labels() {
     assert_eq!(reads.load(Ordering::Relaxed), 1);
 }
 
-/// Writes to its own cache while its labels are read.
-struct Writing(Arc<Mutex<Option<Indexer<Writing>>>>);
+/// An object that writes to its own cache while its labels are read.
+struct WritesOnLabelRead(Arc<Mutex<Option<Indexer<WritesOnLabelRead>>>>);
 
-impl Labelled for Writing {
+impl Labelled for WritesOnLabelRead {
     fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
         if let Some(indexer) = self.0.lock().unwrap().take() {
             indexer.remove(&key("gone"));
@@ -116,24 +105,26 @@ impl Labelled for Writing {
 
 // Decision 7
 #[test]
-fn labels_are_read_where_no_writer_waits() {
+fn select_reads_labels_without_a_lock_of_the_cache() {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {
         let (shared, indexer) = (Arc::new(Mutex::new(None)), Indexer::new());
-        indexer.upsert(Cached::new(Identity::of_key(key("x")), Writing(Arc::clone(&shared))));
+        indexer.upsert(Cached::new(Identity::of_key(key("x")), WritesOnLabelRead(Arc::clone(&shared))));
         let lister = indexer.lister();
         *shared.lock().unwrap() = Some(indexer);
         lister.select(app("web"));
         done.send(shared.lock().unwrap().is_none()).unwrap();
     });
 
-    let has_written = is_done.recv_timeout(Duration::from_secs(60)).expect("the write waits for the reader");
+    // The limit turns a deadlock into a failure.
+    let has_written =
+        is_done.recv_timeout(Duration::from_secs(60)).expect("the write waits for the lock of the reader");
     assert!(has_written);
 }
 
 // LI-03
 #[test]
-fn a_namespace_lists_its_own_objects_and_the_empty_one_all() {
+fn a_namespace_lister_lists_its_namespace_and_that_of_the_empty_namespace_all_objects() {
     let pods = pods::<Pod>().lister();
 
     assert_eq!(show_objects(pods.namespace("ops").list()), ["ops/web-3@"]);
@@ -143,7 +134,7 @@ fn a_namespace_lists_its_own_objects_and_the_empty_one_all() {
 
 // LI-03
 #[test]
-fn a_namespace_is_found_by_its_index_not_by_looking_at_everything() {
+fn a_namespace_lister_uses_the_namespace_index() {
     let indexer = Indexer::new();
     let mut batch = WriteBatch::new();
     (0..20_000).for_each(|number| batch.upsert(object(&format!("large/{number}"), 1)));
@@ -151,14 +142,14 @@ fn a_namespace_is_found_by_its_index_not_by_looking_at_everything() {
     indexer.apply(batch);
     let small = indexer.lister().namespace("small");
 
-    let looked_at = allocation_counter::measure(|| assert_eq!(small.list().len(), 1)).bytes_max;
+    let allocated = allocation_counter::measure(|| assert_eq!(small.list().len(), 1)).bytes_max;
 
-    assert!(looked_at < 1000, "{looked_at} bytes to list one object");
+    assert!(allocated < 1000, "listing one object allocates {allocated} bytes");
 }
 
 // LI-04
 #[test]
-fn without_a_namespace_index_a_namespace_is_found_by_looking_at_everything() {
+fn without_a_namespace_index_a_namespace_lister_scans_all_objects_and_logs_a_warning() {
     let indexer = Indexer::<()>::builder().namespace_index(false).build();
     cache_of([("n/a", 1), ("m/b", 2), ("c", 3)])
         .lister()
@@ -175,13 +166,13 @@ fn without_a_namespace_index_a_namespace_is_found_by_looking_at_everything() {
     assert!(logged.contains("WARN") && logged.contains("no index by namespace"), "{logged}");
 }
 
-/// Looks at everything: what several indexes must agree with.
-fn all_that<'a>(pods: &Indexer<Lazy<Pod>>, has: impl Fn(&Cached<Lazy<Pod>>) -> bool + 'a) -> Vec<String> {
+/// Filters all objects: the reference for lookups in several indexes.
+fn scan<'a>(pods: &Indexer<Lazy<Pod>>, has: impl Fn(&Cached<Lazy<Pod>>) -> bool + 'a) -> Vec<String> {
     show_objects(pods.lister().list().into_iter().filter(|pod| has(pod)))
 }
 
 #[test]
-fn several_indexes_at_once_give_what_has_all_of_the_values() {
+fn by_indexes_returns_the_objects_that_have_all_values() {
     let pods = pods::<Lazy<Pod>>();
     let by_app = pods.add_index("app", |pod: &Cached<Lazy<Pod>>| pod.labels().remove("app")).unwrap();
     let by_letter = pods
@@ -194,28 +185,28 @@ fn several_indexes_at_once_give_what_has_all_of_the_values() {
     let web_in_shop = lister.by_indexes([("app", "web"), ("namespace", "shop")]).unwrap();
     assert_eq!(show_objects(web_in_shop), ["shop/web-1@", "shop/web-2@"]);
     for (wanted, number) in [("web", '1'), ("web", 'b'), ("db", 'b'), ("db", '1'), ("none", 'b')] {
-        let expected = all_that(&pods, |pod| app(pod) == wanted && letter(pod).contains(number));
+        let expected = scan(&pods, |pod| app(pod) == wanted && letter(pod).contains(number));
         let text = number.to_string();
         let found = lister.by_indexes([by_app.lookup(wanted), by_letter.lookup(text.as_str())]).unwrap();
         assert_eq!(show_objects(found), expected);
         let found = lister.snapshot().by_indexes([by_letter.lookup(text.as_str()), by_app.lookup(wanted)]).unwrap();
-        assert_eq!(show_objects(found), expected, "in either order");
+        assert_eq!(show_objects(found), expected, "the order of the lookups does not matter");
     }
-    // The rarest is the last, and the first one alone would give more.
+    // The value with the fewest objects is the last; the first one alone would return more.
     let last = lister.by_indexes([by_app.lookup("web"), by_letter.lookup("w"), by_letter.lookup("3")]).unwrap();
     assert_eq!(show_objects(last), ["ops/web-3@"]);
     let none = lister.by_indexes([by_app.lookup("web"), by_letter.lookup("d")]).unwrap();
-    assert_eq!(none.len(), 0, "that which has the rarest value is no web");
+    assert_eq!(none.len(), 0, "no object has both values");
     let twice = lister.by_indexes([by_letter.lookup("b"), by_letter.lookup("d")]).unwrap();
-    assert_eq!(show_objects(twice), ["shop/db@"], "several values of one index");
-    assert_eq!(lister.by_indexes(Vec::<Lookup>::new()).unwrap().len(), 4, "whoever wants nothing gets everything");
+    assert_eq!(show_objects(twice), ["shop/db@"], "two values of one index");
+    assert_eq!(lister.by_indexes(Vec::<Lookup>::new()).unwrap().len(), 4, "no lookup matches all objects");
     let error = lister.by_indexes([("app", "web"), ("nope", "x")]).unwrap_err();
     assert_eq!(error.name, "nope");
 }
 
 // LI-05
 #[test]
-fn what_is_not_there_is_an_error_that_names_the_resource_and_the_object() {
+fn require_fails_with_the_resource_and_the_key_of_a_missing_object() {
     let pods = pods::<Pod>().lister();
 
     assert_eq!(pods.require(&key("shop/db")).unwrap().key(), &key("shop/db"));
@@ -223,12 +214,12 @@ fn what_is_not_there_is_an_error_that_names_the_resource_and_the_object() {
     let shop = pods.namespace("shop");
     assert_eq!(shop.require("db").unwrap().key(), &key("shop/db"));
     assert_eq!(shop.require("api").unwrap_err().key, key("shop/api"));
-    assert!(shop.get("web-3").is_none(), "it is in another namespace");
+    assert!(shop.get("web-3").is_none(), "web-3 is in another namespace");
 }
 
 // LI-05
 #[test]
-fn objects_in_no_namespace_are_found_by_name() {
+fn cluster_scoped_objects_are_found_by_name() {
     let nodes = cache_of([("node-1", 1)]).lister();
 
     assert!(nodes.get(&key("node-1")).is_some());
@@ -238,23 +229,23 @@ fn objects_in_no_namespace_are_found_by_name() {
 
 // LI-06
 #[test]
-fn a_whole_key_given_as_text_finds_its_object() {
+fn get_finds_an_object_by_a_key_parsed_from_text() {
     let pods = pods::<Pod>().lister();
 
     assert!(pods.get(&"shop/db".parse().unwrap()).is_some());
     assert!(pods.get(&"db".parse().unwrap()).is_none());
 }
 
-// LI-07, with our outcome
+// LI-07, but decoding fails
 #[test]
-fn an_object_whose_labels_cannot_be_read_does_not_get_in() {
+fn an_object_whose_labels_cannot_be_read_is_refused_when_it_is_decoded() {
     let json = br#"{"metadata":{"namespace":"shop","name":"odd","labels":{"app":7}}}"#;
 
     assert!(Scanner::of_kind::<Pod>().scan(json).is_err());
 }
 
 #[test]
-fn a_snapshot_stays_what_it_was_with_objects_indexes_and_version() {
+fn a_snapshot_keeps_its_objects_indexes_and_version() {
     let indexer = pods::<Lazy<Pod>>();
     let by_app = indexer.add_index("app", |pod: &Cached<Lazy<Pod>>| pod.labels().get("app").cloned()).unwrap();
     let snapshot = indexer.lister().snapshot();

@@ -1,16 +1,12 @@
-//! What was large once gives its memory back.
+//! Memory: queues, caches and scanners that were large once release their memory.
 
 use informant::Cached;
 use informant::object::Scanner;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, InOrderFifo};
+use informant::store::{Indexer, WriteBatch};
 use kube::core::TypeMeta;
 
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
+use crate::support::{key, list, object};
 
 const MANY: u64 = 50_000;
 
@@ -18,32 +14,32 @@ fn names() -> impl Iterator<Item = String> {
     (0..MANY).map(|number| format!("n/{number}"))
 }
 
-/// Bytes that `run` leaves allocated.
-fn left_by(run: impl FnOnce()) -> i64 {
+/// The bytes that stay allocated after `run`.
+fn bytes_left_by(run: impl FnOnce()) -> i64 {
     allocation_counter::measure(run).bytes_current
 }
 
 #[test]
-fn a_delta_queue_that_is_not_busy_any_more_holds_no_memory_of_a_long_line() {
+fn an_empty_delta_fifo_releases_the_memory_of_a_long_backlog() {
     let fifo = DeltaFifo::new();
 
-    let left = left_by(|| {
+    let left = bytes_left_by(|| {
         names().for_each(|name| fifo.add(object(&name, 1)));
         fifo.try_drain().unwrap().unwrap().acknowledge();
         fifo.add(object("n/x", 1));
         fifo.try_drain().unwrap().unwrap().acknowledge();
     });
 
-    assert!(left < 100_000, "{left} bytes stayed");
+    assert!(left < 100_000, "{left} bytes stay allocated");
     fifo.add(object("n/x", 1));
     assert_eq!(fifo.waiting_keys(), [key("n/x")]);
 }
 
 #[test]
-fn an_in_order_queue_that_is_not_busy_any_more_holds_no_memory_of_a_long_line() {
+fn an_empty_in_order_fifo_releases_the_memory_of_a_long_backlog() {
     let fifo = InOrderFifo::new();
 
-    let left = left_by(|| {
+    let left = bytes_left_by(|| {
         names().for_each(|name| fifo.add(object(&name, 1)));
         while let Some(receipt) = fifo.try_drain().unwrap() {
             receipt.acknowledge();
@@ -52,18 +48,18 @@ fn an_in_order_queue_that_is_not_busy_any_more_holds_no_memory_of_a_long_line() 
         fifo.try_drain().unwrap().unwrap().acknowledge();
     });
 
-    assert!(left < 100_000, "{left} bytes stayed");
+    assert!(left < 100_000, "{left} bytes stay allocated");
 }
 
 #[test]
-fn what_is_done_behind_a_receipt_that_is_held_for_long_does_not_pile_up() {
+fn acknowledged_batches_take_no_memory_while_an_earlier_batch_is_in_flight() {
     let fifo = DeltaFifo::new();
     fifo.add(object("held", 1));
     let held = fifo.try_pop().unwrap().unwrap();
     let states: Vec<_> = (2..MANY).map(|version| object(if version % 2 == 0 { "a" } else { "b" }, version)).collect();
 
-    let left = left_by(|| {
-        // One of them always waits, so that the marks of the others are never at the end of the line.
+    let left = bytes_left_by(|| {
+        // One of the two objects is always queued, so that the version of the other one is never the last one in the queue.
         fifo.add(object("b", 1));
         for state in &states {
             fifo.update(state.clone());
@@ -71,30 +67,30 @@ fn what_is_done_behind_a_receipt_that_is_held_for_long_does_not_pile_up() {
         }
     });
 
-    assert!(left < 50_000, "{left} bytes stayed");
+    assert!(left < 50_000, "{left} bytes stay allocated");
     held.acknowledge();
     fifo.try_drain().unwrap().unwrap().acknowledge();
     assert_eq!(fifo.reached(), Some((MANY - 1).to_string().as_str().into()));
 }
 
 #[test]
-fn bookmarks_that_nobody_reads_do_not_pile_up() {
+fn queued_bookmarks_take_constant_memory() {
     let fifo = DeltaFifo::<()>::new();
     fifo.bookmark("0".into());
 
-    let left = left_by(|| (1..MANY).for_each(|version| fifo.bookmark(version.to_string().as_str().into())));
+    let left = bytes_left_by(|| (1..MANY).for_each(|version| fifo.bookmark(version.to_string().as_str().into())));
 
-    assert!(left < 1000, "{left} bytes stayed");
+    assert!(left < 1000, "{left} bytes stay allocated");
     assert_eq!(fifo.try_pop().unwrap().unwrap().version(), Some(&(MANY - 1).to_string().as_str().into()));
 }
 
 #[test]
-fn a_cache_that_has_lost_most_of_its_objects_moves_together() {
+fn a_cache_shrinks_after_most_of_its_objects_are_removed() {
     let cache = Indexer::new();
     let by_last = cache.add_index("last", |object: &Cached<()>| object.key().name().chars().last()).unwrap();
     cache.upsert(object("n/first", 1));
 
-    let left = left_by(|| {
+    let left = bytes_left_by(|| {
         let mut batch = WriteBatch::new();
         names().for_each(|name| batch.upsert(object(&name, 1)));
         cache.apply(batch);
@@ -102,36 +98,36 @@ fn a_cache_that_has_lost_most_of_its_objects_moves_together() {
         cache.upsert(object("n/last", 1));
     });
 
-    assert!(left < 500_000, "{left} bytes stayed for 101 objects");
+    assert!(left < 500_000, "{left} bytes stay allocated for 101 objects");
     assert_eq!(cache.lister().len(), 102);
     assert_eq!(by_last.count(&'7'), 10);
     assert_eq!(cache.lister().namespace("n").list().len(), 102);
 }
 
 #[test]
-fn a_cache_that_is_emptied_at_once_holds_nothing() {
+fn a_cache_that_a_relist_empties_releases_its_memory() {
     let cache = Indexer::new();
     cache.add_index("last", |object: &Cached<()>| object.key().name().chars().last()).unwrap();
 
-    let left = left_by(|| {
+    let left = bytes_left_by(|| {
         let mut batch = WriteBatch::new();
         names().for_each(|name| batch.upsert(object(&name, 1)));
         cache.apply(batch);
         cache.replace(&list(9, []));
     });
 
-    assert!(left < 10_000, "{left} bytes stayed");
+    assert!(left < 10_000, "{left} bytes stay allocated");
 }
 
 #[test]
-fn one_huge_object_does_not_leave_a_huge_buffer() {
+fn a_scanner_releases_the_buffer_of_a_huge_object() {
     let mut scanner = Scanner::new(TypeMeta::default());
     let huge = format!(r#"{{"metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(8 << 20));
 
-    let left = left_by(|| {
+    let left = bytes_left_by(|| {
         scanner.scan(huge.as_bytes()).unwrap();
         scanner.scan(br#"{"metadata":{"name":"a"}}"#).unwrap();
     });
 
-    assert!(left < 10_000, "{left} bytes stayed");
+    assert!(left < 10_000, "{left} bytes stay allocated");
 }

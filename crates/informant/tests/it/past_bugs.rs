@@ -1,42 +1,34 @@
-//! Bugs that others had, each as a promise; also with the object in flight.
+//! Bugs that client-go had, each with the object queued and with the object in flight.
 
 use std::sync::Arc;
 
 use informant::Cached;
 use informant::delta::Delta;
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::queue::Receipt;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use informant::queue::{DeltaFifo, InOrderFifo, Receipt};
+use informant::store::{Indexer, WriteBatch};
 
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
-use crate::support::show_objects;
+use crate::support::{cache_of, key, list, object, observed, show_objects};
 
-/// A cache and its queue, as an informer joins them.
+/// A cache and its queue, connected as in an informer.
 struct Pipeline {
     cache: Arc<Indexer<()>>,
     queue: DeltaFifo<()>,
 }
 
 impl Pipeline {
-    fn over<const N: usize>(objects: [(&str, u64); N]) -> Self {
+    fn with_cached<const N: usize>(objects: [(&str, u64); N]) -> Self {
         let cache = cache_of(objects);
         let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
         Self { cache, queue }
     }
 
     fn take(&self) -> Receipt<DeltaFifo<()>> {
-        self.queue.try_drain().unwrap().expect("something waits")
+        self.queue.try_drain().unwrap().expect("the queue is not empty")
     }
 
-    /// Writes to the cache what a receipt says, and answers it.
-    fn finish(&self, receipt: Receipt<DeltaFifo<()>>) {
+    /// Applies the deltas of a batch to the cache and acknowledges it.
+    fn apply(&self, receipt: Receipt<DeltaFifo<()>>) {
         let mut batch = WriteBatch::new();
         for delta in receipt.items().iter().flat_map(informant::queue::ObjectChanges::deltas) {
             match delta {
@@ -50,9 +42,9 @@ impl Pipeline {
         receipt.acknowledge();
     }
 
-    fn finish_all(&self) {
+    fn apply_all(&self) {
         while let Some(receipt) = self.queue.try_drain().unwrap() {
-            self.finish(receipt);
+            self.apply(receipt);
         }
     }
 
@@ -61,36 +53,36 @@ impl Pipeline {
     }
 }
 
-// B1: kubernetes#115658
+// kubernetes#115658
 #[test]
-fn an_object_that_only_the_queue_has_leaves_no_ghost_when_a_list_lacks_it() {
-    let pipeline = Pipeline::over([]);
+fn a_relist_deletes_an_object_that_is_only_in_the_queue() {
+    let pipeline = Pipeline::with_cached([]);
     pipeline.queue.add(object("ghost", 1));
 
     pipeline.queue.replace(&list(5, []));
 
-    pipeline.finish_all();
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
 }
 
-// B1 in flight
+// kubernetes#115658, with the object in flight
 #[test]
-fn an_object_in_flight_leaves_no_ghost_when_a_list_lacks_it() {
-    let pipeline = Pipeline::over([]);
+fn a_relist_deletes_an_object_that_is_only_in_flight() {
+    let pipeline = Pipeline::with_cached([]);
     pipeline.queue.add(object("ghost", 1));
     let receipt = pipeline.take();
 
     pipeline.queue.replace(&list(5, []));
 
-    pipeline.finish(receipt);
-    assert_eq!(pipeline.cached(), ["ghost@1"], "as long as the list is not processed");
-    pipeline.finish_all();
+    pipeline.apply(receipt);
+    assert_eq!(pipeline.cached(), ["ghost@1"], "the cache holds the object until the relist is processed");
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
 }
 
-// B1 in flight, in-order queue
+// kubernetes#115658, with the object in flight, in-order queue
 #[test]
-fn an_object_in_flight_leaves_no_ghost_in_the_in_order_queue_either() {
+fn a_relist_deletes_an_object_that_is_only_in_flight_in_the_in_order_queue() {
     let cache = cache_of([]);
     let queue = InOrderFifo::builder().known_objects(Arc::new(cache.lister())).build();
     queue.add(object("ghost", 1));
@@ -103,84 +95,84 @@ fn an_object_in_flight_leaves_no_ghost_in_the_in_order_queue_either() {
     assert_eq!(crate::support::show_changes(next.items()), ["Missed ghost@1"]);
 }
 
-// B2: kubernetes#83810
+// kubernetes#83810
 #[test]
-fn an_object_whose_delete_is_queued_is_announced_when_a_list_has_it_again() {
-    let pipeline = Pipeline::over([("x", 1)]);
+fn a_relist_restores_an_object_whose_delete_is_queued() {
+    let pipeline = Pipeline::with_cached([("x", 1)]);
     pipeline.queue.delete(observed("x", 2));
 
     pipeline.queue.replace(&list(5, [("x", 4)]));
 
-    pipeline.finish_all();
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), ["x@4"]);
 }
 
-// B2 in flight
+// kubernetes#83810, with the delete in flight
 #[test]
-fn an_object_whose_delete_is_in_flight_is_announced_when_a_list_has_it_again() {
-    let pipeline = Pipeline::over([("x", 1)]);
+fn a_relist_restores_an_object_whose_delete_is_in_flight() {
+    let pipeline = Pipeline::with_cached([("x", 1)]);
     pipeline.queue.delete(observed("x", 2));
     let receipt = pipeline.take();
 
     pipeline.queue.replace(&list(5, [("x", 4)]));
 
-    pipeline.finish(receipt);
+    pipeline.apply(receipt);
     assert_eq!(pipeline.cached(), [""; 0]);
-    pipeline.finish_all();
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), ["x@4"]);
 }
 
-// B4: kubernetes#26167
+// kubernetes#26167
 #[test]
-fn a_resync_does_not_resurrect_what_is_being_deleted() {
-    let pipeline = Pipeline::over([("x", 1)]);
+fn a_resync_does_not_restore_an_object_whose_delete_is_queued() {
+    let pipeline = Pipeline::with_cached([("x", 1)]);
     pipeline.queue.delete(observed("x", 2));
 
     pipeline.queue.resync();
 
-    pipeline.finish_all();
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
 }
 
-// B4 in flight
+// kubernetes#26167, with the delete in flight
 #[test]
-fn a_resync_does_not_resurrect_what_is_being_deleted_in_flight() {
-    let pipeline = Pipeline::over([("x", 1), ("y", 1)]);
+fn a_resync_does_not_restore_an_object_whose_delete_is_in_flight() {
+    let pipeline = Pipeline::with_cached([("x", 1), ("y", 1)]);
     pipeline.queue.delete(observed("x", 2));
     pipeline.queue.update(object("y", 3));
     let receipt = pipeline.take();
 
     pipeline.queue.resync();
 
-    pipeline.finish(receipt);
-    pipeline.finish_all();
-    assert_eq!(pipeline.cached(), ["y@3"], "and y is not set back");
+    pipeline.apply(receipt);
+    pipeline.apply_all();
+    assert_eq!(pipeline.cached(), ["y@3"], "the resync does not replace y by its old state");
 }
 
-// B4: kubernetes#26966
+// kubernetes#26966
 #[test]
-fn a_delete_during_the_initial_sync_is_not_dropped_because_the_cache_is_still_empty() {
-    let pipeline = Pipeline::over([]);
+fn a_delete_during_the_initial_list_is_not_dropped_while_the_cache_is_empty() {
+    let pipeline = Pipeline::with_cached([]);
     pipeline.queue.replace(&list(5, [("x", 1)]));
 
     pipeline.queue.delete(observed("x", 6));
 
-    pipeline.finish_all();
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
 }
 
-// B4 in flight
+// kubernetes#26966, with the object in flight
 #[test]
-fn a_delete_during_the_initial_sync_is_not_dropped_while_the_object_is_in_flight() {
-    let pipeline = Pipeline::over([]);
+fn a_delete_during_the_initial_list_is_not_dropped_while_the_object_is_in_flight() {
+    let pipeline = Pipeline::with_cached([]);
     pipeline.queue.replace(&list(5, [("x", 1)]));
     let receipt = pipeline.take();
 
     pipeline.queue.delete(observed("x", 6));
 
-    pipeline.finish(receipt);
+    pipeline.apply(receipt);
     assert_eq!(pipeline.cached(), ["x@1"]);
-    pipeline.finish_all();
+    pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
 }
 
@@ -188,9 +180,9 @@ fn tagged(name: &str, tags: &[&'static str]) -> Cached<Vec<&'static str>> {
     Cached::new(Identity::of_key(key(name)), tags.to_vec())
 }
 
-// B5: kubernetes#109115
+// kubernetes#109115
 #[test]
-fn an_index_value_that_stays_while_others_come_and_go_is_still_found() {
+fn an_index_value_that_an_update_keeps_is_still_found() {
     let cache = Indexer::new();
     let by_tag = cache.add_index("tag", |object: &Cached<Vec<&'static str>>| object.to_vec()).unwrap();
 
@@ -202,9 +194,9 @@ fn an_index_value_that_stays_while_others_come_and_go_is_still_found() {
     assert_eq!(["a", "b"].map(|tag| by_tag.count(tag)), [0, 1]);
 }
 
-// B5: kubernetes#43605
+// kubernetes#43605
 #[test]
-fn a_panicking_index_function_leaves_no_dangling_keys() {
+fn a_panicking_index_function_leaves_no_keys_of_the_object_in_the_index() {
     let cache = Indexer::new();
     let by_tag = cache
         .add_index("tag", |object: &Cached<Vec<&'static str>>| {
@@ -220,14 +212,18 @@ fn a_panicking_index_function_leaves_no_dangling_keys() {
 
     assert_eq!(applied.index_panics[0].to_string(), "the function of index \"tag\" panicked on x: bad tag");
     assert_eq!(["a", "b"].map(|tag| by_tag.count(tag)), [0, 0]);
-    assert_eq!(**cache.lister().get(&key("x")).unwrap(), ["b", "bad"], "the object is stored all the same");
+    assert_eq!(
+        **cache.lister().get(&key("x")).unwrap(),
+        ["b", "bad"],
+        "the object is stored although it is not indexed"
+    );
     cache.upsert(tagged("x", &["c"]));
     assert_eq!(by_tag.keys("c"), [key("x")]);
 }
 
-// B5: kubernetes#84959
+// kubernetes#84959
 #[test]
-fn a_value_that_no_object_has_any_more_takes_no_memory() {
+fn an_index_value_without_objects_takes_no_memory() {
     let cache = Indexer::new();
     let by_tag = cache.add_index("tag", |object: &Cached<String>| [object.object().clone()]).unwrap();
     let churn = |rounds: std::ops::Range<u32>| {
@@ -240,5 +236,5 @@ fn a_value_that_no_object_has_any_more_takes_no_memory() {
     let growth = allocation_counter::measure(|| churn(10..1000)).bytes_current;
 
     assert_eq!(by_tag.values().len(), 1);
-    assert!(growth.abs() < 100, "990 values came and went, and {growth} bytes stayed");
+    assert!(growth.abs() < 100, "{growth} bytes stay allocated after 990 values");
 }

@@ -1,42 +1,34 @@
 //! Objects whose destructor reads the queue that drops them, and objects whose destructor panics.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
+use informant::delta::{Delta, Deltas, Relist};
 use informant::object::Identity;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::queue::ItemOutcome;
-use informant::queue::KnownObjects;
+use informant::queue::{DeltaFifo, InOrderFifo, ItemOutcome, KnownObjects};
+use informant::{Cached, Deleted, Key};
 
-use crate::informer::support::OnDrop;
-use crate::informer::support::without_deadlock;
 use crate::support::Logs;
+use crate::support::informers::{OnDrop, without_deadlock};
 
 type Object = Cached<OnDrop>;
 
-/// A queue, and a factory of objects whose destructor does something with it.
-struct Bench<Q> {
+/// A queue, and a factory of objects whose destructor uses the queue.
+struct Fixture<Q> {
     queue: Q,
-    make: Make,
+    make: ObjectFactory,
 }
 
-/// Makes objects and counts how many of them were dropped.
+/// Makes objects and counts how many of them are dropped.
 #[derive(Clone)]
-struct Make {
+struct ObjectFactory {
     act: Arc<dyn Fn() + Send + Sync>,
     dropped: Arc<AtomicUsize>,
 }
 
-impl Make {
+impl ObjectFactory {
     fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
         Self { act: Arc::new(act), dropped: Arc::default() }
     }
@@ -67,8 +59,8 @@ impl Make {
     }
 }
 
-/// A cache of `known-1` and `known-2` that gives away new copies, so the queue holds the only reference to each.
-struct Copies(Make);
+/// A cache of `known-1` and `known-2` that returns new copies, so that the queue holds the only handle of each.
+struct Copies(ObjectFactory);
 
 impl KnownObjects<OnDrop> for Copies {
     fn get(&self, key: &Key) -> Option<Object> {
@@ -80,49 +72,49 @@ impl KnownObjects<OnDrop> for Copies {
     }
 }
 
-/// What is done to a queue; returns how many objects must have been dropped at its end.
-type Act<Q> = fn(&Bench<Q>) -> usize;
+/// Uses a queue; returns how many objects the queue must have dropped at its end.
+type Act<Q> = fn(&Fixture<Q>) -> usize;
 
 fn observed(object: Object) -> Deleted<OnDrop> {
     Deleted::Observed(object)
 }
 
 const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
-    ("a delete of an unknown object", |Bench { queue, make }| {
+    ("a delete of an unknown object", |Fixture { queue, make }| {
         queue.delete(observed(make.object("a", 1)));
         1
     }),
-    ("a delete of a known object", |Bench { queue, make }| {
+    ("a delete of a known object", |Fixture { queue, make }| {
         queue.delete(observed(make.object("known-1", 2)));
         1
     }),
-    ("two deletes in a row", |Bench { queue, make }| {
+    ("two deletes in a row", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         queue.delete(observed(make.object("a", 2)));
         queue.delete(observed(make.object("a", 3)));
         1
     }),
-    ("an observed delete after a missed one", |Bench { queue, make }| {
+    ("an observed delete after a missed one", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         queue.delete(Deleted::Missed { last_known: make.object("a", 1) });
         queue.delete(observed(make.object("a", 2)));
         1
     }),
-    ("add_if_not_present of a present key", |Bench { queue, make }| {
+    ("add_if_not_present of a present key", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         assert!(!queue.add_if_not_present(Deltas::from(Delta::Sync(make.object("a", 1)))));
         1
     }),
-    ("a list that has a known object", |Bench { queue, make }| {
+    ("a list that has a known object", |Fixture { queue, make }| {
         queue.replace(&make.list(9, &["known-1"]));
         1
     }),
-    ("a resync while a known object waits", |Bench { queue, make }| {
+    ("a resync while a known object waits", |Fixture { queue, make }| {
         queue.add(make.object("known-1", 2));
         queue.resync();
         1
     }),
-    ("a delete that cannot be read", |Bench { queue, make }| {
+    ("a delete that cannot be read", |Fixture { queue, make }| {
         queue.add(make.object("a", 2));
         queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
         queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
@@ -130,20 +122,20 @@ const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
         queue.try_drain().unwrap().unwrap().acknowledge();
         2
     }),
-    ("a receipt that is done", |Bench { queue, make }| {
+    ("a batch that is acknowledged", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         queue.update(make.object("a", 2));
         queue.add(make.object("b", 3));
         queue.try_drain().unwrap().unwrap().acknowledge();
         3
     }),
-    ("a receipt that is requeued in part", |Bench { queue, make }| {
+    ("a batch that is requeued in part", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         queue.update(make.object("a", 2));
         queue.try_drain().unwrap().unwrap().settle(|_| ItemOutcome::Requeue { processed: 1 });
         1
     }),
-    ("a requeued delete before a newer one", |Bench { queue, make }| {
+    ("a requeued delete before a newer one", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         queue.delete(observed(make.object("a", 2)));
         queue.add(make.object("a", 3));
@@ -155,16 +147,16 @@ const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
 ];
 
 const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
-    ("a list that has a known object", |Bench { queue, make }| {
+    ("a list that has a known object", |Fixture { queue, make }| {
         queue.replace(make.list(9, &["known-1"]));
         1
     }),
-    ("a resync while a known object waits", |Bench { queue, make }| {
+    ("a resync while a known object waits", |Fixture { queue, make }| {
         queue.add(make.object("known-1", 2));
         queue.resync();
         1
     }),
-    ("a delete that cannot be read", |Bench { queue, make }| {
+    ("a delete that cannot be read", |Fixture { queue, make }| {
         queue.add(make.object("a", 2));
         queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
         queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
@@ -174,12 +166,12 @@ const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
         }
         2
     }),
-    ("a receipt that is done", |Bench { queue, make }| {
+    ("a batch that is acknowledged", |Fixture { queue, make }| {
         queue.replace(make.list(9, &["a", "known-1", "known-2"]));
         queue.try_drain().unwrap().unwrap().acknowledge();
         5
     }),
-    ("a receipt that is requeued in part", |Bench { queue, make }| {
+    ("a batch that is requeued in part", |Fixture { queue, make }| {
         queue.add(make.object("a", 1));
         queue.add(make.object("b", 2));
         queue.try_drain().unwrap().unwrap().settle(|taken| match taken.change().key().unwrap().name() {
@@ -190,7 +182,7 @@ const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
     }),
 ];
 
-/// Runs each act on a new queue. `on_drop` is what the destructor of an object does with the queue.
+/// Runs each act on a new queue. The destructor of each object calls `on_drop` with the queue.
 fn run<Q: Clone + Send + Sync + 'static>(
     acts: &[(&str, Act<Q>)],
     build: fn(Copies) -> Q,
@@ -199,15 +191,15 @@ fn run<Q: Clone + Send + Sync + 'static>(
     for (name, act) in acts {
         let slot = Arc::new(Mutex::new(None::<Q>));
         let (seen, on_drop) = (Arc::clone(&slot), on_drop.clone());
-        let make = Make::new(move || {
+        let make = ObjectFactory::new(move || {
             let queue = seen.lock().unwrap().clone();
             queue.iter().for_each(&on_drop);
         });
         let queue = build(Copies(make.clone()));
         *slot.lock().unwrap() = Some(queue.clone());
-        let expected = act(&Bench { queue, make: make.clone() });
+        let expected = act(&Fixture { queue, make: make.clone() });
         assert_eq!(make.dropped(), expected, "{name}");
-        // The queue holds objects that hold the queue.
+        // Breaks the cycle: the queue holds objects whose destructors hold the queue.
         let queue = slot.lock().unwrap().take();
         drop(queue);
     }
@@ -223,7 +215,7 @@ fn in_order(known: Copies) -> InOrderFifo<OnDrop> {
 
 /// Decision 7
 #[test]
-fn an_object_may_read_the_grouping_queue_that_drops_it() {
+fn the_destructor_of_an_object_may_read_the_delta_fifo_that_drops_it() {
     without_deadlock(|| {
         run(&GROUPING, grouping, |queue| {
             let _ = (queue.len(), queue.reached(), queue.waiting_keys());
@@ -233,7 +225,7 @@ fn an_object_may_read_the_grouping_queue_that_drops_it() {
 
 /// Decision 7
 #[test]
-fn an_object_may_read_the_in_order_queue_that_drops_it() {
+fn the_destructor_of_an_object_may_read_the_in_order_fifo_that_drops_it() {
     without_deadlock(|| {
         run(&IN_ORDER, in_order, |queue| {
             let _ = (queue.len(), queue.reached());
@@ -241,21 +233,21 @@ fn an_object_may_read_the_in_order_queue_that_drops_it() {
     });
 }
 
-/// Decision 7: also writing, for the queue is unlocked and in order.
+/// Decision 7: the queue is unlocked and consistent when it drops objects, so a destructor may push.
 #[test]
-fn an_object_may_push_to_the_queue_that_drops_it() {
+fn the_destructor_of_an_object_may_push_to_the_queue_that_drops_it() {
     without_deadlock(|| {
         run(&GROUPING, grouping, |queue| queue.bookmark("7".into()));
         run(&IN_ORDER, in_order, |queue| queue.bookmark("7".into()));
     });
 }
 
-/// P8: several objects of one call may panic. Two panics at once would end the process.
+/// P8: several objects of one call panic when they are dropped. Two panics at once would abort the process.
 #[test]
-fn objects_that_panic_when_they_are_dropped_harm_no_queue() {
+fn a_queue_survives_objects_that_panic_when_they_are_dropped() {
     let logs = Logs::capture();
-    run(&GROUPING, grouping, |_| std::panic::resume_unwind(Box::new("my last word")));
-    run(&IN_ORDER, in_order, |_| std::panic::resume_unwind(Box::new("my last word")));
+    run(&GROUPING, grouping, |_| std::panic::resume_unwind(Box::new("panic of the destructor")));
+    run(&IN_ORDER, in_order, |_| std::panic::resume_unwind(Box::new("panic of the destructor")));
     let logs = logs.take();
-    assert!(logs.contains("known-1") && logs.contains("my last word"), "{logs}");
+    assert!(logs.contains("known-1") && logs.contains("panic of the destructor"), "{logs}");
 }

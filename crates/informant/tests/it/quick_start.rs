@@ -1,25 +1,23 @@
-//! The quick start of the README, copied into a project of its own, works.
+//! Builds and runs the quick start of the README in a new project.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
-/// The text of the README's first block of a language.
+/// The first code block of a language in the README.
 fn block(readme: &str, language: &str) -> String {
     let begin = format!("```{language}\n");
-    let start = readme.find(&begin).unwrap_or_else(|| panic!("a block of {language}")) + begin.len();
+    let start = readme.find(&begin).unwrap_or_else(|| panic!("the README has no {language} block")) + begin.len();
     let end = start + readme[start..].find("```").unwrap();
     readme[start..end].to_owned()
 }
 
-/// As somebody would do it who reads the README: with its dependencies, of which ours are taken from here.
+/// The project has the dependencies of the README; the crates of this repository are patched to their paths.
 #[test]
-fn the_readmes_quick_start_is_twenty_lines_that_compile_and_run_in_a_new_project() {
+fn the_quick_start_of_the_readme_is_twenty_lines_that_compile_and_run_in_a_new_project() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let (dependencies, program) = (block(&readme, "toml"), block(&readme, "rust"));
     assert_eq!(program.lines().count(), 20);
-    // Beside the other things that are built, and kept, so that the next time is quick.
+    // The project stays in the target folder, so that the next run reuses its build.
     let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("quick-start");
     fs::create_dir_all(project.join("src")).unwrap();
     let ours = ["informant", "informant-apiserver"];
@@ -30,7 +28,7 @@ fn the_readmes_quick_start_is_twenty_lines_that_compile_and_run_in_a_new_project
     );
     fs::write(project.join("Cargo.toml"), manifest).unwrap();
     fs::write(project.join("src/main.rs"), program).unwrap();
-    // What is locked here is there already, and is known to work.
+    // The lock file of this repository names crates that are downloaded already.
     fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
 
     let output = Command::new(env!("CARGO"))
@@ -41,8 +39,8 @@ fn the_readmes_quick_start_is_twenty_lines_that_compile_and_run_in_a_new_project
         .output()
         .unwrap();
 
-    let (said, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{complaints}");
-    assert_eq!(said, "+ n1 (InitialList)\n1 nodes in zone a\n", "{complaints}");
-    assert_eq!(complaints, "", "no warnings");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stdout, "+ n1 (InitialList)\n1 nodes in zone a\n", "{stderr}");
+    assert_eq!(stderr, "", "the build and the program print no warnings");
 }

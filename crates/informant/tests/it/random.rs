@@ -1,20 +1,15 @@
-//! Random tests that can be repeated: each run has a seed, and a failure tells it.
+//! Property tests that can be repeated: each run has a seed, and a failure prints it.
 
-use proptest::strategy::Strategy;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::Config;
-use proptest::test_runner::RngAlgorithm;
-use proptest::test_runner::TestError;
-use proptest::test_runner::TestRng;
-use proptest::test_runner::TestRunner;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-/// Runs `test` on so many random values.
+/// Runs `test` on this many random values.
 ///
 /// `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of cases.
 ///
 /// # Panics
 ///
-/// If the test panics on a value; the message has the smallest such value that was found, and the seed.
+/// If the test panics on a value. The message has the smallest failing value and the seed.
 pub fn check<S: Strategy>(cases: u32, values: S, test: impl Fn(S::Value)) {
     let seed = number("INFORMANT_SEED").unwrap_or_else(rand_seed);
     let cases = cases * u32::try_from(number("INFORMANT_CASES").unwrap_or(1)).expect("a small number");
@@ -33,8 +28,8 @@ pub fn check<S: Strategy>(cases: u32, values: S, test: impl Fn(S::Value)) {
     }
 }
 
-/// One random value, and the seed that gives it again: for tests that cannot be run many times.
-#[allow(dead_code, reason = "not all who include this file need it")]
+/// Returns one random value and its seed, for tests that are too slow to run on many values.
+#[allow(dead_code, reason = "not every crate that includes this file uses it")]
 pub fn one<S: Strategy>(values: &S) -> (S::Value, u64) {
     let seed = number("INFORMANT_SEED").unwrap_or_else(rand_seed);
     let tree = values.new_tree(&mut runner(1, seed)).expect("a value");

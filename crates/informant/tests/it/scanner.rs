@@ -1,18 +1,12 @@
-//! Reading who an object is, and making its JSON compact, in one pass.
+//! `Scanner`: reads the identity of an object and makes its JSON compact, in one pass.
 
 use std::fmt;
 
-use informant::Key;
-use informant::Lazy;
-use informant::object::DecodeError;
-use informant::object::FieldPath;
-use informant::object::Scanner;
-use informant::object::SyntaxProblem;
+use informant::object::{DecodeError, FieldPath, Scanner, SyntaxProblem};
+use informant::{Key, Lazy};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
-use proptest::prelude::Just;
-use proptest::prelude::Strategy;
-use proptest::prelude::any;
+use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use serde_json::Value;
 
@@ -22,19 +16,20 @@ fn scanner() -> Scanner {
     Scanner::of_kind::<Pod>()
 }
 
-/// The compact form of an object that is a pod.
+/// The compact JSON of a pod.
 fn compact(json: &str) -> String {
     scanner().scan(json.as_bytes()).unwrap().json().to_owned()
 }
 
-fn refused(json: &str) -> DecodeError {
+/// The error of scanning a pod.
+fn scan_error(json: &str) -> DecodeError {
     scanner().scan(json.as_bytes()).map(drop).unwrap_err()
 }
 
 const TYPES: &str = r#""apiVersion":"v1","kind":"Pod""#;
 
 #[test]
-fn the_identity_is_read_whatever_the_order_of_fields() {
+fn the_scanner_reads_the_identity_in_any_order_of_fields() {
     let json = r#"{"status":{"name":"no"},"metadata":{"resourceVersion":"7","uid":"u1","name":"web","labels":null,
         "namespace":"shop"},"kind":"Pod","apiVersion":"v1"}"#;
 
@@ -46,7 +41,7 @@ fn the_identity_is_read_whatever_the_order_of_fields() {
 }
 
 #[test]
-fn only_the_objects_own_managed_fields_are_cut() {
+fn the_scanner_cuts_only_the_managed_fields_of_the_object_itself() {
     let template = r#"{"metadata":{"name":"inner","managedFields":[{"manager":"kept"}]}}"#;
     let json = format!(
         r#"{{{TYPES},"metadata":{{"managedFields":[{{"a":"}}]"}}],"name":"web"}},"managedFields":1,"spec":{{"template":{template}}}}}"#
@@ -58,7 +53,7 @@ fn only_the_objects_own_managed_fields_are_cut() {
 }
 
 #[test]
-fn managed_fields_are_cut_wherever_they_stand_and_however_they_are_spelled() {
+fn managed_fields_are_cut_at_every_position_and_in_every_spelling() {
     let expected = format!(r#"{{{TYPES},"metadata":{{"name":"web","uid":"u"}}}}"#);
     for metadata in [
         r#"{"managedFields":[],"name":"web","uid":"u"}"#,
@@ -73,7 +68,7 @@ fn managed_fields_are_cut_wherever_they_stand_and_however_they_are_spelled() {
 }
 
 #[test]
-fn managed_fields_are_kept_if_so_chosen() {
+fn keep_managed_fields_keeps_them() {
     let json = format!(r#"{{{TYPES},"metadata":{{"name":"web","managedFields":[{{"manager":"me"}}]}}}}"#);
 
     let mut scanner = scanner().keep_managed_fields();
@@ -82,7 +77,7 @@ fn managed_fields_are_kept_if_so_chosen() {
 }
 
 #[test]
-fn the_type_stands_first_also_where_a_list_leaves_it_out() {
+fn the_compact_json_begins_with_the_type_even_if_a_list_omits_it() {
     let metadata = r#""metadata":{"name":"web","labels":{"a":"b"}}"#;
     assert_eq!(compact(&format!("{{{metadata}}}")), format!("{{{TYPES},{metadata}}}"));
     assert_eq!(
@@ -93,20 +88,20 @@ fn the_type_stands_first_also_where_a_list_leaves_it_out() {
 
     let json = format!("{{{metadata}}}");
     let pod = scanner().scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
-    assert_eq!(pod.labels().get("a").map(String::as_str), Some("b"), "labels are found behind what was filled in");
+    assert_eq!(pod.labels().get("a").map(String::as_str), Some("b"), "labels are found after the added type");
 }
 
 #[test]
-fn an_object_of_another_kind_is_refused() {
-    let error = refused(r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"web"}}"#);
+fn the_scanner_refuses_an_object_of_another_kind() {
+    let error = scan_error(r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"web"}}"#);
     assert_eq!(error.to_string(), "web: expected v1, Pod, found v1, Node");
 
-    let error = refused(r#"{"apiVersion":"v2","metadata":{"name":"web"}}"#);
+    let error = scan_error(r#"{"apiVersion":"v2","metadata":{"name":"web"}}"#);
     assert_eq!(error.to_string(), "web: expected v1, Pod, found v2, Pod");
 }
 
 #[test]
-fn an_empty_type_is_none_and_is_filled_in() {
+fn an_empty_type_is_replaced_by_the_expected_one() {
     for types in [r#""kind":"","apiVersion":null,"#, r#""apiVersion":"", "kind":null ,"#] {
         let json = format!(r#"{{{types}"metadata":{{"name":"web"}}}}"#);
         assert_eq!(compact(&json), format!(r#"{{{TYPES},"metadata":{{"name":"web"}}}}"#));
@@ -114,7 +109,7 @@ fn an_empty_type_is_none_and_is_filled_in() {
 }
 
 #[test]
-fn a_source_without_types_needs_none_and_takes_any() {
+fn a_scanner_without_an_expected_type_accepts_any_type() {
     let mut scanner = Scanner::new(TypeMeta::default());
 
     let raw = scanner.scan(br#"{"metadata":{"name":"web"}}"#).unwrap();
@@ -124,7 +119,7 @@ fn a_source_without_types_needs_none_and_takes_any() {
 }
 
 #[test]
-fn a_field_of_the_identity_that_stands_there_twice_refuses_the_object() {
+fn the_scanner_refuses_duplicate_fields_of_the_identity() {
     for (json, field) in [
         (r#"{"metadata":{"name":"a","name":"b"}}"#, "metadata.name"),
         (r#"{"metadata":{"name":"a","na\u006de":"b"}}"#, "metadata.name"),
@@ -136,16 +131,16 @@ fn a_field_of_the_identity_that_stands_there_twice_refuses_the_object() {
         (r#"{"kind":"Pod","kind":"Pod","metadata":{"name":"a"}}"#, "kind"),
         (r#"{"apiVersion":"v1","apiVersion":"v1","metadata":{"name":"a"}}"#, "apiVersion"),
     ] {
-        let error = refused(json);
+        let error = scan_error(json);
         let DecodeError::DuplicateField { field: found, .. } = error else { panic!("{json}: {error}") };
         assert_eq!(found, field);
     }
-    let error = refused(r#"{"metadata":{"namespace":"shop","name":"web","name":"api"}}"#);
+    let error = scan_error(r#"{"metadata":{"namespace":"shop","name":"web","name":"api"}}"#);
     assert_eq!(error.to_string(), "shop/web: metadata.name appears twice, again at byte 52");
 }
 
 #[test]
-fn metadata_of_a_wrong_type_refuses_the_object() {
+fn the_scanner_refuses_metadata_of_a_wrong_type() {
     for (json, message) in [
         (
             r#"{"metadata":{"namespace":"n","name":5}}"#,
@@ -186,12 +181,12 @@ fn metadata_of_a_wrong_type_refuses_the_object() {
         (r#"{"metadata":{"name":null}}"#, "object without metadata.name"),
         ("{}", "object without metadata.name"),
     ] {
-        assert_eq!(refused(json).to_string(), message, "{json}");
+        assert_eq!(scan_error(json).to_string(), message, "{json}");
     }
 }
 
 #[test]
-fn what_is_not_one_json_object_is_refused_with_the_place() {
+fn a_syntax_error_has_the_key_and_the_offset() {
     let named = r#"{"metadata":{"namespace":"n","name":"a"},"x":"#;
     for (rest, problem) in [
         ("", SyntaxProblem::Truncated),
@@ -219,14 +214,14 @@ fn what_is_not_one_json_object_is_refused_with_the_place() {
         ("1} x", SyntaxProblem::TrailingData),
     ] {
         let json = format!("{named}{rest}");
-        let error = refused(&json);
+        let error = scan_error(&json);
         let DecodeError::Syntax { key, offset, problem: found } = error else { panic!("{rest}: {error}") };
         assert_eq!((key, found), (Some(Key::namespaced("n", "a")), problem), "{rest}");
         assert!((named.len()..=json.len()).contains(&offset), "{rest}: at {offset}");
     }
-    assert_eq!(refused(&format!("{named}?}}")).to_string(), "n/a: unexpected byte at byte 45");
-    assert_eq!(refused("[]").to_string(), "object without a readable name: expected a JSON object at byte 0");
-    assert_eq!(refused("").to_string(), "object without a readable name: JSON ends too early at byte 0");
+    assert_eq!(scan_error(&format!("{named}?}}")).to_string(), "n/a: unexpected byte at byte 45");
+    assert_eq!(scan_error("[]").to_string(), "object without a readable name: expected a JSON object at byte 0");
+    assert_eq!(scan_error("").to_string(), "object without a readable name: JSON ends too early at byte 0");
     let invalid = scanner().scan(b"{\"metadata\":{\"name\":\"\xff\"}}").map(drop).unwrap_err();
     assert_eq!(invalid.to_string(), "object without a readable name: invalid UTF-8 at byte 21");
     let invalid = scanner().scan(b"{\"metadata\":{\"name\":\"a\"},\"x\":\"\xff\"}").map(drop).unwrap_err();
@@ -234,13 +229,13 @@ fn what_is_not_one_json_object_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_name_whose_namespace_may_still_come_is_not_taken_for_the_key() {
-    assert!(refused(r#"{"metadata":{"name":"web","#).key().is_none());
-    assert_eq!(refused(r#"{"metadata":{"name":"web"},"#).key(), Some(&Key::cluster_scoped("web")));
+fn a_syntax_error_has_no_key_while_the_namespace_may_follow() {
+    assert!(scan_error(r#"{"metadata":{"name":"web","#).key().is_none());
+    assert_eq!(scan_error(r#"{"metadata":{"name":"web"},"#).key(), Some(&Key::cluster_scoped("web")));
 }
 
 #[test]
-fn nesting_is_accepted_as_deep_as_the_decoder_goes_and_refused_beyond() {
+fn the_scanner_accepts_nesting_up_to_the_limit_of_serde_json() {
     let nested =
         |depth: usize| format!(r#"{{"metadata":{{"name":"a"}},"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
 
@@ -248,12 +243,12 @@ fn nesting_is_accepted_as_deep_as_the_decoder_goes_and_refused_beyond() {
     assert!(serde_json::from_str::<Value>(&deepest).is_ok());
 
     assert!(serde_json::from_str::<Value>(&nested(127)).is_err());
-    assert_eq!(refused(&nested(127)).to_string(), "a: nested deeper than 127 levels at byte 155");
-    assert!(refused(&nested(1_000_000)).to_string().contains("nested deeper"));
+    assert_eq!(scan_error(&nested(127)).to_string(), "a: nested deeper than 127 levels at byte 155");
+    assert!(scan_error(&nested(1_000_000)).to_string().contains("nested deeper"));
 }
 
 #[test]
-fn huge_numbers_pass_the_scan_and_are_refused_by_whoever_reads_them() {
+fn the_scanner_accepts_huge_numbers_and_decoding_fails_on_them() {
     let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[],"priority":1{}}}}}"#, "0".repeat(5000));
 
     let pod = scanner().scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
@@ -262,7 +257,7 @@ fn huge_numbers_pass_the_scan_and_are_refused_by_whoever_reads_them() {
     assert_eq!(error.to_string(), "a: cannot decode spec.priority");
 }
 
-/// JSON that remembers how it is spelled.
+/// JSON with its spelling.
 #[derive(Clone)]
 enum Tree {
     Plain(&'static str),
@@ -272,7 +267,7 @@ enum Tree {
     Object(Vec<(Text, Tree)>),
 }
 
-/// Characters, and whether each is spelled as `\u…`.
+/// Characters, each with a flag: true if it is spelled as `\u…`.
 #[derive(Clone)]
 struct Text(Vec<(char, bool)>);
 
@@ -298,7 +293,7 @@ impl Text {
 }
 
 impl Tree {
-    /// Writes the tree, with white space from `space` wherever it may be.
+    /// Writes the tree, with white space from `space` wherever JSON allows it.
     fn write(&self, out: &mut String, space: &mut impl FnMut() -> &'static str) {
         out.push_str(space());
         match self {
@@ -348,7 +343,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// Texts that look like JSON, that need escapes, or that are names the scan looks for.
+/// Texts that look like JSON, need escapes, or are field names that the scanner looks for.
 fn text() -> impl Strategy<Value = Text> {
     let names = ["metadata", "name", "namespace", "uid", "resourceVersion", "managedFields", "labels", "kind", "spec"];
     let odd = [
@@ -373,7 +368,7 @@ fn text() -> impl Strategy<Value = Text> {
 
 fn spelled(text: impl Strategy<Value = String>) -> impl Strategy<Value = Text> {
     (text, any::<u64>()).prop_map(|(text, escapes)| {
-        // Few escapes, so that long runs without any are common too.
+        // Few escapes, so that long runs without escapes are common.
         let escaped = |position: usize| (escapes >> (position % 32)) & 0b11 == 0 && escapes & 1 == 0;
         Text(text.chars().enumerate().map(|(position, character)| (character, escaped(position))).collect())
     })
@@ -442,7 +437,7 @@ fn pod() -> impl Strategy<Value = Members> {
     parts.prop_map(|(a, b, c, d)| [a, b, c, d].concat()).prop_shuffle()
 }
 
-/// White space that looks random, but is the same for the same seed.
+/// Pseudorandom white space, the same for the same seed.
 fn spaces(seed: u64) -> impl FnMut() -> &'static str {
     let mut state = seed;
     move || {
@@ -457,7 +452,7 @@ fn written(members: &Members, space: &mut impl FnMut() -> &'static str) -> Strin
     out
 }
 
-/// What the compact form of a pod must be, to the byte.
+/// The exact bytes that the compact JSON of a pod must have.
 fn expected_compact(pod: &Members) -> String {
     let mut pod = pod.clone();
     for (name, value) in &mut pod {
@@ -475,7 +470,7 @@ fn full_parse(json: &str) -> Value {
 }
 
 #[test]
-fn the_scan_finds_what_a_full_parse_finds() {
+fn the_scanner_finds_the_identity_and_labels_of_a_full_parse() {
     random::check(3000, (pod(), any::<u64>()), |(pod, seed)| {
         let json = written(&pod, &mut spaces(seed));
         let mut scanner = scanner();
@@ -503,13 +498,13 @@ fn fields(paths: &[&str]) -> Vec<FieldPath> {
     paths.iter().map(|path| path.parse().unwrap()).collect()
 }
 
-/// The compact form of a pod of which these fields are cut.
+/// The compact JSON of a pod without these fields.
 fn cut(json: &str, paths: &[&str]) -> String {
     scanner().cut(&fields(paths)).scan(json.as_bytes()).unwrap().json().to_owned()
 }
 
 #[test]
-fn fields_are_cut_wherever_they_stand_and_nothing_else_is() {
+fn cut_removes_the_named_fields_and_no_others() {
     let pod = |metadata: &str, rest: &str| format!(r#"{{{TYPES},"metadata":{{{metadata}"name":"web"}}{rest}}}"#);
     let json = pod(
         r#""annotations":{"a.b/c":"1","d":"2"},"labels":{"x":"1","y":"2"},"finalizers":["f"],"#,
@@ -532,7 +527,7 @@ fn fields_are_cut_wherever_they_stand_and_nothing_else_is() {
 }
 
 #[test]
-fn what_is_cut_must_be_as_it_should_be_all_the_same() {
+fn cut_fields_are_still_checked() {
     let wrong = r#"{"metadata":{"name":"web","labels":{"x":1}}}"#;
     let mut scanner = scanner().cut(&fields(&["metadata.labels", "spec"]));
     assert!(matches!(scanner.scan(wrong.as_bytes()), Err(DecodeError::BadMetadata { .. })));
@@ -540,7 +535,7 @@ fn what_is_cut_must_be_as_it_should_be_all_the_same() {
     assert!(matches!(scanner.scan(broken.as_bytes()), Err(DecodeError::Syntax { .. })));
 }
 
-/// Cuts a field of a tree in the simplest way.
+/// The reference implementation of a cut.
 fn cut_tree(tree: &mut Tree, path: &[&str]) {
     match (tree, path) {
         (Tree::Object(members), [name]) => members.retain(|(other, _)| other.value() != *name),
@@ -554,14 +549,14 @@ fn cut_tree(tree: &mut Tree, path: &[&str]) {
 }
 
 #[test]
-fn what_is_left_after_a_cut_is_what_it_was() {
+fn cut_fields_leave_the_other_fields_unchanged() {
     let names =
         ["metadata", "labels", "annotations", "spec", "kind", "name", "ünï", "a\"b", "managedFields", "12345678"];
     let path = proptest::collection::vec(proptest::sample::select(names.to_vec()), 1..4);
     let values = (pod(), any::<u64>(), proptest::collection::vec(path, 1..4));
     random::check(3000, values, |(pod, seed, paths)| {
         let parsed: Vec<_> = paths.iter().map(|path| (path, path.join(".").parse::<FieldPath>())).collect();
-        // Those that say who it is are refused.
+        // Paths of the identity are refused.
         let paths: Vec<_> = parsed.into_iter().filter_map(|(path, parsed)| Some((path, parsed.ok()?))).collect();
         let json = written(&pod, &mut spaces(seed));
         let mut scanner = scanner().cut(paths.iter().map(|(_, parsed)| parsed));
@@ -577,7 +572,7 @@ fn what_is_left_after_a_cut_is_what_it_was() {
     });
 }
 
-/// A change of some bytes.
+/// A random change of the bytes.
 #[derive(Debug, Clone)]
 enum Damage {
     Cut(usize),
@@ -613,7 +608,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 #[test]
-fn damaged_bytes_are_accepted_exactly_if_a_full_parse_accepts_them() {
+fn the_scanner_accepts_damaged_bytes_exactly_if_a_full_parse_does() {
     let values = (pod(), any::<u64>(), proptest::collection::vec(damage(), 1..4));
     random::check(5000, values, |(pod, seed, damages)| {
         let mut bytes = written(&pod, &mut spaces(seed)).into_bytes();
@@ -624,13 +619,13 @@ fn damaged_bytes_are_accepted_exactly_if_a_full_parse_accepts_them() {
             Ok(_) => true,
             Err(DecodeError::Syntax { problem: SyntaxProblem::NotAnObject, .. }) => return,
             Err(DecodeError::Syntax { .. }) => false,
-            // The metadata is bad; what follows was not looked at.
+            // The metadata is bad; the scanner did not read further.
             Err(_) => return,
         };
 
         let is_parsed = match &parsed {
             Ok(Ok(_)) => true,
-            // The parser wants to hold the number and goes no further; the scan only reads over it.
+            // The parser fails on a number that it cannot represent; the scanner only skips it.
             Ok(Err(error)) if error.to_string().starts_with("number out of range") => return,
             Ok(Err(_)) | Err(_) => false,
         };

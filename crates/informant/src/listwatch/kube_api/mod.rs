@@ -61,7 +61,7 @@ pub struct KubeSource {
     fields: String,
 }
 
-/// The requested namespace is impossible.
+/// The requested namespace cannot be used.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError {
@@ -172,7 +172,7 @@ impl KubeSource {
         if is_name { Ok(namespace) } else { Err(ScopeError::BadNamespace { namespace }) }
     }
 
-    /// Selects objects by labels: `app=web,tier!=cache`, which is also the text of a `kube::core::Selector`. Default: all.
+    /// Selects objects by labels: `app=web,tier!=cache`. A `kube::core::Selector` is accepted, too. Default: all.
     #[must_use]
     pub fn with_labels(mut self, selector: impl Into<String>) -> Self {
         self.labels = selector.into();

@@ -95,7 +95,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 ///
 /// # Scripting each answer
 ///
-/// Each list and each watch takes the next answer that was given for its kind; a request without an answer waits until there is one.
+/// A list takes the next scripted list, and a watch the next scripted watch. A request without an answer waits until there is one.
 ///
 /// ```
 /// use informant::{Key, object::Identity};
@@ -112,7 +112,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// let queue = DeltaFifo::<u32>::new();
 /// let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
 /// let running = tokio::spawn(reflector.run(std::future::pending()));
-/// source.asked(2).await;
+/// source.wait_for_requests(2).await;
 ///
 /// assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
 /// running.abort();
@@ -142,7 +142,7 @@ struct Script<O> {
 }
 
 impl<O: Send + Sync + 'static> ScriptedSource<O> {
-    /// Creates a source without objects that the handle drives. See [above](Self#testing-a-handler) for an example.
+    /// Creates an empty source, and the handle that controls it. See [above](Self#testing-a-handler) for an example.
     ///
     /// Scripted answers ([`on_list`](Self::on_list), [`on_watch`](Self::on_watch)) take precedence: the source answers a request from its
     /// objects if no scripted answer is left.
@@ -172,19 +172,19 @@ impl<O> ScriptedSource<O> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Adds the answer to the next list that has none yet.
+    /// Appends an answer to the queue of answers for lists.
     pub fn on_list(&self, answer: ScriptedList<O>) {
         self.shared.script.lock().lists.push_back(answer);
         self.shared.asked.notify_waiters();
     }
 
-    /// Adds the answer to the next watch that has none yet.
+    /// Appends an answer to the queue of answers for watches.
     pub fn on_watch(&self, answer: ScriptedWatch<O>) {
         self.shared.script.lock().watches.push_back(answer);
         self.shared.asked.notify_waiters();
     }
 
-    /// Adds the answer to the next streamed list that has none yet, and makes the source one that
+    /// Appends an answer to the queue of answers for streamed lists, and makes the source one that
     /// [can stream lists](ListWatch::can_stream_lists).
     pub fn on_stream(&self, answer: ScriptedWatch<O>) {
         let mut script = self.shared.script.lock();
@@ -210,7 +210,7 @@ impl<O> ScriptedSource<O> {
     }
 
     /// Waits until the source has received this many requests since it was created.
-    pub async fn asked(&self, count: usize) {
+    pub async fn wait_for_requests(&self, count: usize) {
         self.wait_for(|script| (script.requests.len() >= count).then_some(())).await;
     }
 

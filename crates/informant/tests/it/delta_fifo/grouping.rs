@@ -1,37 +1,17 @@
-//! What is queued, and in which order it comes out.
+//! `DeltaFifo`: which deltas are queued, and in which order they are taken.
 
 use std::sync::Arc;
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::Origin;
-use informant::Uid;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::DeltasError;
-use informant::delta::Relist;
-use informant::queue::DeltaFifo;
-use informant::queue::KnownObjects;
+use informant::delta::{Delta, Deltas, DeltasError, Relist};
+use informant::queue::{DeltaFifo, KnownObjects};
+use informant::{Cached, Deleted, Key, Origin, Uid};
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::origins;
-use super::pop;
-use super::pop_all;
-use crate::support::Object;
-use crate::support::cache_of;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::object_of_life;
-use crate::support::observed;
-use crate::support::show_taken;
+use super::{Fifo, drain, fifo_with_known, origins, pop, pop_all};
+use crate::support::{Object, cache_of, key, list, object, object_of_incarnation, observed, show_object_changes};
 
 // DF-01, DF-02, DF-04
 #[test]
-fn all_changes_of_an_object_come_together_oldest_first() {
+fn all_deltas_of_an_object_are_taken_together_oldest_first() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.update(object("x", 2));
@@ -44,14 +24,14 @@ fn all_changes_of_an_object_come_together_oldest_first() {
 
 // DF-02, DF-03
 #[test]
-fn an_object_keeps_its_place_when_it_changes_again_and_goes_to_the_end_after_it_was_taken() {
+fn an_object_keeps_its_place_in_the_queue_until_it_is_taken() {
     let fifo = Fifo::new();
     fifo.add(object("a", 1));
     fifo.add(object("b", 2));
     fifo.update(object("a", 3));
 
     let first = pop(&fifo);
-    assert_eq!(show_taken(first.items()), ["Added a@1, Updated a@3"]);
+    assert_eq!(show_object_changes(first.items()), ["Added a@1, Updated a@3"]);
     first.acknowledge();
     fifo.update(object("a", 4));
 
@@ -60,7 +40,7 @@ fn an_object_keeps_its_place_when_it_changes_again_and_goes_to_the_end_after_it_
 
 // DF-05
 #[test]
-fn the_key_of_a_list_of_deltas_is_that_of_its_newest_and_an_empty_list_is_an_error() {
+fn deltas_have_one_key_and_are_never_empty() {
     let deltas = Deltas::try_from(vec![Delta::Added(object("n/x", 1)), Delta::Updated(object("n/x", 2))]).unwrap();
     assert_eq!(deltas.key(), &key("n/x"));
     assert_eq!(deltas.newest().object().version().as_str(), "2");
@@ -73,9 +53,9 @@ fn the_key_of_a_list_of_deltas_is_that_of_its_newest_and_an_empty_list_is_an_err
     assert_eq!(mixed.to_string(), "deltas of one object are expected, found x and y");
 }
 
-// HC-05, the part of this queue
+// HC-05, as far as this queue is concerned
 #[test]
-fn an_object_that_nobody_knows_is_not_deleted() {
+fn a_delete_of_an_unknown_object_is_dropped() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.update(object("x", 2));
@@ -87,7 +67,7 @@ fn an_object_that_nobody_knows_is_not_deleted() {
 
 // DF-07
 #[test]
-fn without_known_objects_a_delete_of_an_object_that_does_not_wait_is_dropped() {
+fn without_known_objects_a_delete_of_an_object_that_is_not_queued_is_dropped() {
     let fifo = Fifo::new();
     fifo.delete(observed("x", 1));
     fifo.add(object("y", 2));
@@ -98,19 +78,19 @@ fn without_known_objects_a_delete_of_an_object_that_does_not_wait_is_dropped() {
 
 // DF-08
 #[test]
-fn with_known_objects_a_delete_is_dropped_only_if_nobody_has_the_object() {
-    let fifo = fifo_over([("known", 1)]);
+fn with_known_objects_a_delete_is_dropped_only_if_the_object_is_neither_known_nor_queued() {
+    let fifo = fifo_with_known([("known", 1)]);
     fifo.delete(observed("known", 2));
     fifo.add(object("queued", 3));
     fifo.delete(observed("queued", 4));
-    fifo.delete(observed("nobody", 5));
+    fifo.delete(observed("unknown", 5));
 
     assert_eq!(pop_all(&fifo), ["Deleted known@2", "Added queued@3, Deleted queued@4"]);
 }
 
 // DF-09
 #[test]
-fn a_dropped_delete_counts_as_the_first_change() {
+fn a_dropped_delete_counts_as_the_first_change_and_makes_the_queue_synced() {
     let fifo = Fifo::new();
     assert!(!fifo.is_synced());
 
@@ -123,20 +103,20 @@ fn a_dropped_delete_counts_as_the_first_change() {
 
 // DF-10, DF-14, DF-15, DF-17, HC-04
 #[test]
-fn of_two_deletes_in_a_row_the_one_with_the_final_state_stays() {
-    let fifo = fifo_over([("x", 1)]);
+fn of_two_consecutive_deletes_the_one_with_the_final_state_is_kept() {
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.delete(observed("x", 5));
     fifo.replace(&list(6, []));
     assert_eq!(pop_all(&fifo), ["Deleted x@5"]);
 
-    for fifo in [Fifo::new(), fifo_over([]), fifo_over([("x", 1)])] {
+    for fifo in [Fifo::new(), fifo_with_known([]), fifo_with_known([("x", 1)])] {
         fifo.add(object("x", 1));
         fifo.replace(&list(6, []));
         fifo.delete(observed("x", 7));
         assert_eq!(pop_all(&fifo), ["Added x@1, Deleted x@7"]);
     }
 
-    for fifo in [Fifo::new(), fifo_over([])] {
+    for fifo in [Fifo::new(), fifo_with_known([])] {
         fifo.add(object("x", 1));
         fifo.replace(&list(6, []));
         fifo.replace(&list(7, []));
@@ -146,7 +126,7 @@ fn of_two_deletes_in_a_row_the_one_with_the_final_state_stays() {
 
 // DF-11
 #[test]
-fn nothing_but_deletes_is_merged() {
+fn no_deltas_but_deletes_are_coalesced() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.add(object("x", 1));
@@ -161,7 +141,7 @@ fn nothing_but_deletes_is_merged() {
 
 // DF-12
 #[test]
-fn a_list_comes_in_list_order_as_replaced_or_if_so_chosen_as_sync() {
+fn a_relist_is_queued_in_list_order_as_replaced_or_as_sync_deltas() {
     let fifo = Fifo::new();
     fifo.replace(&list(3, [("b", 2), ("a", 1)]));
     assert_eq!(pop_all(&fifo), ["Replaced b@2", "Replaced a@1"]);
@@ -173,8 +153,8 @@ fn a_list_comes_in_list_order_as_replaced_or_if_so_chosen_as_sync() {
 
 // DF-13, DF-14, DF-15, DF-18
 #[test]
-fn what_a_list_no_longer_has_is_deleted_with_its_newest_state_first_queued_then_known() {
-    let fifo = fifo_over([("known", 1), ("both", 2), ("listed", 3)]);
+fn a_relist_deletes_absent_objects_with_their_newest_state_queued_ones_first() {
+    let fifo = fifo_with_known([("known", 1), ("both", 2), ("listed", 3)]);
     fifo.update(object("both", 4));
     fifo.add(object("queued", 5));
 
@@ -187,8 +167,8 @@ fn what_a_list_no_longer_has_is_deleted_with_its_newest_state_first_queued_then_
 
 // DF-16
 #[test]
-fn an_object_that_was_deleted_and_is_listed_again_comes_as_delete_and_replaced() {
-    let fifo = fifo_over([("x", 1)]);
+fn a_deleted_object_that_is_in_the_relist_has_a_delete_and_a_replaced_delta() {
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.delete(observed("x", 5));
 
     fifo.replace(&list(9, [("x", 8)]));
@@ -196,10 +176,10 @@ fn an_object_that_was_deleted_and_is_listed_again_comes_as_delete_and_replaced()
     assert_eq!(pop_all(&fifo), ["Deleted x@5, Replaced x@8"]);
 }
 
-/// A cache that cannot be asked.
-struct Broken;
+/// Known objects whose methods panic.
+struct PanickingCache;
 
-impl KnownObjects<()> for Broken {
+impl KnownObjects<()> for PanickingCache {
     fn get(&self, _: &Key) -> Option<Object> {
         panic!("on purpose")
     }
@@ -209,10 +189,10 @@ impl KnownObjects<()> for Broken {
     }
 }
 
-// DF-20, with our outcome
+// DF-20, but a relist cannot stop half-way
 #[test]
-fn a_replace_that_fails_leaves_nothing_behind() {
-    let fifo = DeltaFifo::builder().known_objects(Arc::new(Broken)).build();
+fn a_relist_whose_known_objects_panic_changes_nothing() {
+    let fifo = DeltaFifo::builder().known_objects(Arc::new(PanickingCache)).build();
 
     let replaced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fifo.replace(&list(9, [("x", 1)]))));
 
@@ -223,8 +203,8 @@ fn a_replace_that_fails_leaves_nothing_behind() {
 
 // Decision 3
 #[test]
-fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_another() {
-    let fifo = fifo_over([("same", 1), ("other", 2), ("unknown-uid", 3)]);
+fn a_relist_keeps_quarantined_objects_of_the_same_uid_and_deletes_those_of_another() {
+    let fifo = fifo_with_known([("same", 1), ("other", 2), ("unknown-uid", 3)]);
     fifo.update(object("queued", 4));
     let quarantined = [("same", "u1"), ("other", "u2"), ("unknown-uid", ""), ("queued", "u1"), ("never-seen", "u9")];
     let quarantined = quarantined.map(|(name, uid)| (key(name), Uid::new(uid))).to_vec();
@@ -236,47 +216,47 @@ fn a_list_keeps_what_is_quarantined_under_the_same_uid_and_deletes_it_under_anot
 
 // Decision 3
 #[test]
-fn a_delete_that_cannot_be_read_deletes_by_key_with_the_newest_state() {
-    let fifo = fifo_over([("known", 1), ("in-flight", 2)]);
+fn delete_unread_queues_a_missed_delete_with_the_newest_state() {
+    let fifo = fifo_with_known([("known", 1), ("in-flight", 2)]);
     fifo.update(object("in-flight", 3));
     let receipt = pop(&fifo);
     fifo.update(object("queued", 4));
 
-    for (name, version) in [("known", "5"), ("in-flight", "6"), ("queued", "7"), ("nobody", "8")] {
+    for (name, version) in [("known", "5"), ("in-flight", "6"), ("queued", "7"), ("unknown", "8")] {
         fifo.delete_unread(&key(name), Some(version.into()));
     }
 
     receipt.acknowledge();
     let rest = drain(&fifo);
-    let mut shown = show_taken(rest.items());
+    let mut shown = show_object_changes(rest.items());
     shown.sort();
     assert_eq!(shown, ["Missed in-flight@3", "Missed known@1", "Updated queued@4, Missed queued@4"]);
     assert_eq!(rest.version(), Some(&"8".into()));
 }
 
-// HC-07, the part of the queue
+// HC-07, as far as the queue is concerned
 #[test]
-fn a_delete_that_was_seen_comes_before_the_next_life_and_one_that_was_missed_shows_in_the_uid() {
-    for is_delete_seen in [true, false] {
-        let fifo = fifo_over([("x", 1), ("p2", 2), ("p3", 3)]);
-        if is_delete_seen {
+fn an_observed_delete_precedes_the_next_incarnation_and_a_missed_one_shows_in_the_uid() {
+    for is_delete_observed in [true, false] {
+        let fifo = fifo_with_known([("x", 1), ("p2", 2), ("p3", 3)]);
+        if is_delete_observed {
             fifo.delete(observed("x", 5));
         }
-        let reborn: Object = object_of_life("x", 8, "u2");
+        let recreated: Object = object_of_incarnation("x", 8, "u2");
 
-        let objects = vec![reborn, object("p2", 2), object("p4", 6)];
+        let objects = vec![recreated, object("p2", 2), object("p4", 6)];
         fifo.replace(&Relist { version: "9".into(), objects, quarantined: vec![], history_changed: false });
 
         let receipt = drain(&fifo);
-        let x = if is_delete_seen { "Deleted x@5, Replaced x@8" } else { "Replaced x@8" };
-        assert_eq!(show_taken(receipt.items()), [x, "Replaced p2@2", "Replaced p4@6", "Missed p3@3"]);
+        let x = if is_delete_observed { "Deleted x@5, Replaced x@8" } else { "Replaced x@8" };
+        assert_eq!(show_object_changes(receipt.items()), [x, "Replaced p2@2", "Replaced p4@6", "Missed p3@3"]);
         assert_eq!(receipt.items()[0].deltas().newest().object().uid().as_str(), "u2");
     }
 }
 
 // DF-31, DF-33
 #[test]
-fn a_resync_replays_what_is_known_and_without_known_objects_does_nothing() {
+fn a_resync_replays_the_known_objects() {
     let fifo = Fifo::new();
     fifo.resync();
     assert!(fifo.try_pop().unwrap().is_none());
@@ -284,17 +264,17 @@ fn a_resync_replays_what_is_known_and_without_known_objects_does_nothing() {
     let cache = cache_of([("x", 1)]);
     let fifo = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
     fifo.resync();
-    assert!(!fifo.is_synced(), "a resync is not a first change");
+    assert!(!fifo.is_synced(), "a resync does not count as the first change");
     let receipt = pop(&fifo);
-    assert_eq!(show_taken(receipt.items()), ["Sync x@1"]);
+    assert_eq!(show_object_changes(receipt.items()), ["Sync x@1"]);
     let stored = cache.lister().get(&key("x")).unwrap();
     assert!(Cached::ptr_eq(receipt.items()[0].deltas().newest().object(), &stored));
 }
 
 // DF-32
 #[test]
-fn a_resync_skips_what_has_news_waiting_or_in_flight() {
-    let fifo = fifo_over([("deleted", 1), ("updated", 2), ("taken", 3), ("idle", 4)]);
+fn a_resync_skips_objects_that_are_queued_or_in_flight() {
+    let fifo = fifo_with_known([("deleted", 1), ("updated", 2), ("taken", 3), ("idle", 4)]);
     fifo.update(object("taken", 5));
     let receipt = pop(&fifo);
     fifo.delete(observed("deleted", 6));

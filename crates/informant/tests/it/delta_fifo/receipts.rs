@@ -1,27 +1,15 @@
-//! What is taken is in flight until it is answered.
+//! `DeltaFifo`: batches are in flight until they are acknowledged or requeued.
 
 use informant::Deleted;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
+use informant::delta::{Delta, Deltas, Relist};
 use informant::queue::ItemOutcome;
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::pop;
-use super::pop_all;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::object_of_life;
-use crate::support::observed;
-use crate::support::show_deltas;
-use crate::support::show_taken;
+use super::{Fifo, drain, fifo_with_known, pop, pop_all};
+use crate::support::{key, list, object, object_of_incarnation, observed, show_deltas, show_object_changes};
 
-// DF-27, with our outcome
+// DF-27, but the consumer does not hold the lock of the queue
 #[test]
-fn producers_and_getters_do_not_wait_for_processing() {
+fn producers_and_readers_do_not_wait_while_a_batch_is_in_flight() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
 
@@ -36,7 +24,7 @@ fn producers_and_getters_do_not_wait_for_processing() {
 
 // Decision 6
 #[test]
-fn newer_changes_of_an_object_in_flight_are_not_handed_out_until_it_is_answered() {
+fn newer_deltas_of_an_object_in_flight_are_not_taken_until_it_is_acknowledged() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     let receipt = pop(&fifo);
@@ -51,7 +39,7 @@ fn newer_changes_of_an_object_in_flight_are_not_handed_out_until_it_is_answered(
 
 // Decision 6
 #[test]
-fn a_dropped_receipt_is_done() {
+fn a_dropped_batch_is_acknowledged() {
     let fifo = Fifo::new();
     fifo.replace(&list(9, [("x", 1)]));
 
@@ -63,21 +51,21 @@ fn a_dropped_receipt_is_done() {
 
 // Decision 6
 #[test]
-fn a_receipt_whose_processing_panics_is_done() {
+fn a_batch_whose_processing_panics_is_acknowledged() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     let receipt = pop(&fifo);
 
-    let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| receipt.settle(|_| panic!("on purpose"))));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| receipt.settle(|_| panic!("on purpose"))));
 
-    assert!(settled.is_err());
+    assert!(outcome.is_err());
     fifo.update(object("x", 2));
     assert_eq!(pop_all(&fifo), ["Updated x@2"]);
 }
 
 // DF-29, decision 8
 #[test]
-fn only_the_unprocessed_rest_is_requeued() {
+fn requeue_keeps_only_the_unprocessed_deltas() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.update(object("x", 2));
@@ -85,16 +73,16 @@ fn only_the_unprocessed_rest_is_requeued() {
 
     pop(&fifo).settle(|_| ItemOutcome::Requeue { processed: 1 });
     let receipt = pop(&fifo);
-    assert_eq!(show_taken(receipt.items()), ["Updated x@2, Updated x@3"]);
+    assert_eq!(show_object_changes(receipt.items()), ["Updated x@2, Updated x@3"]);
     receipt.settle(|_| ItemOutcome::Requeue { processed: 2 });
 
-    assert!(fifo.is_empty(), "nothing was left to requeue");
+    assert!(fifo.is_empty(), "all deltas were processed");
 }
 
 // DF-29, decision 8
 #[test]
-fn newer_changes_take_the_place_of_what_is_requeued_but_for_a_delete() {
-    let fifo = fifo_over([("x", 0), ("y", 0)]);
+fn newer_deltas_replace_requeued_ones_except_deletes() {
+    let fifo = fifo_with_known([("x", 0), ("y", 0)]);
     fifo.update(object("x", 1));
     fifo.update(object("y", 2));
     fifo.delete(observed("y", 3));
@@ -110,7 +98,7 @@ fn newer_changes_take_the_place_of_what_is_requeued_but_for_a_delete() {
 
 // Decision 6
 #[test]
-fn each_object_of_a_receipt_is_answered_by_itself() {
+fn each_object_of_a_batch_is_acknowledged_or_requeued_by_itself() {
     let fifo = Fifo::new();
     for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
         fifo.add(object(name, version));
@@ -133,12 +121,12 @@ fn each_object_of_a_receipt_is_answered_by_itself() {
 
 // Decision 8
 #[test]
-fn a_missed_delete_is_not_dropped_for_that_of_a_later_life() {
-    let fifo = fifo_over([("x", 1)]);
+fn a_requeued_missed_delete_is_not_replaced_by_a_delete_of_a_later_incarnation() {
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.replace(&list(5, []));
-    fifo.add(object_of_life("x", 6, "u2"));
+    fifo.add(object_of_incarnation("x", 6, "u2"));
     let receipt = drain(&fifo);
-    fifo.delete(Deleted::Observed(object_of_life("x", 7, "u2")));
+    fifo.delete(Deleted::Observed(object_of_incarnation("x", 7, "u2")));
 
     receipt.requeue();
 
@@ -147,7 +135,7 @@ fn a_missed_delete_is_not_dropped_for_that_of_a_later_life() {
 
 // DF-28, DF-29
 #[test]
-fn what_is_requeued_comes_again_after_what_waits() {
+fn a_requeued_object_goes_to_the_end_of_the_queue() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     fifo.add(object("y", 2));
@@ -159,7 +147,7 @@ fn what_is_requeued_comes_again_after_what_waits() {
 
 // DF-29
 #[test]
-fn add_if_not_present_leaves_what_waits_or_is_in_flight_alone() {
+fn add_if_not_present_does_not_change_objects_that_are_queued_or_in_flight() {
     let fifo = Fifo::new();
     let deltas = |version| Deltas::from(Delta::Updated(object("x", version)));
 
@@ -167,17 +155,16 @@ fn add_if_not_present_leaves_what_waits_or_is_in_flight_alone() {
     assert!(!fifo.add_if_not_present(deltas(2)));
     let receipt = pop(&fifo);
     assert!(!fifo.add_if_not_present(deltas(3)));
-    assert_eq!(show_taken(receipt.items()), ["Updated x@1"]);
+    assert_eq!(show_object_changes(receipt.items()), ["Updated x@1"]);
     receipt.acknowledge();
     assert!(fifo.add_if_not_present(deltas(4)));
 
     assert_eq!(pop_all(&fifo), ["Updated x@4"]);
 }
 
-/// What a relist carries must not be lost with a batch that is refused.
 #[test]
-fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
-    let fifo = fifo_over([("a", 1)]);
+fn a_batch_has_the_history_change_of_its_relist_until_it_is_acknowledged() {
+    let fifo = fifo_with_known([("a", 1)]);
     fifo.replace(&Relist { history_changed: true, ..list(9, [("a", 1)]) });
     fifo.update(object("a", 10));
 
@@ -185,7 +172,7 @@ fn a_relist_of_a_changed_history_is_known_as_such_until_it_is_processed() {
     assert!(receipt.history_changed());
     receipt.requeue();
     let receipt = drain(&fifo);
-    assert!(receipt.history_changed(), "also after it was requeued");
+    assert!(receipt.history_changed(), "a requeued batch has it as well");
     receipt.acknowledge();
 
     fifo.replace(&list(11, [("a", 10)]));

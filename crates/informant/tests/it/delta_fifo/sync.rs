@@ -1,4 +1,4 @@
-//! When the first list was processed.
+//! `DeltaFifo`: when the queue is synced, and which changes belong to the initial list.
 
 use std::time::Duration;
 
@@ -6,26 +6,19 @@ use informant::Origin;
 use informant::delta::Delta;
 use tokio::time::timeout;
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::origins;
-use super::pop;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
-use crate::support::show_taken;
+use super::{Fifo, drain, fifo_with_known, origins, pop};
+use crate::support::{list, object, observed, show_object_changes};
 
 // DF-21, DF-25
 #[test]
-fn deletes_that_the_first_list_brings_belong_to_the_initial_list() {
-    let fifo = fifo_over([("gone", 1)]);
+fn missed_deletes_of_the_first_list_belong_to_the_initial_list() {
+    let fifo = fifo_with_known([("gone", 1)]);
     fifo.replace(&list(9, [("here", 2)]));
     fifo.add(object("later", 10));
 
     let receipt = drain(&fifo);
 
-    assert_eq!(show_taken(receipt.items()), ["Replaced here@2", "Missed gone@1", "Added later@10"]);
+    assert_eq!(show_object_changes(receipt.items()), ["Replaced here@2", "Missed gone@1", "Added later@10"]);
     assert_eq!(origins(&receipt), [Origin::InitialList, Origin::InitialList, Origin::Live]);
     receipt.acknowledge();
     assert!(fifo.is_synced());
@@ -33,20 +26,20 @@ fn deletes_that_the_first_list_brings_belong_to_the_initial_list() {
 
 // DF-21, DF-22, DF-24
 #[test]
-fn a_queue_that_begins_with_a_list_is_synced_when_every_listed_key_is_done() {
+fn a_queue_that_begins_with_a_list_is_synced_when_every_listed_object_is_acknowledged() {
     let fifo = Fifo::new();
     fifo.replace(&list(9, [("a", 1), ("b", 2), ("a", 3)]));
     assert!(!fifo.is_synced());
 
     let receipt = pop(&fifo);
-    assert_eq!(show_taken(receipt.items()), ["Replaced a@1, Replaced a@3"]);
+    assert_eq!(show_object_changes(receipt.items()), ["Replaced a@1, Replaced a@3"]);
     receipt.acknowledge();
     assert!(!fifo.is_synced());
     pop(&fifo).acknowledge();
     assert!(fifo.is_synced());
 
     fifo.replace(&list(10, [("c", 4)]));
-    assert!(fifo.is_synced(), "once synced, for ever");
+    assert!(fifo.is_synced(), "a synced queue stays synced");
 }
 
 // DF-21
@@ -65,9 +58,9 @@ fn a_queue_that_begins_with_a_single_change_is_synced_at_once() {
     }
 }
 
-// DF-23 and HC-01, with our outcome
+// DF-23 and HC-01, but the empty list must be processed
 #[test]
-fn an_empty_first_list_is_synced_when_its_empty_receipt_is_done() {
+fn a_queue_that_begins_with_an_empty_list_is_synced_when_its_empty_batch_is_acknowledged() {
     let fifo = Fifo::new();
 
     fifo.replace(&list(50, []));
@@ -83,7 +76,7 @@ fn an_empty_first_list_is_synced_when_its_empty_receipt_is_done() {
 
 // DF-26, RF-19
 #[tokio::test(start_paused = true)]
-async fn sync_is_announced_after_the_last_initial_object_was_processed_not_when_it_is_taken() {
+async fn a_queue_is_synced_when_the_last_initial_object_is_acknowledged_not_when_it_is_taken() {
     let fifo = Fifo::new();
     fifo.replace(&list(9, [("x", 1)]));
 
@@ -98,14 +91,14 @@ async fn sync_is_announced_after_the_last_initial_object_was_processed_not_when_
 
 // Decision 8
 #[test]
-fn sync_does_not_wait_for_what_failed_once_but_it_still_belongs_to_the_initial_list() {
+fn a_queue_is_synced_although_an_initial_object_is_requeued() {
     let fifo = Fifo::new();
     fifo.replace(&list(9, [("x", 1)]));
 
     pop(&fifo).requeue();
 
     assert!(fifo.is_synced());
-    assert_eq!(fifo.reached(), None, "nothing of the list is processed yet");
+    assert_eq!(fifo.reached(), None, "no object of the list is processed yet");
     let receipt = pop(&fifo);
     assert_eq!(origins(&receipt), [Origin::InitialList]);
     receipt.acknowledge();

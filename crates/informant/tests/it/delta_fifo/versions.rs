@@ -1,19 +1,14 @@
-//! Which version the consumer has reached.
+//! `DeltaFifo`: the reached version, and the versions of batches.
 
 use informant::delta::Delta;
 use informant::queue::ItemOutcome;
 
-use super::Fifo;
-use super::drain;
-use super::fifo_over;
-use super::pop;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
+use super::{Fifo, drain, fifo_with_known, pop};
+use crate::support::{list, object, observed};
 
 // Decision 13
 #[test]
-fn a_dropped_delete_still_tells_its_version() {
+fn a_dropped_delete_advances_the_reached_version() {
     let fifo = Fifo::new();
 
     fifo.delete(observed("x", 7));
@@ -26,8 +21,8 @@ fn a_dropped_delete_still_tells_its_version() {
 
 // DF-31
 #[test]
-fn a_resync_does_not_move_the_version() {
-    let fifo = fifo_over([("x", 1)]);
+fn a_resync_does_not_change_the_reached_version() {
+    let fifo = fifo_with_known([("x", 1)]);
     fifo.bookmark("9".into());
     pop(&fifo).acknowledge();
 
@@ -41,7 +36,7 @@ fn a_resync_does_not_move_the_version() {
 
 // Decision 13
 #[test]
-fn a_bookmark_wakes_the_consumer_with_its_version_and_is_not_a_first_change() {
+fn a_bookmark_is_taken_as_an_empty_batch_with_its_version() {
     let fifo = Fifo::new();
     fifo.bookmark("7".into());
     fifo.bookmark("8".into());
@@ -49,7 +44,7 @@ fn a_bookmark_wakes_the_consumer_with_its_version_and_is_not_a_first_change() {
 
     let receipt = pop(&fifo);
     assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"8".into())));
-    assert_eq!(fifo.reached(), None, "not before it is done");
+    assert_eq!(fifo.reached(), None, "the version is not reached before the batch is acknowledged");
     receipt.acknowledge();
 
     assert_eq!(fifo.reached(), Some("8".into()));
@@ -58,7 +53,7 @@ fn a_bookmark_wakes_the_consumer_with_its_version_and_is_not_a_first_change() {
 
 // Decision 13
 #[test]
-fn a_version_is_reached_when_everything_pushed_up_to_it_is_done() {
+fn a_version_is_reached_when_all_changes_up_to_it_are_acknowledged() {
     let fifo = Fifo::new();
     fifo.add(object("a", 1));
     fifo.add(object("b", 2));
@@ -76,7 +71,7 @@ fn a_version_is_reached_when_everything_pushed_up_to_it_is_done() {
 
 // Decision 13
 #[test]
-fn a_drained_receipt_knows_the_version_that_it_leads_to() {
+fn a_drained_batch_has_the_version_that_it_leads_to() {
     let fifo = Fifo::new();
     fifo.add(object("a", 1));
     fifo.delete(observed("a", 5));
@@ -104,7 +99,7 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
     let again = pop(&fifo);
     fifo.update(object("a", 3));
     again.requeue();
-    assert_eq!(fifo.reached(), None, "the newer change stands for the older one, and is not done");
+    assert_eq!(fifo.reached(), None, "the newer delta replaces the requeued one, and is not acknowledged");
     pop(&fifo).acknowledge();
 
     assert_eq!(fifo.reached(), Some("3".into()));
@@ -112,7 +107,7 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
 
 // Decision 13
 #[test]
-fn a_version_that_no_receipt_could_tell_comes_with_an_empty_one() {
+fn a_version_that_no_batch_had_is_delivered_with_an_empty_batch() {
     let fifo = Fifo::new();
     fifo.add(object("a", 1));
     fifo.add(object("b", 2));
@@ -130,14 +125,14 @@ fn a_version_that_no_receipt_could_tell_comes_with_an_empty_one() {
 
 // Decision 13
 #[test]
-fn a_version_that_could_not_be_stored_is_told_again() {
+fn the_version_of_a_requeued_empty_batch_is_delivered_again() {
     let fifo = Fifo::new();
     fifo.replace(&list(50, []));
 
     pop(&fifo).requeue();
 
     assert_eq!(fifo.reached(), None);
-    assert!(fifo.is_synced(), "but it was attempted");
+    assert!(fifo.is_synced(), "the queue is synced after the first attempt");
     let receipt = pop(&fifo);
     assert_eq!(receipt.version(), Some(&"50".into()));
     receipt.acknowledge();
@@ -146,7 +141,7 @@ fn a_version_that_could_not_be_stored_is_told_again() {
 
 // Decision 13
 #[test]
-fn what_is_put_back_does_not_set_the_version_back() {
+fn add_if_not_present_does_not_change_the_reached_version() {
     let fifo = Fifo::new();
     fifo.bookmark("9".into());
     pop(&fifo).acknowledge();

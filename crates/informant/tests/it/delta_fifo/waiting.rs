@@ -1,26 +1,17 @@
-//! Waiting, waking, closing, and what is logged.
+//! `DeltaFifo`: waiting for objects, waking, closing, and log lines.
 
 use std::time::Duration;
 
 use informant::delta::Delta;
-use informant::queue::Closed;
-use informant::queue::DeltaFifo;
+use informant::queue::{Closed, DeltaFifo};
 use tokio::time::timeout;
 
-use super::Fifo;
-use super::fifo_over;
-use super::pop;
-use crate::support::Logs;
-use crate::support::key;
-use crate::support::list;
-use crate::support::object;
-use crate::support::observed;
-use crate::support::poll_once;
-use crate::support::show_taken;
+use super::{Fifo, fifo_with_known, pop};
+use crate::support::{Logs, key, list, object, observed, poll_once, show_object_changes};
 
 // DF-30
 #[tokio::test(start_paused = true)]
-async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
+async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() {
     let fifo = Fifo::new();
     let waiting: Vec<_> = (0..3)
         .map(|_| {
@@ -36,14 +27,14 @@ async fn close_wakes_every_waiting_pop_and_the_rest_is_still_delivered() {
         assert_eq!(pop.await.unwrap(), Err(Closed));
     }
     fifo.add(object("x", 1));
-    assert_eq!(show_taken(fifo.pop().await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(show_object_changes(fifo.pop().await.unwrap().items()), ["Added x@1"]);
     assert_eq!(fifo.pop().await.unwrap_err(), Closed);
     assert_eq!(fifo.drain().await.unwrap_err(), Closed);
 }
 
 // DF-30, decision 6
 #[test]
-fn a_closed_queue_still_delivers_what_waits_behind_a_receipt() {
+fn a_closed_queue_still_delivers_newer_deltas_of_an_object_in_flight() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     let receipt = pop(&fifo);
@@ -53,13 +44,13 @@ fn a_closed_queue_still_delivers_what_waits_behind_a_receipt() {
     assert!(matches!(fifo.try_pop(), Ok(None)));
     receipt.acknowledge();
 
-    assert_eq!(show_taken(pop(&fifo).items()), ["Updated x@2"]);
+    assert_eq!(show_object_changes(pop(&fifo).items()), ["Updated x@2"]);
     assert_eq!(fifo.try_pop().unwrap_err(), Closed);
 }
 
 // DF-30, decision 8
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_is_not_at_its_end_while_something_in_flight_could_come_back() {
+async fn a_closed_queue_does_not_end_while_an_object_in_flight_may_be_requeued() {
     let fifo = Fifo::new();
     fifo.add(object("x", 1));
     let receipt = pop(&fifo);
@@ -69,12 +60,12 @@ async fn a_closed_queue_is_not_at_its_end_while_something_in_flight_could_come_b
 
     receipt.requeue();
 
-    assert_eq!(show_taken(next.await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(show_object_changes(next.await.unwrap().items()), ["Added x@1"]);
     assert_eq!(fifo.pop().await.unwrap_err(), Closed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_sync_hears_when_it_cannot_come_any_more() {
+async fn synced_fails_when_the_queue_is_closed() {
     let fifo = Fifo::new();
     let mut synced = Box::pin(fifo.synced());
     assert!(poll_once(&mut synced).await.is_none());
@@ -84,59 +75,59 @@ async fn whoever_waits_for_sync_hears_when_it_cannot_come_any_more() {
     assert_eq!(synced.await, Err(Closed));
 }
 
-/// Waits until a future that was not ready is, after something was done to the queue.
+/// Returns true if a pending future becomes ready after `act`.
 async fn is_woken<F: Future>(future: F, act: impl FnOnce()) -> bool {
     let mut future = Box::pin(future);
-    assert!(poll_once(&mut future).await.is_none(), "it should wait");
+    assert!(poll_once(&mut future).await.is_none(), "the future is ready before the act");
     act();
     timeout(Duration::from_secs(1), future).await.is_ok()
 }
 
 // Decision 6
 #[tokio::test(start_paused = true)]
-async fn everything_that_gives_the_consumer_something_wakes_it() {
+async fn every_push_wakes_a_waiting_pop_and_drain() {
     type Push = (&'static str, fn(&Fifo));
     let pushes: [Push; 10] = [
         ("add", |fifo| fifo.add(object("x", 5))),
         ("update", |fifo| fifo.update(object("x", 5))),
         ("delete", |fifo| fifo.delete(observed("known", 5))),
-        ("a delete that is dropped", |fifo| fifo.delete(observed("nobody", 5))),
+        ("a delete that is dropped", |fifo| fifo.delete(observed("unknown", 5))),
         ("delete_unread", |fifo| fifo.delete_unread(&key("known"), Some("5".into()))),
         ("replace", |fifo| fifo.replace(&list(5, [("x", 5)]))),
-        ("a list that changes nothing", |fifo| fifo.replace(&list(5, []))),
+        ("an empty list", |fifo| fifo.replace(&list(5, []))),
         ("resync", |fifo| fifo.resync()),
         ("bookmark", |fifo| fifo.bookmark("5".into())),
         ("add_if_not_present", |fifo| assert!(fifo.add_if_not_present(Delta::Added(object("x", 5)).into()))),
     ];
     for (name, push) in pushes {
-        let fifo = fifo_over([("known", 1)]);
+        let fifo = fifo_with_known([("known", 1)]);
         assert!(is_woken(fifo.pop(), || push(&fifo)).await, "pop after {name}");
-        let fifo = fifo_over([("known", 1)]);
+        let fifo = fifo_with_known([("known", 1)]);
         assert!(is_woken(fifo.drain(), || push(&fifo)).await, "drain after {name}");
     }
 }
 
 // Decision 6
 #[tokio::test(start_paused = true)]
-async fn an_answer_wakes_whoever_waits_for_what_it_held_back() {
+async fn acknowledge_and_requeue_wake_a_waiting_pop_and_synced() {
     for requeues in [false, true] {
         let fifo = Fifo::new();
         fifo.replace(&list(9, [("x", 1)]));
         let receipt = pop(&fifo);
         fifo.update(object("x", 10));
-        let answer = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
-        assert!(is_woken(fifo.pop(), answer).await);
+        let respond = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
+        assert!(is_woken(fifo.pop(), respond).await);
 
         let fifo = Fifo::new();
         fifo.replace(&list(9, [("x", 1)]));
         let receipt = pop(&fifo);
-        let answer = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
-        assert!(is_woken(fifo.synced(), answer).await);
+        let respond = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
+        assert!(is_woken(fifo.synced(), respond).await);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pop_waits_until_something_is_pushed_and_a_dropped_pop_takes_nothing() {
+async fn pop_waits_until_an_object_is_pushed_and_a_dropped_pop_takes_none() {
     let fifo = Fifo::new();
     assert!(timeout(Duration::from_secs(60), fifo.pop()).await.is_err());
 
@@ -145,12 +136,12 @@ async fn pop_waits_until_something_is_pushed_and_a_dropped_pop_takes_nothing() {
     fifo.add(object("x", 1));
     drop(dropped);
 
-    assert_eq!(show_taken(fifo.pop().await.unwrap().items()), ["Added x@1"]);
+    assert_eq!(show_object_changes(fifo.pop().await.unwrap().items()), ["Added x@1"]);
 }
 
 // DF-36
 #[tokio::test(start_paused = true)]
-async fn slow_processing_is_logged_if_more_than_ten_objects_wait_behind_it() {
+async fn slow_processing_is_logged_if_more_than_ten_objects_wait() {
     let logs = Logs::capture();
     for (waiting, elapsed_ms, is_logged) in [(11, 100, true), (11, 99, false), (10, 100, false)] {
         let fifo = DeltaFifo::builder().name("pods").build();

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::reflector::support::{is_lookup, seconds as sleep_seconds};
+use crate::support::reflector::{is_lookup, sleep_seconds};
 use crate::support::servers::{Leaks, SECOND, client, stop_factory};
 
 const KINDS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];

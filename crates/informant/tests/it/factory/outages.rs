@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::reflector::support::{full_lists, seconds as sleep_seconds};
+use crate::support::reflector::{full_lists, sleep_seconds};
 use crate::support::servers::{Leaks, Logs, SECOND, backoff_without_jitter, client, config, stop_factory};
 
 const NAMESPACES: usize = 10;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::reflector::support::seconds as sleep_seconds;
+use crate::support::reflector::sleep_seconds;
 use crate::support::servers::{Probe, client, config, keys};
 
 /// All connections break, and no new one is accepted for this long.

@@ -11,12 +11,12 @@ use informant::{Cached, EventHandler, Key, Lazy, Origin, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::{config_map, server_at_10};
 use crate::support::Logs;
 use crate::support::informers::{
     Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch, source,
     status_error, wait_until_idle,
 };
+use crate::support::reflector::{config_map, server_at_10};
 
 /// Runs an informer over the source until nothing changes any more, once with each queue. Returns the lines of a probe, and the cache.
 async fn events_by_queue(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String>); 2] {

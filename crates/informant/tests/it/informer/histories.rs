@@ -25,8 +25,8 @@ use tokio::time::Instant;
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::soak;
 use crate::reflector::soak::{Texted, contents, seed, times};
-use crate::reflector::support::{config_map, seconds as sleep_seconds, server_at_10};
 use crate::support::informers::Leaks;
+use crate::support::reflector::{config_map, server_at_10, sleep_seconds};
 
 /// Every state that any object ever had: its texts by key and version. After a restored backup, the server uses versions again,
 /// so an object may have several texts under one version.
@@ -493,7 +493,7 @@ impl<O: Texted> World<O> {
     async fn strike(&mut self, trouble: Trouble, random: &mut fastrand::Rng) {
         match trouble {
             Trouble::Requests => {
-                let (on, times, fault) = soak::trouble::<O>(random);
+                let (on, times, fault) = soak::random_fault::<O>(random);
                 self.server.inject(on.times(times), fault);
             }
             Trouble::Outage => {

@@ -19,6 +19,3 @@ mod streams;
 mod sync;
 mod users_code;
 mod visible;
-
-// Tests of other subjects import the support of informers by this path.
-pub(crate) use crate::support::informers as support;

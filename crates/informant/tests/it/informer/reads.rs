@@ -13,11 +13,11 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::{config_map, server_at_10};
 use crate::support::informers::{
     Leaks, QUEUES, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
     open_watch, show_error, source, status_error, wait_until, wait_until_idle,
 };
+use crate::support::reflector::{config_map, server_at_10};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(1000);
@@ -213,7 +213,7 @@ async fn the_time_limit_error_of_a_wait_contains_the_last_error_and_the_version_
     assert_eq!(
         show_error(&error),
         "informer things has not seen version 5 within 5s; its cache is at no version yet: \
-         listing objects failed: the connection was refused: nobody is there"
+         listing objects failed: the connection was refused: no server listens there"
     );
     leaks.stop(&informer).await;
 }

@@ -31,7 +31,10 @@ async fn the_status_of_an_informer_that_is_not_synced_shows_the_error() {
 
     assert!(!status.is_synced && status.is_stale() && !status.is_watching());
     let error = status.source.last_error.unwrap();
-    assert_eq!(show_error(&*error), "listing objects failed: the server answered: so it is (Forbidden, 403)");
+    assert_eq!(
+        show_error(&*error),
+        "listing objects failed: the server answered: the scripted status (Forbidden, 403)"
+    );
     leaks.stop(&informer).await;
 }
 
@@ -46,7 +49,7 @@ async fn synced_within_returns_the_last_error_when_the_time_limit_passes() {
 
     assert_eq!(
         show_error(&error),
-        "informer things is not synced after 10s: listing objects failed: the server answered: so it is (Forbidden, 403)"
+        "informer things is not synced after 10s: listing objects failed: the server answered: the scripted status (Forbidden, 403)"
     );
     leaks.stop(&informer).await;
     let error = informer.synced().await.unwrap_err();

@@ -18,11 +18,11 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::{config_map, server_at_10};
 use crate::support::Logs;
 use crate::support::informers::{
     Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error, wait_until_idle,
 };
+use crate::support::reflector::{config_map, server_at_10};
 
 /// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.
 fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
@@ -329,7 +329,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
     );
 
     informer.start();
-    source.asked(1).await;
+    source.wait_for_requests(1).await;
     wait_until_idle().await;
 
     let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());

@@ -1,25 +1,14 @@
-//! Bad input gets a clear error and a delay, and nothing is lost.
+//! Responses that make no sense: the reflector reports an error, waits, and loses no event.
 
 use std::time::Duration;
 
 use informant::Lazy;
 use informant::listwatch::Reflector;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::GzipMode;
-use informant_apiserver::On;
+use informant_apiserver::{ApiServer, CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::seconds;
-use super::support::start;
+use crate::support::reflector::{Recorder, Running, backoff_without_jitter, config_map, sleep_seconds, start};
 
 fn server() -> ApiServer {
     let server = ApiServer::new();
@@ -28,19 +17,19 @@ fn server() -> ApiServer {
     server
 }
 
-fn follow(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
+fn run_reflector(server: &ApiServer) -> Running<Lazy<ConfigMap>> {
     let recorder = Recorder::new();
     let builder = Reflector::builder(config_maps(server));
-    start(builder.backoff(exact()).without_streaming().size_limit(10_000), recorder)
+    start(builder.backoff(backoff_without_jitter()).without_streaming().size_limit(10_000), recorder)
 }
 
 fn canned(code: u16, body: &str) -> Fault {
     Fault::Response(CannedResponse::new(code, body))
 }
 
-/// The first list is answered so: the error says it, and after a delay everything is there. RE-22
+/// RE-22: the first list has the fault; the second one succeeds after a delay.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
+async fn a_list_response_that_makes_no_sense_is_reported_and_requested_again_after_a_delay() {
     let html =
         CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
     let moved = CannedResponse::new(302, "").header("location", "https://elsewhere/");
@@ -91,8 +80,8 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
     for (fault, expected) in cases {
         let server = server();
         server.inject(On::list().of("configmaps").once(), fault.clone());
-        let running = follow(&server);
-        running.until("Replaced@10 [shop/a@10]").await;
+        let running = run_reflector(&server);
+        running.wait_for_line("Replaced@10 [shop/a@10]").await;
 
         let errors = running.errors();
         assert_eq!(errors.len(), 1, "{fault:?}: {errors:?}");
@@ -100,15 +89,14 @@ async fn a_list_that_makes_no_sense_is_told_of_and_asked_again_after_a_delay() {
         assert!(errors[0].contains(expected), "{fault:?}: {}", errors[0]);
         assert_eq!(server.requests_for("configmaps")[..2], ["L(0, 500)", "L(0, 500)"]);
         let log = server.requests();
-        assert!(log[1].at - log[0].at >= Duration::from_millis(800), "{fault:?}: a delay");
+        assert!(log[1].at - log[0].at >= Duration::from_millis(800), "{fault:?}: the second request has no delay");
         running.stop().await;
     }
 }
 
-/// RE-34. The first watch is so: afterwards everything is there that happened meanwhile, and it was not listed anew where the
-/// version was not in doubt.
+/// RE-34: the first watch has the fault. The second one delivers the events since, after a relist only if the version is invalid.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
+async fn a_watch_response_that_makes_no_sense_is_reported_and_the_watch_resumes() {
     let line = |text: &str| Fault::ExtraLine { after: 0, text: text.into() };
     let html = CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html");
     let endless = line(&format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{}", "x".repeat(20_000)));
@@ -143,22 +131,21 @@ async fn a_watch_that_makes_no_sense_is_told_of_and_goes_on_where_it_was() {
     for (fault, resumes, expected) in cases {
         let server = server();
         server.inject(On::watch().of("configmaps").once(), fault.clone());
-        let running = follow(&server);
-        running.until("Replaced@10 [shop/a@10]").await;
-        seconds(0.01).await;
+        let running = run_reflector(&server);
+        running.wait_for_line("Replaced@10 [shop/a@10]").await;
+        sleep_seconds(0.01).await;
         server.put("configmaps", config_map("b", "1")).unwrap();
-        running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
+        running.recorder.wait_until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
 
         assert!(running.last_error().contains(expected), "{fault:?}: {}", running.last_error());
-        let lists = super::support::full_lists(&server, "configmaps");
+        let lists = crate::support::reflector::full_lists(&server, "configmaps");
         assert_eq!(lists == 1, resumes, "{fault:?}: {:?}", server.requests_for("configmaps"));
         running.stop().await;
     }
 }
 
-/// The same for a streamed list.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all_the_same() {
+async fn a_streamed_list_that_makes_no_sense_is_replaced_and_no_object_is_lost() {
     let line = |text: &str| Fault::ExtraLine { after: 1, text: text.into() };
     let cases = [
         line("garbage\n"),
@@ -190,65 +177,64 @@ async fn a_streamed_list_that_makes_no_sense_is_told_of_and_everything_comes_all
         server.put("configmaps", config_map("b", "1")).unwrap();
         server.inject(On::watch_list().of("configmaps").once(), fault.clone());
         let recorder = Recorder::<ConfigMap>::new();
-        let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
-        running.until("Replaced@11 [shop/a@10 shop/b@11]").await;
+        let running = start(Reflector::builder(config_maps(&server)).backoff(backoff_without_jitter()), recorder);
+        running.wait_for_line("Replaced@11 [shop/a@10 shop/b@11]").await;
 
         server.delete("configmaps", "shop/a").unwrap();
-        running.until("Deleted shop/a@12").await;
-        assert_eq!(running.told().len(), 2, "{fault:?}: {:?}", running.told());
+        running.wait_for_line("Deleted shop/a@12").await;
+        assert_eq!(running.lines().len(), 2, "{fault:?}: {:?}", running.lines());
         running.stop().await;
     }
 }
 
 /// RE-30
 #[tokio::test(start_paused = true)]
-async fn an_unknown_type_of_event_is_passed_over_and_moves_the_version() {
+async fn a_watch_event_of_an_unknown_type_is_ignored_and_advances_the_version() {
     let server = server();
     let text = r#"{"type":"RENAMED","object":{"kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"11"}}}"#;
     server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 0, text: format!("{text}\n") });
-    let running = follow(&server);
-    running.until("Bookmark@11").await;
+    let running = run_reflector(&server);
+    running.wait_for_line("Bookmark@11").await;
 
     server.skip_to_version(11);
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Added shop/b@12").await;
+    running.wait_for_line("Added shop/b@12").await;
     assert!(running.last_error().is_empty(), "{}", running.last_error());
     running.stop().await;
 }
 
-/// RE-31: the absence of bookmarks is tolerated.
+/// RE-31
 #[tokio::test(start_paused = true)]
-async fn a_server_without_bookmarks_will_do() {
+async fn the_reflector_works_without_bookmarks() {
     let server = server();
     server.inject(On::any(), Fault::NoBookmarks);
-    let running = follow(&server);
-    running.until("Replaced@10 [shop/a@10]").await;
-    seconds(3600.0).await;
+    let running = run_reflector(&server);
+    running.wait_for_line("Replaced@10 [shop/a@10]").await;
+    sleep_seconds(3600.0).await;
 
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Added shop/b@11").await;
-    assert_eq!(super::support::full_lists(&server, "configmaps"), 1);
+    running.wait_for_line("Added shop/b@11").await;
+    assert_eq!(crate::support::reflector::full_lists(&server, "configmaps"), 1);
     running.stop().await;
 }
 
-/// A token that expires: 401 until somebody has renewed it.
+/// The server answers with 401 until the token is renewed.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_expired_is_waited_for() {
+async fn the_reflector_recovers_after_an_expired_token_is_renewed() {
     let server = server();
-    let running = follow(&server);
+    let running = run_reflector(&server);
     server.wait_for_watches("configmaps", 1).await;
     server.inject(On::any().of("configmaps").times(5), Fault::status(401));
-    seconds(700.0).await;
+    sleep_seconds(700.0).await;
     server.put("configmaps", config_map("b", "1")).unwrap();
 
-    running.recorder.until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
+    running.recorder.wait_until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
     assert!(!running.errors().is_empty());
     running.stop().await;
 }
 
-/// Duplicate items in a list: the last one counts.
 #[tokio::test(start_paused = true)]
-async fn of_an_object_that_is_listed_twice_the_last_state_counts() {
+async fn the_last_of_two_items_with_the_same_key_in_a_list_is_used() {
     let server = server();
     let item =
         |version: u32| format!(r#"{{"metadata":{{"namespace":"shop","name":"a","resourceVersion":"{version}"}}}}"#);
@@ -258,21 +244,20 @@ async fn of_an_object_that_is_listed_twice_the_last_state_counts() {
         item(10)
     );
     server.inject(On::list().of("configmaps").once(), canned(200, &body));
-    let running = follow(&server);
-    running.recorder.until(|lines, _| lines.len() == 1).await;
+    let running = run_reflector(&server);
+    running.recorder.wait_until(|lines, _| lines.len() == 1).await;
 
     assert_eq!(running.recorder.state(), ["shop/a@10"]);
     running.stop().await;
 }
 
-/// A list's own fields may come after its items, and be in any order.
 #[tokio::test(start_paused = true)]
-async fn a_list_may_say_last_which_version_it_is() {
+async fn the_version_of_a_list_may_come_after_its_items() {
     let server = server();
     let body = r#"{"items":[{"metadata":{"name":"x","resourceVersion":"3"}}],"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"10"}}"#;
     server.inject(On::list().of("configmaps").once(), canned(200, body));
-    let running = follow(&server);
-    running.until("Replaced@10 [x@3]").await;
+    let running = run_reflector(&server);
+    running.wait_for_line("Replaced@10 [x@3]").await;
     server.wait_for_request(|request| request.to_string() == "W(10)").await;
     running.stop().await;
 }

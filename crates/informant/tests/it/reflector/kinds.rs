@@ -1,79 +1,67 @@
-//! Whether a kind is there: nothing goes because of an answer that can be anybody's.
+//! Kinds that the server stops serving: a 404 deletes no object until discovery confirms that the kind is gone.
 
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::Served;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{KubeSource, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, Served};
+use informant_apiserver::{CannedResponse, Fault, Kind, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::config_map;
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::run_exactly;
-use super::support::says;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::start;
+use crate::support::reflector::{
+    Recorder, backoff_without_jitter, config_map, list, open_watch, run_without_jitter, server_at_10, sleep_seconds,
+    start, status_error,
+};
 
-/// Discovery is believed if it says something.
+/// An empty discovery document proves nothing: a proxy may have sent it.
 #[tokio::test(start_paused = true)]
-async fn discovery_that_says_nothing_empties_nothing() {
+async fn an_empty_discovery_document_does_not_delete_the_objects_of_a_kind() {
     for body in ["{}", r#"{"groupVersion":"v1","resources":[]}"#, r#"{"groupVersion":"apps/v1","resources":[]}"#] {
         let server = server_at_10();
         server.put("configmaps", config_map("a", "1")).unwrap();
         server.inject(On::watch().of("configmaps").once(), Fault::freeze_after_events(2));
         let recorder = Recorder::<ConfigMap>::new();
-        let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
-        running.until("Replaced@11 [shop/a@11]").await;
+        let running = start(Reflector::builder(config_maps(&server)).backoff(backoff_without_jitter()), recorder);
+        running.wait_for_line("Replaced@11 [shop/a@11]").await;
         server.inject(On::any().of("configmaps"), Fault::status(404));
-        server
-            .inject(On::verbs([informant_apiserver::Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
-        seconds(3000.0).await;
+        server.inject(On::verbs([Verb::Discover]), Fault::Response(CannedResponse::new(200, body)));
+        sleep_seconds(3000.0).await;
 
         assert_eq!(running.recorder.state(), ["shop/a@11"], "{body}");
         running.stop().await;
     }
 }
 
-/// What discovery said long ago counts nothing.
+/// A discovery answer counts only for the failure that follows it.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_was_denied_before_other_trouble_is_asked_for_again() {
+async fn discovery_is_repeated_if_another_error_comes_between_two_404s() {
     let source = ScriptedSource::new();
     source.serves(Served::No);
     source.on_list(list("10", &[("a", 1)]));
-    source.on_watch(ScriptedWatch::fails(says(404, "NotFound")));
-    source.on_list(ScriptedList::fails(says(404, "NotFound")));
-    source.on_list(ScriptedList::fails(says(503, "ServiceUnavailable")));
-    source.on_list(ScriptedList::fails(says(404, "NotFound")));
-    let running = run_exactly(&source);
-    seconds(3.0).await;
+    source.on_watch(ScriptedWatch::fails(status_error(404, "NotFound")));
+    source.on_list(ScriptedList::fails(status_error(404, "NotFound")));
+    source.on_list(ScriptedList::fails(status_error(503, "ServiceUnavailable")));
+    source.on_list(ScriptedList::fails(status_error(404, "NotFound")));
+    let running = run_without_jitter(&source);
+    sleep_seconds(3.0).await;
     source.serves(Served::Yes);
-    seconds(60.0).await;
+    sleep_seconds(60.0).await;
 
-    assert_eq!(running.told(), ["Replaced@10 [a@1]"]);
+    assert_eq!(running.lines(), ["Replaced@10 [a@1]"]);
     running.stop().await;
 }
 
-/// A 404 alone empties nothing, not even one of everything.
+/// Discovery answers with the same 404, which therefore proves nothing.
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_finds_nothing_at_all_empties_nothing() {
+async fn a_proxy_that_answers_every_request_with_404_does_not_delete_the_objects_of_a_kind() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     server.inject(On::watch().of("configmaps").once(), Fault::freeze_after_events(2));
     let recorder = Recorder::<ConfigMap>::new();
-    let running = start(Reflector::builder(config_maps(&server)).backoff(exact()), recorder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    let running = start(Reflector::builder(config_maps(&server)).backoff(backoff_without_jitter()), recorder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     let not_found = CannedResponse::new(404, "default backend - 404").header("content-type", "text/plain");
     server.inject(On::any(), Fault::Response(not_found));
-    seconds(3000.0).await;
+    sleep_seconds(3000.0).await;
 
     assert_eq!(running.recorder.state(), ["shop/a@11"]);
     assert!(!running.handle.status().is_gone);
@@ -82,48 +70,43 @@ async fn a_proxy_that_finds_nothing_at_all_empties_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_back_when_it_is_asked_for_again_was_never_gone() {
+async fn a_kind_that_is_served_again_at_the_second_list_is_not_gone() {
     let source = ScriptedSource::new();
     source.serves(Served::No);
     source.on_list(list("10", &[("a", 1)]));
-    source.on_watch(ScriptedWatch::fails(says(404, "NotFound")));
-    source.on_list(ScriptedList::fails(says(404, "NotFound")));
+    source.on_watch(ScriptedWatch::fails(status_error(404, "NotFound")));
+    source.on_list(ScriptedList::fails(status_error(404, "NotFound")));
     source.on_list(list("12", &[("a", 1)]));
     source.on_watch(open_watch());
-    let running = run_exactly(&source);
-    seconds(60.0).await;
+    let running = run_without_jitter(&source);
+    sleep_seconds(60.0).await;
 
     let requests = ["L(0, 500)", "W(10)", "L(10, no limit)", "is it served?", "L(10, no limit)", "W(12)"];
     assert_eq!(source.requests(), requests);
-    assert_eq!(running.told(), ["Replaced@10 [a@1]", "Replaced@12 [a@1]"]);
+    assert_eq!(running.lines(), ["Replaced@10 [a@1]", "Replaced@12 [a@1]"]);
     running.stop().await;
 }
 
-/// A kind that never was there is not gone.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_there_from_the_start_is_waited_for() {
+async fn the_reflector_waits_for_a_kind_that_is_not_served_yet() {
     let source = ScriptedSource::new();
     source.serves(Served::No);
     for _ in 0..3 {
-        source.on_list(ScriptedList::fails(says(404, "NotFound")));
+        source.on_list(ScriptedList::fails(status_error(404, "NotFound")));
     }
     source.on_list(list("10", &[("a", 1)]));
     source.on_watch(open_watch());
-    let running = run_exactly(&source);
-    seconds(60.0).await;
+    let running = run_without_jitter(&source);
+    sleep_seconds(60.0).await;
 
-    assert_eq!(running.told(), ["Replaced@10 [a@1]"], "and nothing was told before");
+    assert_eq!(running.lines(), ["Replaced@10 [a@1]"], "the destination receives no empty list before");
     assert_eq!(running.errors().len(), 3);
     running.stop().await;
 }
 
-/// Lists of custom kinds may be called as their authors like, those of any kind `v1, List`.
+/// A list of custom objects may have any kind name within its group, and a list of any objects may be a `v1, List`.
 #[tokio::test(start_paused = true)]
-async fn a_list_may_be_called_otherwise_where_that_is_usual() {
-    use informant_apiserver::Kind;
-    use kube::core::ApiResource;
-    use kube::core::DynamicObject;
-    use kube::core::GroupVersionKind;
+async fn a_list_of_a_custom_kind_may_have_another_kind_name_but_not_another_group() {
     let server = server_at_10();
     server.register(Kind::new("example.com", "v1", "Widget", "widgets"));
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
@@ -138,24 +121,20 @@ async fn a_list_may_be_called_otherwise_where_that_is_usual() {
         server.clear_faults();
         server.inject(On::list().of("widgets.example.com").once(), Fault::Response(CannedResponse::new(200, body)));
         let client = kube::Client::new(server.service(), "default");
-        let source = informant::listwatch::KubeSource::dynamic(client, resource.clone());
+        let source = KubeSource::dynamic(client, resource.clone());
         let recorder = Recorder::<DynamicObject>::new();
-        let builder = Reflector::builder(source).backoff(exact()).without_streaming();
+        let builder = Reflector::builder(source).backoff(backoff_without_jitter()).without_streaming();
         let running = start(builder, recorder);
-        running.recorder.until(|lines, _| !lines.is_empty()).await;
+        running.recorder.wait_until(|lines, _| !lines.is_empty()).await;
 
-        assert_eq!(running.told()[0] == "Replaced@9 []", is_ours, "{types}");
+        assert_eq!(running.lines()[0] == "Replaced@9 []", is_ours, "{types}");
         running.stop().await;
     }
 }
 
-/// Discovery that knows the group but not our version is sure.
+/// A discovery document that has the group but not the version proves that the version is gone.
 #[tokio::test(start_paused = true)]
-async fn a_version_of_a_kind_that_is_served_no_more_is_gone_and_one_that_should_be_is_not() {
-    use informant_apiserver::Kind;
-    use kube::core::ApiResource;
-    use kube::core::DynamicObject;
-    use kube::core::GroupVersionKind;
+async fn a_kind_is_gone_if_discovery_lists_its_group_without_its_version() {
     for (versions, is_gone) in [
         (r#"[{"groupVersion":"example.com/v2","version":"v2"}]"#, true),
         (r#"[{"groupVersion":"example.com/v1","version":"v1"}]"#, false),
@@ -167,20 +146,20 @@ async fn a_version_of_a_kind_that_is_served_no_more_is_gone_and_one_that_should_
         let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
         let client = kube::Client::new(server.service(), "default");
         let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
-        let source = informant::listwatch::KubeSource::dynamic(client, resource);
+        let source = KubeSource::dynamic(client, resource);
         let recorder = Recorder::<DynamicObject>::new();
-        let running = start(Reflector::builder(source).backoff(exact()), recorder);
-        running.recorder.until(|_, state| state.len() == 1).await;
+        let running = start(Reflector::builder(source).backoff(backoff_without_jitter()), recorder);
+        running.recorder.wait_until(|_, state| state.len() == 1).await;
 
         server.inject(On::any().of("widgets.example.com"), Fault::status(404));
         let groups = format!(
             r#"{{"kind":"APIGroupList","apiVersion":"v1","groups":[{{"name":"example.com","versions":{versions}}}]}}"#
         );
-        let discover = || On::verbs([informant_apiserver::Verb::Discover]);
+        let discover = || On::verbs([Verb::Discover]);
         server.inject(discover().once(), Fault::status(404));
         server.inject(discover().skip(1).once(), Fault::Response(CannedResponse::new(200, groups)));
         server.inject(discover().skip(2), Fault::status(503));
-        seconds(1500.0).await;
+        sleep_seconds(1500.0).await;
 
         assert_eq!(running.handle.status().is_gone, is_gone, "{versions}");
         running.stop().await;

@@ -1,34 +1,17 @@
-//! The Kubernetes API as a source: what is asked of it, in which scope and form.
+//! `KubeSource`: its requests, its scopes, and the object types that it serves.
 
-use informant::Lazy;
-use informant::Object;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScopeError;
-use informant::object::DecodeError;
-use informant::object::RawObject;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Pod;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::GroupVersionKind;
-use kube::core::PartialObjectMeta;
+use informant::listwatch::{KubeSource, Reflector, ScopeError};
+use informant::object::{DecodeError, RawObject};
+use informant::{Lazy, Object};
+use informant_apiserver::{ApiServer, Fault, Kind, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::settle;
-use super::support::start;
+use crate::support::reflector::{
+    Recorder, Running, backoff_without_jitter, config_map, server_at_10, sleep_seconds, start, wait_until_idle,
+};
 
 pub(crate) fn client(server: &ApiServer) -> kube::Client {
     kube::Client::new(server.service(), "default")
@@ -38,9 +21,9 @@ pub(crate) fn config_maps(server: &ApiServer) -> KubeSource {
     KubeSource::of_kind::<ConfigMap>(client(server))
 }
 
-fn follow<O: Object>(source: KubeSource) -> Running<O> {
+fn run_reflector<O: Object>(source: KubeSource) -> Running<O> {
     let recorder = Recorder::new();
-    start(Reflector::builder(source).backoff(exact()), recorder)
+    start(Reflector::builder(source).backoff(backoff_without_jitter()), recorder)
 }
 
 fn server() -> ApiServer {
@@ -64,30 +47,30 @@ impl Object for Text {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_source_serves_every_form_of_the_objects() {
+async fn a_kube_source_serves_every_object_type() {
     let server = server();
 
-    let running = follow::<ConfigMap>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<ConfigMap>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     let text = running.recorder.object("shop/a").unwrap().data.clone().unwrap();
     assert_eq!(text["text"], "1");
     running.stop().await;
 
-    let running = follow::<Lazy<ConfigMap>>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<Lazy<ConfigMap>>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     let object = running.recorder.object("shop/a").unwrap();
     assert_eq!(object.get().unwrap().data.as_ref().unwrap()["text"], "1");
     running.stop().await;
 
-    let running = follow::<Text>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<Text>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     let object = running.recorder.object("shop/a").unwrap();
     assert_eq!(object.data.as_ref().unwrap()["text"], "1");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_run_time_is_followed_as_well() {
+async fn a_kube_source_serves_dynamic_kinds() {
     let server = ApiServer::new();
     server.register(Kind::new("example.com", "v1", "Widget", "widgets"));
     server
@@ -96,21 +79,21 @@ async fn a_kind_of_run_time_is_followed_as_well() {
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let source = KubeSource::dynamic(client(&server), ApiResource::from_gvk_with_plural(&kind, "widgets"));
 
-    let running = follow::<DynamicObject>(source.clone());
-    running.recorder.until(|_, state| state.len() == 1).await;
+    let running = run_reflector::<DynamicObject>(source.clone());
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
     let object = running.recorder.object("shop/w").unwrap();
     assert_eq!(object.data["spec"]["size"], 3);
     assert_eq!(object.types().kind, "Widget");
     running.stop().await;
 
-    let running = follow::<PartialObjectMeta<DynamicObject>>(source.metadata_only());
-    running.recorder.until(|_, state| state.len() == 1).await;
+    let running = run_reflector::<PartialObjectMeta<DynamicObject>>(source.metadata_only());
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
     assert_eq!(running.recorder.object("shop/w").unwrap().types().kind, "PartialObjectMetadata");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_metadata_only_the_metadata_is_asked_for() {
+async fn a_metadata_object_type_requests_only_metadata() {
     let server = server();
     for streams in [true, false] {
         server.clear_requests();
@@ -121,7 +104,7 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
             builder = builder.without_streaming();
         }
         let running = start(builder, recorder);
-        running.recorder.until(|_, state| state.len() == 2).await;
+        running.recorder.wait_until(|_, state| state.len() == 2).await;
         server.wait_for_watches("configmaps", 1).await;
 
         for request in server.requests() {
@@ -131,12 +114,12 @@ async fn of_metadata_only_the_metadata_is_asked_for() {
     }
 }
 
-/// RE-24, RE-52, and the fact that servers from 1.37 on may compress watches event by event.
+/// RE-24, RE-52. Watches do not allow compression, since servers from 1.37 on may compress each event by itself.
 #[tokio::test(start_paused = true)]
-async fn requests_ask_for_what_the_reflector_needs() {
+async fn list_and_watch_requests_have_the_parameters_that_the_reflector_needs() {
     let server = server();
-    let running = follow::<ConfigMap>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
+    let running = run_reflector::<ConfigMap>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
     running.stop().await;
     let recorder = Recorder::<ConfigMap>::new();
     let running = start(Reflector::builder(config_maps(&server)).without_streaming(), recorder);
@@ -164,7 +147,7 @@ async fn requests_ask_for_what_the_reflector_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_is_asked_for_and_nothing_else_comes() {
+async fn a_kube_source_with_a_namespace_or_selector_requests_only_matching_objects() {
     let server = server();
     let scopes = [
         (config_maps(&server).in_namespace("shop").unwrap(), "shop/a@11"),
@@ -179,7 +162,7 @@ async fn a_scope_is_asked_for_and_nothing_else_comes() {
                 builder = builder.without_streaming();
             }
             let running = start(builder, recorder);
-            running.recorder.until(|lines, _| !lines.is_empty()).await;
+            running.recorder.wait_until(|lines, _| !lines.is_empty()).await;
             assert_eq!(running.recorder.state(), [expected]);
             running.stop().await;
         }
@@ -187,7 +170,7 @@ async fn a_scope_is_asked_for_and_nothing_else_comes() {
 }
 
 #[test]
-fn a_namespace_for_a_kind_that_has_none_is_an_error_at_once() {
+fn a_namespace_for_a_cluster_scoped_kind_is_an_error() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _guard = runtime.enter();
     let server = ApiServer::new();
@@ -211,51 +194,51 @@ fn a_namespace_for_a_kind_that_has_none_is_an_error_at_once() {
     assert!(pods.in_namespace("kube-system").is_ok());
 }
 
-/// The decision that a 404 alone empties nothing: discovery must confirm it, after a delay.
+/// Discovery must confirm a 404, after a delay, before the objects are deleted.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_gone_takes_its_objects_with_it_once_discovery_says_so() {
+async fn the_objects_of_a_kind_are_deleted_once_discovery_confirms_that_it_is_gone() {
     let server = server_at_10();
     let widget = || Kind::new("example.com", "v1", "Widget", "widgets");
     server.register(widget());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "w"}})).unwrap();
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let source = KubeSource::dynamic(client(&server), ApiResource::from_gvk_with_plural(&kind, "widgets"));
-    // The watch falls silent after the list, so that nobody hears how the objects go.
+    // The watch delivers nothing after the list, so that the reflector receives no delete events.
     server.inject(On::watch().once(), Fault::freeze_after_events(2));
-    let running = follow::<DynamicObject>(source);
-    running.recorder.until(|_, state| state.len() == 1).await;
+    let running = run_reflector::<DynamicObject>(source);
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
 
     server.remove_kind("widgets.example.com");
-    running.recorder.until(|_, state| state.is_empty()).await;
-    settle().await;
-    assert_eq!(running.told(), ["Replaced@11 [shop/w@11]", "Replaced@11 []"]);
+    running.recorder.wait_until(|_, state| state.is_empty()).await;
+    wait_until_idle().await;
+    assert_eq!(running.lines(), ["Replaced@11 [shop/w@11]", "Replaced@11 []"]);
     assert!(running.handle.status().is_gone);
     let requests = server.requests();
-    let asked = requests.iter().position(|request| request.line == "GET /apis/example.com/v1").unwrap();
-    assert!(requests[asked].at > requests[asked - 1].at, "after a delay");
-    seconds(300.0).await;
+    let discovery = requests.iter().position(|request| request.line == "GET /apis/example.com/v1").unwrap();
+    assert!(requests[discovery].at > requests[discovery - 1].at, "the discovery request has a delay");
+    sleep_seconds(300.0).await;
     let count = |word: &str| server.requests().iter().filter(|request| request.line.ends_with(word)).count();
-    assert_eq!(count("GET /apis/example.com/v1"), 1, "it is asked once");
+    assert_eq!(count("GET /apis/example.com/v1"), 1, "the reflector sends one discovery request");
 
     server.register(widget());
     server.put("widgets.example.com", json!({"metadata": {"namespace": "shop", "name": "x"}})).unwrap();
-    running.recorder.until(|_, state| state.len() == 1).await;
-    assert!(!running.handle.status().is_gone, "and it comes back by itself");
+    running.recorder.wait_until(|_, state| state.len() == 1).await;
+    assert!(!running.handle.status().is_gone, "the kind is served again");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_404_of_a_kind_that_is_served_changes_nothing() {
+async fn a_404_of_a_kind_that_discovery_lists_deletes_no_objects() {
     let server = server();
-    let running = follow::<ConfigMap>(config_maps(&server));
-    running.recorder.until(|_, state| state.len() == 2).await;
-    let before = running.told();
+    let running = run_reflector::<ConfigMap>(config_maps(&server));
+    running.recorder.wait_until(|_, state| state.len() == 2).await;
+    let before = running.lines();
 
     server.inject(On::any().of("configmaps").times(6), Fault::status(404));
     server.inject(On::watch().of("configmaps").once(), Fault::status(404));
-    seconds(1000.0).await;
+    sleep_seconds(1000.0).await;
     assert_eq!(running.recorder.state().len(), 2);
-    assert!(running.told().iter().skip(before.len()).all(|line| !line.ends_with("[]")), "{:?}", running.told());
+    assert!(running.lines().iter().skip(before.len()).all(|line| !line.ends_with("[]")), "{:?}", running.lines());
     assert!(!running.handle.status().is_gone);
     running.stop().await;
 }

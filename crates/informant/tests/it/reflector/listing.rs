@@ -1,64 +1,55 @@
-//! Everything that exists: which list is asked for, and what becomes of it.
+//! Lists: their versions, pages and retries.
 
 use std::time::Duration;
 
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use kube::core::Status;
-use kube::core::response::StatusCause;
-use kube::core::response::StatusDetails;
+use kube::core::response::{StatusCause, StatusDetails};
 
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::pauses;
-use super::support::ready;
-use super::support::run;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use crate::support::reflector::{
+    backoff_without_jitter, connection_lost, item, list, open_watch, run, run_with, seconds_between_requests,
+    sleep_seconds, status_error, wait_until_idle,
+};
 
-/// A stream that ends so that everything must be listed anew.
+/// A watch that fails so that a relist follows.
 fn broken_watch() -> ScriptedWatch<()> {
-    ScriptedWatch::new().breaks(says(400, "BadRequest"))
+    ScriptedWatch::new().breaks(status_error(400, "BadRequest"))
 }
 
 /// RE-08, RE-09, RE-21, RE-24
 #[tokio::test(start_paused = true)]
-async fn the_first_list_takes_what_is_at_hand_and_the_watch_begins_at_its_version() {
+async fn the_first_list_requests_version_0_and_the_watch_begins_at_its_version() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("b", 2), ("a", 1)]));
     source.on_watch(open_watch());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
-    assert_eq!(running.told(), ["Replaced@10 [a@1 b@2]"]);
+    assert_eq!(running.lines(), ["Replaced@10 [a@1 b@2]"]);
     assert_eq!(running.handle.status().version, Some("10".into()));
     running.stop().await;
 }
 
-/// RE-01, RE-08, RE-09: after a round, a delay, and then a list that is not older than what was seen.
+/// RE-01, RE-08, RE-09: the relist follows after a delay, and may not be older than the reached version.
 #[tokio::test(start_paused = true)]
-async fn a_later_list_asks_for_what_was_seen_last_and_without_pages() {
+async fn a_relist_requests_the_reached_version_without_pages() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::new().added(ready("a", 12)).breaks(says(400, "BadRequest")));
+    source.on_watch(ScriptedWatch::new().added(item("a", 12)).breaks(status_error(400, "BadRequest")));
     source.on_list(list("15", &[("a", 12)]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(12, no limit)", "W(15)"]);
-    assert_eq!(pauses(&source), [0.0, 0.8, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.8, 0.0]);
     running.stop().await;
 }
 
 /// HC-23, RE-10, RE-11
 #[tokio::test(start_paused = true)]
-async fn pages_that_come_unasked_for_are_asked_for_ever_after() {
+async fn pages_in_answer_to_version_0_make_later_lists_paged() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]).more("C1"));
     source.on_list(list("11", &[("b", 2)]).more("C2"));
@@ -66,29 +57,33 @@ async fn pages_that_come_unasked_for_are_asked_for_ever_after() {
     source.on_watch(broken_watch());
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     let requests = ["L(0, 500)", "L(\"\", 500, C1)", "L(\"\", 500, C2)", "W(10)", "L(10, 500)", "W(20)"];
     assert_eq!(source.requests(), requests);
-    assert_eq!(running.told(), ["Replaced@10 [a@1 b@2 c@3]", "Replaced@20 []"], "the version is the first page's");
+    assert_eq!(
+        running.lines(),
+        ["Replaced@10 [a@1 b@2 c@3]", "Replaced@20 []"],
+        "the list has the version of its first page"
+    );
     running.stop().await;
 }
 
-/// HC-23, control: RE-10
+/// HC-23, the opposite case: RE-10
 #[tokio::test(start_paused = true)]
-async fn pages_of_any_other_list_than_the_first_do_not_stick() {
+async fn pages_of_a_list_without_a_version_do_not_make_later_lists_paged() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(broken_watch());
-    source.on_list(ScriptedList::fails(says(410, "Expired")));
+    source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     source.on_list(list("20", &[]).more("C1"));
     source.on_list(list("20", &[]));
     source.on_watch(broken_watch());
     source.on_list(list("30", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
     let lists: Vec<_> = source.requests().into_iter().filter(|request| request.starts_with('L')).collect();
     assert_eq!(lists, ["L(0, 500)", "L(10, no limit)", "L(\"\", 500)", "L(\"\", 500, C1)", "L(20, no limit)"]);
@@ -97,14 +92,14 @@ async fn pages_of_any_other_list_than_the_first_do_not_stick() {
 
 /// RE-09
 #[tokio::test(start_paused = true)]
-async fn a_page_size_of_the_users_own_is_always_asked_for() {
+async fn a_configured_page_size_is_used_for_every_list() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(broken_watch());
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()).page_size(7));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()).page_size(7));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 7)", "W(10)", "L(10, 7)", "W(20)"]);
     running.stop().await;
@@ -112,63 +107,63 @@ async fn a_page_size_of_the_users_own_is_always_asked_for() {
 
 /// RE-12
 #[tokio::test(start_paused = true)]
-async fn a_page_that_has_expired_is_replaced_by_the_whole_list_at_once() {
+async fn a_list_whose_page_has_expired_is_repeated_at_once_without_pages() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]).more("C1"));
-    source.on_list(ScriptedList::fails(says(410, "Expired")));
+    source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     source.on_list(list("12", &[("b", 2)]));
     source.on_watch(open_watch());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "L(\"\", 500, C1)", "L(0, no limit)", "W(12)"]);
-    assert_eq!(running.told(), ["Replaced@12 [b@2]"], "nothing is left of the first page");
+    assert_eq!(running.lines(), ["Replaced@12 [b@2]"], "the objects of the first page are discarded");
     assert!(running.errors().is_empty());
     running.stop().await;
 }
 
 /// RE-13, RE-14, RE-15
 #[tokio::test(start_paused = true)]
-async fn a_version_that_has_expired_is_replaced_by_the_newest_state_at_once() {
+async fn a_list_at_an_expired_version_is_repeated_at_once_without_a_version() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(broken_watch());
-    source.on_list(ScriptedList::fails(says(410, "Expired")));
+    source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     source.on_list(list("20", &[]));
     source.on_watch(broken_watch());
     source.on_list(list("21", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
     let requests = ["L(0, 500)", "W(10)", "L(10, no limit)", "L(\"\", 500)", "W(20)", "L(20, no limit)", "W(21)"];
     assert_eq!(source.requests(), requests);
-    assert_eq!(pauses(&source), [0.0, 0.8, 0.0, 0.0, 1.6, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [0.0, 0.8, 0.0, 0.0, 1.6, 0.0]);
     running.stop().await;
 }
 
-/// P10: one immediate repeat in a round, RE-15: and the mark stays until a list succeeds.
+/// P10; RE-15: lists have no version until one succeeds.
 #[tokio::test(start_paused = true)]
-async fn a_list_is_repeated_at_once_only_once_in_a_round() {
+async fn an_expired_list_has_one_immediate_retry_per_round() {
     let source = ScriptedSource::new();
     for _ in 0..4 {
-        source.on_list(ScriptedList::fails(says(410, "Expired")));
+        source.on_list(ScriptedList::fails(status_error(410, "Expired")));
     }
     source.on_list(list("10", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(10.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(10.0).await;
 
     assert_eq!(
         source.requests(),
         ["L(0, 500)", "L(\"\", 500)", "L(\"\", 500)", "L(\"\", 500)", "L(\"\", 500)", "W(10)"]
     );
     assert_eq!(
-        pauses(&source),
+        seconds_between_requests(&source),
         [0.0, 0.5, 0.8, 1.6, 0.0],
-        "within a second for the first time, then with growing delays"
+        "the first delay is within a second, later ones grow"
     );
-    assert_eq!(running.errors().len(), 3, "one for each round that failed");
+    assert_eq!(running.errors().len(), 3, "each failed round reports one error");
     running.stop().await;
 }
 
@@ -184,12 +179,12 @@ fn timeout_with(message: &str, cause_reason: &str, cause_message: &str) -> Statu
     })
 }
 
-/// HC-21, B7: RE-14, RE-17
+/// HC-21: RE-14, RE-17
 #[tokio::test(start_paused = true)]
-async fn a_version_too_large_is_replaced_by_the_newest_state_however_the_server_puts_it() {
+async fn a_list_whose_version_is_too_large_is_repeated_without_a_version_for_each_encoding_of_the_error() {
     let phrase = "Too large resource version: 20, current: 10";
     let encodings = [
-        timeout_with("timed out", "ResourceVersionTooLarge", "so it is"),
+        timeout_with("timed out", "ResourceVersionTooLarge", "the scripted status"),
         timeout_with("timed out", "", phrase),
         timeout_with(phrase, "", ""),
     ];
@@ -201,8 +196,8 @@ async fn a_version_too_large_is_replaced_by_the_newest_state_however_the_server_
         source.on_list(list(version, &[]));
     }
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(10.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(10.0).await;
 
     let lists = source.requests().into_iter().filter(|request| request.starts_with('L'));
     let versions: Vec<_> = lists.map(|list| list[2..list.find(',').unwrap()].to_owned()).collect();
@@ -210,62 +205,64 @@ async fn a_version_too_large_is_replaced_by_the_newest_state_however_the_server_
     running.stop().await;
 }
 
-/// HC-21, control
+/// HC-21, the opposite case
 #[tokio::test(start_paused = true)]
-async fn an_ordinary_timeout_of_a_list_is_a_failure_like_any_other() {
+async fn an_ordinary_timeout_of_a_list_leads_to_the_same_list_after_a_delay() {
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::fails(timeout_with("timed out", "", "it took too long").into()));
     source.on_list(list("10", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(1.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "L(0, 500)", "W(10)"]);
-    assert_eq!(pauses(&source), [0.8, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [0.8, 0.0]);
     running.stop().await;
 }
 
 /// RE-18, RE-06, HC-27
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_is_told_by_name_and_no_watch_is_opened() {
+async fn a_failed_list_is_reported_and_no_watch_is_opened() {
     let source = ScriptedSource::new();
     for _ in 0..3 {
-        source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+        source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     }
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(6.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(6.0).await;
 
-    assert_eq!(source.requests(), ["L(0, 500)"; 4], "each round asks again");
-    assert_eq!(running.errors(), ["listing objects failed: the server answered: so it is (Forbidden, 403)"; 3]);
-    assert!(running.told().is_empty());
+    assert_eq!(source.requests(), ["L(0, 500)"; 4], "each round sends a list request");
+    assert_eq!(
+        running.errors(),
+        ["listing objects failed: the server answered: the scripted status (Forbidden, 403)"; 3]
+    );
+    assert!(running.lines().is_empty());
     running.stop().await;
 }
 
-/// A list that breaks in the middle changes nothing.
 #[tokio::test(start_paused = true)]
-async fn nobody_sees_half_of_a_list() {
+async fn an_incomplete_list_is_not_passed_on() {
     let source = ScriptedSource::new();
-    source.on_list(list("10", &[("a", 1)]).breaks(super::support::lost()));
+    source.on_list(list("10", &[("a", 1)]).breaks(connection_lost()));
     source.on_list(list("10", &[("a", 1)]).more("C1"));
-    source.on_list(list("10", &[("b", 1)]).breaks(super::support::lost()));
+    source.on_list(list("10", &[("b", 1)]).breaks(connection_lost()));
     source.on_list(list("11", &[("c", 1)]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(3.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(3.0).await;
 
-    assert_eq!(running.told(), ["Replaced@11 [c@1]"]);
+    assert_eq!(running.lines(), ["Replaced@11 [c@1]"]);
     running.stop().await;
 }
 
 /// P10
 #[tokio::test(start_paused = true)]
-async fn a_server_that_gives_the_same_token_for_ever_is_found_out() {
+async fn a_list_that_returns_the_same_continue_token_twice_fails() {
     let source = ScriptedSource::new();
     for _ in 0..3 {
         source.on_list(list("10", &[("a", 1)]).more("C1"));
     }
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    settle().await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    wait_until_idle().await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "L(\"\", 500, C1)"]);
     assert!(running.last_error().contains("same continue token twice"), "{}", running.last_error());
@@ -273,40 +270,41 @@ async fn a_server_that_gives_the_same_token_for_ever_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_never_answered_is_given_up_and_asked_again() {
+async fn a_list_without_an_answer_is_retried_after_the_idle_timeout() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]).after(Duration::from_secs(1000)));
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    seconds(122.0).await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    sleep_seconds(122.0).await;
 
-    assert_eq!(pauses(&source), [120.8, 0.0]);
+    assert_eq!(seconds_between_requests(&source), [120.8, 0.0]);
     assert_eq!(running.errors(), ["listing objects failed: the connection was silent for 120 seconds"]);
-    assert_eq!(running.told(), ["Replaced@20 []"]);
+    assert_eq!(running.lines(), ["Replaced@20 []"]);
     running.stop().await;
 }
 
 /// RE-07
 #[tokio::test(start_paused = true)]
-async fn without_a_callback_failures_are_logged_and_those_of_everyday_life_quietly() {
+async fn without_an_on_error_callback_errors_are_logged_as_warnings_except_expected_ones() {
     let logs = crate::support::Logs::capture();
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(says(410, "Expired")));
+    source.on_watch(ScriptedWatch::fails(status_error(410, "Expired")));
     source.on_list(list("11", &[]));
-    source.on_watch(ScriptedWatch::new().breaks(says(500, "InternalError")));
-    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
-    // The outage was reported already.
-    source.on_list(ScriptedList::fails(super::support::lost()));
-    let reflector = informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(exact());
+    source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
+    source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
+    // The reflector has logged this outage already.
+    source.on_list(ScriptedList::fails(connection_lost()));
+    let reflector =
+        informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
     let queue = informant::queue::DeltaFifo::new();
     let task = tokio::spawn(reflector.build(queue).run(std::future::pending()));
-    source.asked(7).await;
+    source.wait_for_requests(7).await;
 
-    let said = logs.take();
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines.len(), 1, "{said}");
-    assert!(lines[0].contains("WARN") && lines[0].contains("(Forbidden, 403)"), "{said}");
+    let logged = logs.take();
+    let lines: Vec<_> = logged.lines().collect();
+    assert_eq!(lines.len(), 1, "{logged}");
+    assert!(lines[0].contains("WARN") && lines[0].contains("(Forbidden, 403)"), "{logged}");
     task.abort();
 }

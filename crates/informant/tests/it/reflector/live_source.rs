@@ -22,7 +22,7 @@ fn connection_lost() -> SourceError {
     SourceError::Connection { source: "the connection was reset".into() }
 }
 
-fn started<O: Object>(source: &ScriptedSource<O>) -> (SharedInformer<O>, EventStream<O>) {
+fn start_informer<O: Object>(source: &ScriptedSource<O>) -> (SharedInformer<O>, EventStream<O>) {
     let informer = SharedInformer::new(source.clone());
     let events = informer.stream().unwrap();
     informer.start();
@@ -30,7 +30,7 @@ fn started<O: Object>(source: &ScriptedSource<O>) -> (SharedInformer<O>, EventSt
 }
 
 /// The next event, as a line: `+a@2`, `~a 2→3`, `-a@4` (observed), `?a@3` (missed), `synced`.
-async fn next<O: Send + Sync + 'static>(events: &mut EventStream<O>) -> String {
+async fn next_line<O: Send + Sync + 'static>(events: &mut EventStream<O>) -> String {
     match events.next().await.unwrap() {
         Event::Added { object, .. } => format!("+{}@{}", object.key().name(), object.version()),
         Event::Updated { old, new } => format!("~{} {}→{}", new.key().name(), old.version(), new.version()),
@@ -43,76 +43,76 @@ async fn next<O: Send + Sync + 'static>(events: &mut EventStream<O>) -> String {
     }
 }
 
-async fn next_of<O: Send + Sync + 'static, const N: usize>(events: &mut EventStream<O>) -> [String; N] {
+async fn next_sorted<O: Send + Sync + 'static, const N: usize>(events: &mut EventStream<O>) -> [String; N] {
     let mut lines = [const { String::new() }; N];
     for line in &mut lines {
-        *line = next(events).await;
+        *line = next_line(events).await;
     }
     lines.sort();
     lines
 }
 
 /// Puts, modifies and deletes objects, breaks the watch, and deletes an object that only a relist reveals.
-async fn goes_through_a_relist<O: Object>(
+async fn run_through_a_relist<O: Object>(
     a: impl LiveObject<O>,
     changed: impl LiveObject<O>,
     b: impl LiveObject<O>,
 ) -> SharedInformer<O> {
     let (source, handle) = ScriptedSource::live();
     handle.added(a);
-    let (informer, mut events) = started(&source);
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["+a@2", "synced"]);
+    let (informer, mut events) = start_informer(&source);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+a@2", "synced"]);
 
     handle.modified(changed);
     handle.added(b);
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["~a 2→3", "+b@4"]);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["~a 2→3", "+b@4"]);
 
     handle.fail_watch(SourceError::expired());
     handle.deleted("shop/a");
-    assert_eq!(next(&mut events).await, "?a@3");
+    assert_eq!(next_line(&mut events).await, "?a@3");
 
     handle.deleted("shop/b");
-    assert_eq!(next(&mut events).await, "-b@6");
+    assert_eq!(next_line(&mut events).await, "-b@6");
     assert_eq!(source.requests(), ["L(0, 500)", "W(2)", "L(4, no limit)", "W(5)"]);
     informer
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_live_source_serves_eager_lazy_and_dynamic_objects() {
-    goes_through_a_relist::<ConfigMap>(config("a", "9"), config("a", "10"), config("b", "9"))
+    run_through_a_relist::<ConfigMap>(config("a", "9"), config("a", "10"), config("b", "9"))
         .await
         .stop()
         .await
         .unwrap();
-    goes_through_a_relist::<ConfigMap>(typed_config("a"), typed_config("a"), typed_config("b"))
+    run_through_a_relist::<ConfigMap>(typed_config("a"), typed_config("a"), typed_config("b"))
         .await
         .stop()
         .await
         .unwrap();
-    goes_through_a_relist::<Lazy<ConfigMap>>(config("a", "9"), typed_config("a"), config("b", "9"))
+    run_through_a_relist::<Lazy<ConfigMap>>(config("a", "9"), typed_config("a"), config("b", "9"))
         .await
         .stop()
         .await
         .unwrap();
     let dynamic = || serde_json::from_value::<DynamicObject>(config("a", "9")).unwrap();
-    goes_through_a_relist::<DynamicObject>(dynamic(), dynamic(), config("b", "9")).await.stop().await.unwrap();
+    run_through_a_relist::<DynamicObject>(dynamic(), dynamic(), config("b", "9")).await.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_resumes_receives_the_events_since_its_failure() {
+async fn a_resumed_watch_of_a_live_source_receives_the_events_since_its_failure() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
     handle.added(config("b", "9"));
-    let (informer, mut events) = started(&source);
-    assert_eq!(next_of(&mut events).await, ["+a@2", "+b@3", "synced"]);
+    let (informer, mut events) = start_informer(&source);
+    assert_eq!(next_sorted(&mut events).await, ["+a@2", "+b@3", "synced"]);
 
     handle.modified(config("a", "10"));
-    assert_eq!(next(&mut events).await, "~a 2→4");
+    assert_eq!(next_line(&mut events).await, "~a 2→4");
     handle.fail_watch(connection_lost());
     handle.deleted("shop/a");
     handle.modified(config("b", "10"));
 
-    assert_eq!(next_of(&mut events).await, ["-a@5", "~b 3→6"]);
+    assert_eq!(next_sorted(&mut events).await, ["-a@5", "~b 3→6"]);
     assert_eq!(source.requests(), ["L(0, 500)", "W(3)", "W(4)"]);
     informer.stop().await.unwrap();
 }
@@ -121,14 +121,14 @@ async fn a_watch_that_resumes_receives_the_events_since_its_failure() {
 async fn a_live_source_serves_several_informers_and_a_failure_ends_the_watch_of_each() {
     let (source, handle) = ScriptedSource::<Lazy<ConfigMap>>::live();
     handle.added(config("a", "9"));
-    let (one, mut events_of_one) = started(&source);
-    let (two, mut events_of_two) = started(&source);
+    let (one, mut events_of_one) = start_informer(&source);
+    let (two, mut events_of_two) = start_informer(&source);
     for events in [&mut events_of_one, &mut events_of_two] {
-        assert_eq!([next(events).await, next(events).await], ["+a@2", "synced"]);
+        assert_eq!([next_line(events).await, next_line(events).await], ["+a@2", "synced"]);
     }
     handle.added(config("b", "9"));
     for events in [&mut events_of_one, &mut events_of_two] {
-        assert_eq!(next(events).await, "+b@3");
+        assert_eq!(next_line(events).await, "+b@3");
     }
     assert_eq!(source.open_watches(), 2);
 
@@ -136,10 +136,10 @@ async fn a_live_source_serves_several_informers_and_a_failure_ends_the_watch_of_
     handle.deleted("shop/a");
 
     for events in [&mut events_of_one, &mut events_of_two] {
-        assert_eq!(next(events).await, "?a@2");
+        assert_eq!(next_line(events).await, "?a@2");
     }
-    let (late, mut events_of_late) = started(&source);
-    assert_eq!([next(&mut events_of_late).await, next(&mut events_of_late).await], ["+b@3", "synced"]);
+    let (late, mut events_of_late) = start_informer(&source);
+    assert_eq!([next_line(&mut events_of_late).await, next_line(&mut events_of_late).await], ["+b@3", "synced"]);
     for informer in [one, two, late] {
         informer.stop().await.unwrap();
     }
@@ -147,66 +147,66 @@ async fn a_live_source_serves_several_informers_and_a_failure_ends_the_watch_of_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_recreated_during_an_outage_has_another_uid() {
+async fn a_live_source_gives_a_recreated_object_another_uid() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
-    let (informer, mut events) = started(&source);
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["+a@2", "synced"]);
+    let (informer, mut events) = start_informer(&source);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+a@2", "synced"]);
 
     handle.fail_watch(SourceError::expired());
     handle.deleted("shop/a");
     handle.added(config("a", "9"));
 
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["?a@2", "+a@4"]);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["?a@2", "+a@4"]);
     informer.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_are_made_to_fail_are_retried() {
+async fn fail_next_list_makes_lists_fail_and_the_reflector_retries_them() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
     handle.fail_next_list(connection_lost());
     handle.fail_next_list(connection_lost());
-    let (informer, mut events) = started(&source);
+    let (informer, mut events) = start_informer(&source);
 
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["+a@2", "synced"]);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+a@2", "synced"]);
     assert_eq!(source.requests().iter().filter(|request| request.starts_with('L')).count(), 3);
     informer.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_cleanly_is_resumed_at_the_version_of_the_last_bookmark() {
+async fn end_watch_makes_the_reflector_resume_at_the_version_of_the_last_bookmark() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
-    let (informer, mut events) = started(&source);
-    assert_eq!(next(&mut events).await, "synced");
+    let (informer, mut events) = start_informer(&source);
+    assert_eq!(next_line(&mut events).await, "synced");
 
     handle.bookmark("50");
     handle.end_watch();
     handle.added(config("a", "9"));
 
-    assert_eq!(next(&mut events).await, "+a@51");
+    assert_eq!(next_line(&mut events).await, "+a@51");
     assert_eq!(source.requests(), ["L(0, 500)", "W(1)", "W(50)"]);
     informer.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn uids_and_versions_that_are_given_are_kept() {
+async fn a_live_source_keeps_given_uids_and_versions() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(json!({"metadata": {"namespace": "shop", "name": "a", "uid": "u1", "resourceVersion": "15"}}));
-    let (informer, mut events) = started(&source);
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["+a@15", "synced"]);
+    let (informer, mut events) = start_informer(&source);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+a@15", "synced"]);
     assert_eq!(informer.lister().list()[0].uid().as_str(), "u1");
 
-    // A final state of its own, with a version.
+    // This final state has a version, which is kept.
     handle.deleted(json!({"metadata": {"namespace": "shop", "name": "a", "uid": "u1", "resourceVersion": "20"}}));
     handle.added(config("b", "9"));
 
-    assert_eq!(next_of(&mut events).await, ["+b@21", "-a@20"]);
+    assert_eq!(next_sorted(&mut events).await, ["+b@21", "-a@20"]);
     informer.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn decoded_items_are_copied_so_that_each_informer_can_transform_them() {
+async fn a_live_source_copies_decoded_items_so_that_each_informer_can_transform_them() {
     let stock = |name: &str, count: u32| Item::new(Identity::of_key(name.parse().unwrap()), count);
     let (source, handle) = ScriptedSource::<u32>::live();
     handle.added(stock("apples", 12));
@@ -222,16 +222,16 @@ async fn decoded_items_are_copied_so_that_each_informer_can_transform_them() {
     }
 
     let mut events = one.stream().unwrap();
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["+apples@2", "synced"]);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+apples@2", "synced"]);
     handle.modified(stock("apples", 11));
     handle.deleted(stock("apples", 1).identity().unwrap().key.clone());
-    assert_eq!(next(&mut events).await, "~apples 2→3");
+    assert_eq!(next_line(&mut events).await, "~apples 2→3");
     let Event::Deleted(Deleted::Observed(last)) = events.next().await.unwrap() else { panic!("not deleted") };
     assert_eq!(*last, 22);
 
     handle.added(stock("pears", 3));
-    handle.fail_watch(SourceError::other("the shop is closed"));
-    assert_eq!(next(&mut events).await, "+pears@5");
+    handle.fail_watch(SourceError::other("scripted failure"));
+    assert_eq!(next_line(&mut events).await, "+pears@5");
     two.synced().await.unwrap();
     for informer in [one, two] {
         assert!(informer.quarantined().is_empty());
@@ -244,15 +244,15 @@ async fn scripted_answers_take_precedence_over_the_objects_of_a_live_source() {
     let (source, handle) = ScriptedSource::<ConfigMap>::live();
     handle.added(config("a", "9"));
     source.on_list(ScriptedList::at("1"));
-    let (informer, mut events) = started(&source);
+    let (informer, mut events) = start_informer(&source);
 
     // The list was scripted to be empty; the watch is live and replays the event after version 1.
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["synced", "+a@2"]);
+    assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["synced", "+a@2"]);
     informer.stop().await.unwrap();
 }
 
 #[test]
-fn a_wrong_call_of_the_handle_panics_with_the_reason() {
+fn a_wrong_call_of_a_source_handle_panics_with_the_reason() {
     let (_source, handle) = ScriptedSource::<ConfigMap>::live();
     let panics = |call: fn(&SourceHandle<ConfigMap>)| {
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&handle))).unwrap_err();

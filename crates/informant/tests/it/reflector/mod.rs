@@ -1,20 +1,19 @@
-//! The reflector: by script, and against the embedded server.
+//! Tests of the reflector, with scripted sources and with the embedded server.
 
 mod bad_input;
-mod damage;
+mod damaged_items;
 mod kinds;
 pub(crate) mod kube_source;
 mod listing;
 mod live_source;
-mod patience;
 mod quarantine;
 mod relist_memory;
+mod retries;
 pub(crate) mod soak;
 mod sockets;
 mod status;
 mod stopping;
 mod streaming;
-mod streaming_trouble;
-pub(crate) mod support;
+mod streaming_failures;
 mod versions;
 mod watching;

@@ -1,137 +1,130 @@
-//! Objects that cannot be read: in a list, in a stream and in a watch alike, they harm nobody else.
+//! Quarantine: objects that cannot be decoded or transformed do not affect other objects, in lists, streamed lists and watches.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use informant::listwatch::{Reflector, ReflectorBuilder};
+use informant::{Cached, Lazy};
+use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::kube_source::config_maps;
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::exact;
-use super::support::seconds;
-use super::support::server_at_10;
-use super::support::settle;
-use super::support::show_error;
-use super::support::start;
+use crate::support::reflector::{
+    Recorder, Running, backoff_without_jitter, config_map, server_at_10, show_error, sleep_seconds, start,
+    wait_until_idle,
+};
 
 type Builder = ReflectorBuilder<ConfigMap>;
 
-/// What was set aside, as the callback heard it.
-type Heard = Arc<Mutex<Vec<String>>>;
+/// The objects that the `on_quarantine` callback received, as lines.
+type QuarantineLog = Arc<Mutex<Vec<String>>>;
 
-fn follow(server: &ApiServer, settings: impl FnOnce(Builder) -> Builder) -> (Running<ConfigMap>, Heard) {
+fn run_reflector(server: &ApiServer, settings: impl FnOnce(Builder) -> Builder) -> (Running<ConfigMap>, QuarantineLog) {
     let recorder = Recorder::new();
-    let heard = Heard::default();
-    let hear = Arc::clone(&heard);
-    let builder = Reflector::builder(config_maps(server)).backoff(exact());
+    let log = QuarantineLog::default();
+    let callback_log = Arc::clone(&log);
+    let builder = Reflector::builder(config_maps(server)).backoff(backoff_without_jitter());
     let builder = builder.on_quarantine(move |object| {
         let key = object.key.as_ref().map_or("?".to_owned(), ToString::to_string);
-        hear.lock().unwrap().push(format!("{key}@{}: {}", object.version, show_error(&*object.error)));
+        callback_log.lock().unwrap().push(format!("{key}@{}: {}", object.version, show_error(&*object.error)));
     });
-    (start(settings(builder), recorder), heard)
+    (start(settings(builder), recorder), log)
 }
 
-/// An object that is no config map: its data are no texts. It is put below what the server checks.
+/// A config map that cannot be decoded: its data is a number. The embedded server does not check that.
 fn bad(name: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "shop", "name": name}, "data": {"text": 5}})
 }
 
-fn names(running: &Running<ConfigMap>) -> Vec<String> {
+fn quarantined_keys(running: &Running<ConfigMap>) -> Vec<String> {
     let mut names: Vec<_> =
         running.handle.quarantined().iter().map(|bad| bad.key.clone().unwrap().to_string()).collect();
     names.sort();
     names
 }
 
-/// P8, HC-35 as we want it
+/// P8, HC-35, but the list does not fail
 #[tokio::test(start_paused = true)]
-async fn a_bad_object_in_a_list_is_set_aside_and_sync_completes() {
+async fn a_bad_object_in_a_list_is_quarantined_and_the_list_is_passed_on() {
     for streams in [true, false] {
         let server = server_at_10();
         server.put("configmaps", config_map("a", "1")).unwrap();
         server.put("configmaps", bad("b")).unwrap();
-        let (running, heard) = follow(&server, |builder| if streams { builder } else { builder.without_streaming() });
-        running.until("Replaced@12 [shop/a@11] without shop/b").await;
+        let (running, log) =
+            run_reflector(&server, |builder| if streams { builder } else { builder.without_streaming() });
+        running.wait_for_line("Replaced@12 [shop/a@11] without shop/b").await;
 
-        let said = heard.lock().unwrap().clone();
-        assert_eq!(said.len(), 1);
-        assert!(said[0].starts_with("shop/b@12: shop/b: cannot decode data.text: invalid type"), "{said:?}");
+        let lines = log.lock().unwrap().clone();
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("shop/b@12: shop/b: cannot decode data.text: invalid type"), "{lines:?}");
         let quarantined = &running.handle.quarantined()[0];
         assert_eq!((quarantined.uid.is_empty(), quarantined.version.as_str()), (false, "12"));
         let json: serde_json::Value = serde_json::from_slice(quarantined.json.as_ref().unwrap()).unwrap();
-        assert_eq!(json["data"]["text"], 5, "its bytes are there to be looked at");
-        assert!(running.errors().is_empty(), "and that is no failure of the list");
+        assert_eq!(json["data"]["text"], 5, "the quarantined object has its JSON");
+        assert!(running.errors().is_empty(), "the list does not fail");
         running.stop().await;
     }
 }
 
 /// P8: RE-29
 #[tokio::test(start_paused = true)]
-async fn a_bad_object_in_a_watch_is_set_aside_and_the_version_goes_on() {
+async fn a_bad_object_in_a_watch_is_quarantined_and_the_version_advances() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, heard) = follow(&server, |builder| builder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, log) = run_reflector(&server, |builder| builder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     server.put("configmaps", bad("a")).unwrap();
     server.put("configmaps", bad("b")).unwrap();
-    settle().await;
-    assert_eq!(running.told()[1..], ["Bookmark@12", "Bookmark@13"]);
-    assert_eq!(running.recorder.state(), ["shop/a@11"], "the last good state stays");
-    assert_eq!(names(&running), ["shop/a", "shop/b"]);
-    assert_eq!(heard.lock().unwrap().len(), 2);
+    wait_until_idle().await;
+    assert_eq!(running.lines()[1..], ["Bookmark@12", "Bookmark@13"]);
+    assert_eq!(running.recorder.state(), ["shop/a@11"], "the last good state stays in the cache");
+    assert_eq!(quarantined_keys(&running), ["shop/a", "shop/b"]);
+    assert_eq!(log.lock().unwrap().len(), 2);
 
     server.put("configmaps", config_map("a", "good again")).unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(running.recorder.state(), ["shop/a@14"]);
-    assert_eq!(names(&running), ["shop/b"]);
-    assert_eq!(server.requests_for("configmaps").len(), 1, "nothing was asked again");
+    assert_eq!(quarantined_keys(&running), ["shop/b"]);
+    assert_eq!(server.requests_for("configmaps").len(), 1, "the reflector sends no further request");
     running.stop().await;
 }
 
-/// B15: of an object that cannot be read, the delete is still one.
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_final_state_cannot_be_read_is_deleted_by_its_name() {
+async fn a_quarantined_object_whose_final_state_cannot_be_decoded_is_deleted_by_its_key() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, _) = follow(&server, |builder| builder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, _) = run_reflector(&server, |builder| builder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     server.put("configmaps", bad("a")).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
-    settle().await;
-    assert_eq!(running.told()[1..], ["Bookmark@12", "Lost shop/a@13"]);
+    wait_until_idle().await;
+    assert_eq!(running.lines()[1..], ["Bookmark@12", "Lost shop/a@13"]);
     assert!(running.recorder.state().is_empty() && running.handle.quarantined().is_empty());
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_what_is_known() {
+async fn a_relist_ends_the_quarantine_of_objects_that_it_lacks_and_keeps_that_of_others() {
     let server = server_at_10();
     for name in ["a", "b", "c"] {
         server.put("configmaps", config_map(name, "1")).unwrap();
     }
-    let (running, heard) = follow(&server, ReflectorBuilder::without_streaming);
-    running.until("Replaced@13 [shop/a@11 shop/b@12 shop/c@13]").await;
+    let (running, log) = run_reflector(&server, ReflectorBuilder::without_streaming);
+    running.wait_for_line("Replaced@13 [shop/a@11 shop/b@12 shop/c@13]").await;
     server.put("configmaps", bad("a")).unwrap();
     server.put("configmaps", bad("b")).unwrap();
-    settle().await;
-    assert_eq!(heard.lock().unwrap().len(), 2);
+    wait_until_idle().await;
+    assert_eq!(log.lock().unwrap().len(), 2);
 
-    // While no watch is open, b is deleted and c becomes bad; the server compacts that.
+    // While no watch is open, b is deleted and c becomes bad; the server compacts both events.
     let outage = server.inject(On::any(), Fault::Refuse);
     server.cut_all_watches();
     server.wait_for_request(|request| request.faults.contains(&Fault::Refuse)).await;
@@ -139,31 +132,31 @@ async fn a_list_without_a_quarantined_object_forgets_it_and_one_with_it_keeps_wh
     server.put("configmaps", bad("c")).unwrap();
     server.compact();
     server.remove_fault(outage);
-    running.recorder.until(|lines, _| lines.last().is_some_and(|line| line.contains("without"))).await;
+    running.recorder.wait_until(|lines, _| lines.last().is_some_and(|line| line.contains("without"))).await;
 
-    assert_eq!(running.told().last().unwrap(), "Replaced@17 [] without shop/a shop/c");
+    assert_eq!(running.lines().last().unwrap(), "Replaced@17 [] without shop/a shop/c");
     assert_eq!(running.recorder.state(), ["shop/a@11", "shop/c@13"]);
-    assert_eq!(names(&running), ["shop/a", "shop/c"]);
-    assert_eq!(heard.lock().unwrap().len(), 3, "of a we have heard before");
+    assert_eq!(quarantined_keys(&running), ["shop/a", "shop/c"]);
+    assert_eq!(log.lock().unwrap().len(), 3, "the callback is not called again for a");
     running.stop().await;
 }
 
-/// HC-35 as we want it: RE-64, RE-65. Each object is transformed once, by whatever way it comes.
+/// HC-35: RE-64, RE-65, but a transform that fails affects only its object.
 #[tokio::test(start_paused = true)]
-async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_aside() {
+async fn each_object_is_transformed_once_and_quarantined_if_its_transform_fails() {
     for streams in [true, false] {
         let server = server_at_10();
         server.put("configmaps", config_map("a", "1")).unwrap();
         server.put("configmaps", config_map("bad", "1")).unwrap();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let (running, heard) = follow(&server, |builder| {
+        let (running, log) = run_reflector(&server, |builder| {
             let builder = if streams { builder } else { builder.without_streaming() };
             builder.resync_every(Duration::from_secs(5)).transform(move |object: &mut ConfigMap| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 match object.metadata.name.as_deref() {
-                    Some("bad") => Err("I do not like it"),
-                    Some("worse") => panic!("I like it even less"),
+                    Some("bad") => Err("error of the transform"),
+                    Some("worse") => panic!("panic of the transform"),
                     _ => {
                         object.data.get_or_insert_default().insert("seen".into(), "yes".into());
                         Ok(())
@@ -171,7 +164,7 @@ async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_as
                 }
             })
         });
-        running.until("Replaced@12 [shop/a@11] without shop/bad").await;
+        running.wait_for_line("Replaced@12 [shop/a@11] without shop/bad").await;
         assert_eq!(count.load(Ordering::SeqCst), 2);
         assert_eq!(running.recorder.object("shop/a").unwrap().data.as_ref().unwrap()["seen"], "yes");
 
@@ -179,21 +172,21 @@ async fn each_object_is_transformed_once_and_one_whose_transform_fails_is_set_as
         server.put("configmaps", config_map("worse", "1")).unwrap();
         server.put("configmaps", config_map("b", "1")).unwrap();
         server.delete("configmaps", "shop/a").unwrap();
-        settle().await;
-        assert_eq!(running.told()[1..], ["Bookmark@13", "Bookmark@14", "Added shop/b@15", "Deleted shop/a@16"]);
+        wait_until_idle().await;
+        assert_eq!(running.lines()[1..], ["Bookmark@13", "Bookmark@14", "Added shop/b@15", "Deleted shop/a@16"]);
         assert_eq!(count.load(Ordering::SeqCst), 6);
-        seconds(11.0).await;
+        sleep_seconds(11.0).await;
         assert_eq!(count.load(Ordering::SeqCst), 6, "a resync transforms nothing");
-        let said = heard.lock().unwrap().clone();
-        assert_eq!(said[0], "shop/bad@12: shop/bad: the transform failed: I do not like it");
-        assert_eq!(said[2], "shop/worse@14: shop/worse: the transform failed: panicked: I like it even less");
+        let lines = log.lock().unwrap().clone();
+        assert_eq!(lines[0], "shop/bad@12: shop/bad: the transform failed: error of the transform");
+        assert_eq!(lines[2], "shop/worse@14: shop/worse: the transform failed: panicked: panic of the transform");
         running.stop().await;
     }
 }
 
-/// RE-28: what has no name is none of ours, and moves nothing.
+/// RE-28: an event without a name does not advance the version.
 #[tokio::test(start_paused = true)]
-async fn an_event_without_a_name_is_set_aside_and_moves_nothing() {
+async fn a_watch_event_without_a_name_is_quarantined_and_does_not_advance_the_version() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     let lines = [
@@ -205,49 +198,48 @@ async fn an_event_without_a_name_is_set_aside_and_moves_nothing() {
         let text = format!("{line}\n");
         server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: after + 2, text });
     }
-    let (running, heard) = follow(&server, |builder| builder);
-    running.until("Replaced@11 [shop/a@11]").await;
-    settle().await;
+    let (running, log) = run_reflector(&server, |builder| builder);
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
+    wait_until_idle().await;
 
-    assert_eq!(heard.lock().unwrap().len(), 3, "{:?}", heard.lock().unwrap());
+    assert_eq!(log.lock().unwrap().len(), 3, "{:?}", log.lock().unwrap());
     assert_eq!(running.handle.status().version, Some("11".into()));
     server.put("configmaps", config_map("b", "1")).unwrap();
-    settle().await;
-    assert_eq!(running.told()[1..], ["Added shop/b@12"]);
+    wait_until_idle().await;
+    assert_eq!(running.lines()[1..], ["Added shop/b@12"]);
     running.stop().await;
 }
 
 /// P8
 #[tokio::test(start_paused = true)]
-async fn a_callback_that_panics_stops_nothing() {
+async fn an_on_quarantine_callback_that_panics_does_not_stop_the_reflector() {
     let server = server_at_10();
     server.put("configmaps", bad("a")).unwrap();
     let recorder = Recorder::<ConfigMap>::new();
     let builder = Reflector::builder(config_maps(&server));
-    let running = start(builder.on_quarantine(|_| panic!("I cannot hear this")), recorder);
-    running.until("Replaced@11 [] without shop/a").await;
+    let running = start(builder.on_quarantine(|_| panic!("panic of the callback")), recorder);
+    running.wait_for_line("Replaced@11 [] without shop/a").await;
 
     server.put("configmaps", config_map("b", "1")).unwrap();
-    running.until("Added shop/b@12").await;
+    running.wait_for_line("Added shop/b@12").await;
     running.stop().await;
 }
 
-/// Lazy objects are not decoded, so a wrong type inside is found by who reads it.
+/// The reflector does not decode lazy objects, so that `get` is the first to find a field of a wrong type.
 #[tokio::test(start_paused = true)]
-async fn a_lazy_object_with_a_wrong_type_inside_is_taken_and_tells_when_it_is_read() {
+async fn a_lazy_object_with_a_field_of_a_wrong_type_is_not_quarantined_and_get_fails() {
     let server = server_at_10();
     server.put("configmaps", bad("a")).unwrap();
     let recorder = Recorder::<Lazy<ConfigMap>>::new();
     let running = start(Reflector::builder(config_maps(&server)), recorder);
-    running.until("Replaced@11 [shop/a@11]").await;
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     assert!(running.recorder.object("shop/a").unwrap().get().is_err());
     running.stop().await;
 }
 
-/// Relist memory: what is known in the same state is not decoded again.
 #[tokio::test(start_paused = true)]
-async fn what_the_cache_has_in_the_same_state_is_not_decoded_again() {
+async fn a_relist_reuses_known_objects_of_the_same_version_instead_of_decoding_them() {
     for streams in [true, false] {
         let server = server_at_10();
         server.put("configmaps", config_map("same", "1")).unwrap();
@@ -256,24 +248,24 @@ async fn what_the_cache_has_in_the_same_state_is_not_decoded_again() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
         let builder = Reflector::builder(config_maps(&server))
-            .backoff(exact())
+            .backoff(backoff_without_jitter())
             .known_objects(Arc::new(recorder.clone()))
             .transform(move |_: &mut ConfigMap| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, String>(())
             });
         let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
-        running.recorder.until(|_, state| state.len() == 2).await;
+        running.recorder.wait_until(|_, state| state.len() == 2).await;
         let before = running.recorder.object("shop/same").unwrap();
         server.wait_for_watches("configmaps", 1).await;
 
         server.inject(On::watch().of("configmaps").once(), Fault::status(410));
         server.put("configmaps", config_map("changes", "2")).unwrap();
         server.compact();
-        seconds(1300.0).await;
+        sleep_seconds(1300.0).await;
         assert!(running.handle.status().lists >= 2, "{:?}", server.requests_for("configmaps"));
         assert!(Cached::ptr_eq(&before, &running.recorder.object("shop/same").unwrap()));
-        assert_eq!(count.load(Ordering::SeqCst), 3, "two at first, then the one that changed");
+        assert_eq!(count.load(Ordering::SeqCst), 3, "two objects in the first list, then the one that changed");
         running.stop().await;
     }
 }

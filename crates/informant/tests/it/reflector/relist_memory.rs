@@ -1,22 +1,14 @@
-//! A list of what is known holds no second copy of it.
+//! The memory that a relist needs: unchanged objects are not held twice.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use informant::listwatch::Backoff;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use super::support::Recorder;
-use super::support::Running;
-use super::support::says;
-use super::support::start;
+use crate::support::reflector::{Recorder, Running, start, status_error};
 
 const PODS: usize = 200;
 
@@ -38,8 +30,8 @@ fn list(version: &str, pods: &[Bytes]) -> ScriptedList<Pod> {
     pods.iter().fold(ScriptedList::at(version), |list, pod| list.json(pod.clone()))
 }
 
-/// The most bytes that were held beyond what was held before, while everything was listed anew.
-fn most_while_relisting(changed: usize) -> usize {
+/// The peak of bytes that a relist allocates on top of the cache.
+fn peak_bytes_of_a_relist(changed: usize) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let source = ScriptedSource::<Pod>::new();
     source.on_list(list("10", &pods(0)));
@@ -48,30 +40,33 @@ fn most_while_relisting(changed: usize) -> usize {
         let builder = Reflector::builder(source.clone()).known_objects(Arc::new(recorder.clone()));
         let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(1));
         let running = start(builder.backoff(backoff), recorder);
-        source.asked(2).await;
+        source.wait_for_requests(2).await;
         running
     });
     source.on_list(list("20", &pods(changed)));
     let most = measure(|| {
         runtime.block_on(async {
-            source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
-            // The second list, and the watch after it.
-            source.asked(4).await;
+            source.on_watch(ScriptedWatch::new().breaks(status_error(410, "Expired")));
+            // Requests 3 and 4: the second list, and the watch after it.
+            source.wait_for_requests(4).await;
         });
     });
-    assert_eq!(running.told().len(), 2);
+    assert_eq!(running.lines().len(), 2);
     runtime.block_on(running.stop());
     usize::try_from(most.bytes_max).unwrap()
 }
 
 #[test]
-fn what_has_not_changed_is_not_held_twice_and_of_the_rest_only_old_and_new() {
+fn a_relist_holds_no_second_copy_of_unchanged_objects() {
     let one = 28_000;
-    let nothing = most_while_relisting(0);
-    let some = most_while_relisting(10);
-    let all = most_while_relisting(PODS);
+    let nothing = peak_bytes_of_a_relist(0);
+    let some = peak_bytes_of_a_relist(10);
+    let all = peak_bytes_of_a_relist(PODS);
 
-    assert!(nothing < PODS * one / 20, "{nothing} bytes for {PODS} pods that are known");
-    assert!(some > 5 * one && some < nothing + 20 * one, "{some} bytes if ten have changed");
-    assert!(all > PODS * one / 2, "{all} bytes if all have changed: the measure can tell");
+    assert!(nothing < PODS * one / 20, "a relist of {PODS} unchanged pods needs {nothing} bytes");
+    assert!(some > 5 * one && some < nothing + 20 * one, "a relist with ten changed pods needs {some} bytes");
+    assert!(
+        all > PODS * one / 2,
+        "a relist with all pods changed needs {all} bytes; otherwise the measurement is wrong"
+    );
 }

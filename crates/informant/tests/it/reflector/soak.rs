@@ -1,46 +1,29 @@
-//! Thousands of rounds of seeded trouble: when it is over, the consumer has what the server has.
+//! Thousands of rounds of random faults: when the faults end, the cache equals the server's state.
 //!
 //! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of rounds; `--nocapture` shows the figures.
-#![allow(clippy::print_stderr, reason = "the figures are for who asks for them")]
+#![allow(clippy::print_stderr, reason = "`--nocapture` shows the figures")]
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use informant::Lazy;
-use informant::Object;
-use informant::delta::Change;
-use informant::delta::Delta;
-use informant::listwatch::Activity;
-use informant::listwatch::Backoff;
-use informant::listwatch::Destination;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorHandle;
-use informant::queue::Closed;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::queue::KnownObjects;
-use informant::store::Indexer;
-use informant::store::Lister;
-use informant::store::WriteBatch;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::GzipMode;
-use informant_apiserver::On;
+use informant::delta::{Change, Delta};
+use informant::listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle};
+use informant::queue::{Closed, DeltaFifo, InOrderFifo, KnownObjects};
+use informant::store::{Indexer, Lister, WriteBatch};
+use informant::{Lazy, Object};
+use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 
 use super::kube_source::config_maps;
-use super::support::config_map;
-use super::support::seconds;
-use super::support::server_at_10;
+use crate::support::reflector::{config_map, server_at_10, sleep_seconds};
 
-/// What reads an object's text, whatever its form.
+/// Reads the text of a config map, whatever its object type.
 pub(crate) trait Texted: Object {
-    /// A field that is read on the way in, so that nonsense in it is found there.
+    /// A field that is checked while the object is decoded; a wrong type in it quarantines the object.
     const CHECKED: &str;
 
     fn text(&self) -> String;
@@ -68,7 +51,7 @@ struct Pipeline<O> {
     handle: ReflectorHandle,
     tasks: [JoinHandle<()>; 2],
     close: Box<dyn FnOnce()>,
-    /// That of an object never falls, but when it begins a new life.
+    /// Counts updates within one incarnation that lower the version.
     out_of_order: Arc<std::sync::atomic::AtomicUsize>,
 }
 
@@ -100,7 +83,7 @@ fn reflect<O: Texted>(
     streams: bool,
 ) -> (ReflectorHandle, JoinHandle<()>) {
     let builder = Reflector::builder(config_maps(server)).known_objects(known);
-    // So that a seed repeats a run.
+    // The seed of the backoff makes runs repeatable.
     let builder = builder.backoff(Backoff::default().seed(7)).on_error(|_| {}).on_quarantine(|_| {});
     let reflector = if streams { builder } else { builder.without_streaming() }.build(queue);
     (reflector.handle(), tokio::spawn(reflector.run(std::future::pending())))
@@ -162,7 +145,7 @@ fn check_order<O>(applied: &informant::store::Applied<O>, out_of_order: &Counter
 }
 
 impl<O: Texted> Pipeline<O> {
-    /// What the consumer has: name, version and text.
+    /// The contents of the cache: version and text by key.
     fn state(&self) -> BTreeMap<String, String> {
         let shown = |object: informant::Cached<O>| {
             (object.key().to_string(), format!("@{} {}", object.version(), object.text()))
@@ -170,12 +153,12 @@ impl<O: Texted> Pipeline<O> {
         self.cache.list().into_iter().map(shown).collect()
     }
 
-    /// What was damaged on its way is listed as such, until it changes again.
+    /// Keys of objects that a fault damaged on their way; they stay quarantined until they change again.
     fn quarantined(&self) -> BTreeSet<String> {
         self.handle.quarantined().into_iter().filter_map(|bad| bad.key.map(|key| key.to_string())).collect()
     }
 
-    /// Waits until the consumer has what the server has; says whether that came to pass.
+    /// Waits until the cache equals the server's state; returns false if it does not within 4,000 seconds.
     async fn converges(&self, server: &ApiServer) -> bool {
         for _ in 0..400 {
             let quarantined = self.quarantined();
@@ -186,7 +169,7 @@ impl<O: Texted> Pipeline<O> {
             if self.handle.status().lists > 0 && except(self.state()) == except(contents(server)) {
                 return true;
             }
-            seconds(10.0).await;
+            sleep_seconds(10.0).await;
         }
         false
     }
@@ -211,12 +194,12 @@ pub(crate) fn contents(server: &ApiServer) -> BTreeMap<String, String> {
     server.list("configmaps").unwrap().into_iter().map(shown).collect()
 }
 
-/// Some changes of some objects.
-fn change(server: &ApiServer, random: &mut fastrand::Rng) {
+/// Makes up to five random changes on the server.
+fn change_objects(server: &ApiServer, random: &mut fastrand::Rng) {
     for _ in 0..random.usize(0..6) {
         let name = format!("c{}", random.u32(0..12));
         if random.u32(0..4) == 0 {
-            // It may not be there.
+            // The object may not exist.
             let _ = server.delete("configmaps", &format!("shop/{name}"));
         } else {
             server.put("configmaps", config_map(&name, &format!("text {}", random.u32(..)))).unwrap();
@@ -224,8 +207,8 @@ fn change(server: &ApiServer, random: &mut fastrand::Rng) {
     }
 }
 
-/// Trouble after which a watch can go on where it was.
-fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
+/// A random fault after which a watch can resume.
+fn transient_fault(random: &mut fastrand::Rng) -> (On, usize, Fault) {
     let ending = if random.u32(0..6) == 0 { CutEnding::Silence } else { CutEnding::Reset };
     let faults = [
         Fault::Refuse,
@@ -252,8 +235,8 @@ fn passing_trouble(random: &mut fastrand::Rng) -> (On, usize, Fault) {
     (On::watch().of("configmaps"), random.usize(1..4), faults[random.usize(0..faults.len())].clone())
 }
 
-/// Any trouble at all.
-pub(crate) fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Fault) {
+/// A random fault of any kind.
+pub(crate) fn random_fault<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Fault) {
     let code = |random: &mut fastrand::Rng| [401, 403, 404, 410, 429, 500, 503, 504][random.usize(0..8)];
     let ending = [CutEnding::Close, CutEnding::Reset, CutEnding::Reset, CutEnding::Silence][random.usize(0..4)];
     let faults = [
@@ -274,7 +257,7 @@ pub(crate) fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Faul
         Fault::Gzip(GzipMode::Always),
     ];
     if random.bool() {
-        let (_, times, fault) = passing_trouble(random);
+        let (_, times, fault) = transient_fault(random);
         return (On::any().of("configmaps"), times, fault);
     }
     (On::any().of("configmaps"), random.usize(1..4), faults[random.usize(0..faults.len())].clone())
@@ -282,8 +265,8 @@ pub(crate) fn trouble<O: Texted>(random: &mut fastrand::Rng) -> (On, usize, Faul
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Severity {
-    /// After which a watch can go on where it was.
-    Passing,
+    /// Faults after which a watch can resume.
+    Transient,
     Any,
 }
 
@@ -303,7 +286,7 @@ impl Figures {
     fn count(&mut self, server: &ApiServer) {
         for request in server.requests() {
             self.faults += request.faults.len();
-            if super::support::is_lookup(&request) {
+            if crate::support::reflector::is_lookup(&request) {
                 continue;
             }
             match request.to_string().split('(').next() {
@@ -316,7 +299,7 @@ impl Figures {
     }
 }
 
-/// Rounds of change and trouble; every now and then all is healed and compared.
+/// Runs rounds of changes and faults; every 25 rounds it removes all faults and compares the cache with the server.
 async fn soak<O: Texted>(
     make: fn(&ApiServer, bool) -> Pipeline<O>,
     random: &mut fastrand::Rng,
@@ -325,32 +308,32 @@ async fn soak<O: Texted>(
     severity: Severity,
 ) -> Figures {
     let server = server_at_10();
-    change(&server, random);
+    change_objects(&server, random);
     let pipeline = make(&server, streams);
     let mut figures = Figures::default();
-    assert!(pipeline.converges(&server).await, "before any trouble");
+    assert!(pipeline.converges(&server).await, "the cache equals the server's state before the first fault");
     let mut pending = None;
     for round in 1..=rounds {
         figures.rounds += 1;
         if round % 25 == 1 {
-            // No watch lasts, so that there are many to be troubled.
+            // Short watches give many requests that faults can hit.
             server.inject(On::watch().of("configmaps"), Fault::cut_after_events(random.usize(2..5)));
         }
         let (on, times, fault) = match severity {
-            Severity::Passing => passing_trouble(random),
-            Severity::Any => trouble::<O>(random),
+            Severity::Transient => transient_fault(random),
+            Severity::Any => random_fault::<O>(random),
         };
-        // Passing trouble comes one at a time: too much of it in a row is not passing.
+        // One transient fault at a time: several in a row would lead to a relist.
         let is_over = |(rule, times)| server.fault_hits(rule) == Some(times);
         let is_watching = matches!(pipeline.handle.status().activity, Activity::Watching);
         if severity == Severity::Any || (is_watching && pending.is_none_or(is_over)) {
             pending = Some((server.inject(on.times(times), fault), times));
         }
-        change(&server, random);
-        // Long enough, at times, to find out that a watch has fallen silent.
+        change_objects(&server, random);
+        // One sleep in eight is long enough for the idle timeout of a watch.
         let longest = if random.u32(0..8) == 0 { 700.0 } else { 20.0 };
-        seconds(random.f64() * longest).await;
-        change(&server, random);
+        sleep_seconds(random.f64() * longest).await;
+        change_objects(&server, random);
         if severity == Severity::Any && random.u32(0..20) == 0 {
             server.compact();
         }
@@ -377,7 +360,7 @@ pub(crate) fn times() -> usize {
 
 /// P1, P2, P10
 #[tokio::test(start_paused = true)]
-async fn after_any_trouble_the_consumer_has_what_the_server_has() {
+async fn after_random_faults_the_cache_equals_the_state_of_the_server() {
     let seed = seed();
     fastrand::seed(seed);
     let mut random = fastrand::Rng::with_seed(seed);
@@ -391,23 +374,23 @@ async fn after_any_trouble_the_consumer_has_what_the_server_has() {
         eprintln!("{figures:?}");
         let repeat = format!("{figures:?}; repeat with INFORMANT_SEED={seed}");
         assert_eq!((figures.mismatches, figures.out_of_order), (0, 0), "{repeat}");
-        assert!(figures.faults > 100, "there was trouble: {repeat}");
+        assert!(figures.faults > 100, "too few faults: {repeat}");
     }
 }
 
-/// P10: a watch that can be resumed is, and nothing is listed again.
+/// P10: the reflector resumes every watch that can be resumed.
 #[tokio::test(start_paused = true)]
-async fn trouble_that_passes_leads_to_no_further_list() {
+async fn transient_faults_lead_to_no_relist() {
     let seed = seed();
     fastrand::seed(seed);
     let mut random = fastrand::Rng::with_seed(seed);
     for number in 0..4 * times() {
         let figures =
-            soak::<Lazy<ConfigMap>>(with_delta_fifo, &mut random, 250, number % 2 == 0, Severity::Passing).await;
+            soak::<Lazy<ConfigMap>>(with_delta_fifo, &mut random, 250, number % 2 == 0, Severity::Transient).await;
         eprintln!("{figures:?}");
         let repeat = format!("{figures:?}; repeat with INFORMANT_SEED={seed}");
         assert_eq!(figures.mismatches, 0, "{repeat}");
         assert_eq!(figures.lists + figures.streamed_lists, 1, "{repeat}");
-        assert!(figures.faults > 100 && figures.watches > 100, "there was trouble: {repeat}");
+        assert!(figures.faults > 100 && figures.watches > 100, "too few faults: {repeat}");
     }
 }

@@ -1,58 +1,45 @@
-//! Through a socket, on real time: waits for events, not for the clock.
+//! The reflector over a TCP socket. These tests run on real time, since paused time would advance while a socket is read; they wait for
+//! signals, and their backoff is a few milliseconds.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use informant::Lazy;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::Load;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Pod;
+use informant::listwatch::{Backoff, KubeSource, Reflector};
+use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, Load, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-use super::support::Recorder;
-use super::support::Running;
-use super::support::config_map;
-use super::support::server_at_10;
-use super::support::show_error;
-use super::support::start;
+use crate::support::reflector::{Recorder, Running, config_map, server_at_10, show_error, start};
 
 fn client(address: std::net::SocketAddr, scheme: &str) -> kube::Client {
     let mut config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());
-    // The reflector's own retries are what is tested.
+    // Retries of the client would hide those of the reflector, which are under test.
     config.default_retry = false;
     config.accept_invalid_certs = true;
     kube::Client::try_from(config).unwrap()
 }
 
-fn short() -> Backoff {
+fn short_backoff() -> Backoff {
     Backoff::new(Duration::from_millis(5), Duration::from_millis(50))
 }
 
-async fn follow(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apiserver::Listening) {
+async fn run_reflector(server: &ApiServer) -> (Running<Lazy<ConfigMap>>, informant_apiserver::Listening) {
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "http"));
-    (start(Reflector::builder(source).backoff(short()), recorder), listening)
+    (start(Reflector::builder(source).backoff(short_backoff()), recorder), listening)
 }
 
 #[tokio::test]
-async fn a_server_behind_a_socket_is_followed() {
+async fn a_reflector_lists_and_watches_over_a_socket() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, listening) = follow(&server).await;
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, listening) = run_reflector(&server).await;
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
 
     server.put("configmaps", config_map("b", "1")).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
-    running.until("Deleted shop/a@13").await;
-    assert_eq!(running.told()[1..], ["Added shop/b@12", "Deleted shop/a@13"]);
+    running.wait_for_line("Deleted shop/a@13").await;
+    assert_eq!(running.lines()[1..], ["Added shop/b@12", "Deleted shop/a@13"]);
 
     running.stop().await;
     server.wait_for_watches("configmaps", 0).await;
@@ -60,7 +47,7 @@ async fn a_server_behind_a_socket_is_followed() {
 }
 
 #[tokio::test]
-async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost() {
+async fn a_reflector_reconnects_after_broken_connections_and_loses_no_event() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
     let endings = [
@@ -75,26 +62,26 @@ async fn connections_that_break_in_the_middle_are_made_anew_and_nothing_is_lost(
     for (number, ending) in endings.into_iter().enumerate() {
         server.inject(On::watch().of("configmaps").skip(number).once(), ending);
     }
-    let (running, listening) = follow(&server).await;
+    let (running, listening) = run_reflector(&server).await;
     for number in 0..40 {
         server.put("configmaps", config_map(&format!("c{}", number % 7), &number.to_string())).unwrap();
         tokio::task::yield_now().await;
     }
     let expected = server.list("configmaps").unwrap().len();
     let last = format!("shop/c4@{}", server.version());
-    running.recorder.until(|_, state| state.len() == expected && state.contains(&last)).await;
+    running.recorder.wait_until(|_, state| state.len() == expected && state.contains(&last)).await;
 
     running.stop().await;
     listening.stop().await;
 }
 
-/// A server that goes away and comes back at the same address.
+/// The server stops and listens again at the same address.
 #[tokio::test]
-async fn a_server_that_is_restarted_is_found_again() {
+async fn a_watch_resumes_after_a_restart_of_the_server() {
     let server = server_at_10();
     server.put("configmaps", config_map("a", "1")).unwrap();
-    let (running, listening) = follow(&server).await;
-    running.until("Replaced@11 [shop/a@11]").await;
+    let (running, listening) = run_reflector(&server).await;
+    running.wait_for_line("Replaced@11 [shop/a@11]").await;
     let address = listening.address();
 
     listening.stop().await;
@@ -102,21 +89,21 @@ async fn a_server_that_is_restarted_is_found_again() {
     let mut handle = running.handle.clone();
     while !handle.changed().await.last_error.is_some_and(|error| show_error(&*error).contains("was refused")) {}
     let listening = server.listen(address).await.unwrap();
-    running.until("Added shop/b@12").await;
-    assert_eq!(running.handle.status().lists, 1, "it was not listed anew");
+    running.wait_for_line("Added shop/b@12").await;
+    assert_eq!(running.handle.status().lists, 1, "the reflector does not relist");
 
     running.stop().await;
     listening.stop().await;
 }
 
-/// TLS failure: the server speaks none.
+/// The client uses TLS, the server does not.
 #[tokio::test]
-async fn a_failure_of_tls_is_told_of() {
+async fn a_tls_failure_is_reported() {
     let server = server_at_10();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
     let recorder = Recorder::<ConfigMap>::new();
     let source = KubeSource::of_kind::<ConfigMap>(client(listening.address(), "https"));
-    let builder = Reflector::builder(source).backoff(short()).without_streaming();
+    let builder = Reflector::builder(source).backoff(short_backoff()).without_streaming();
     let running = start(builder, recorder);
     let mut handle = running.handle.clone();
     while handle.changed().await.last_error.is_none() {}
@@ -128,9 +115,9 @@ async fn a_failure_of_tls_is_told_of() {
     listening.stop().await;
 }
 
-/// A list of many objects arrives in chunks of any size, whole.
+/// The responses arrive in chunks of any size.
 #[tokio::test]
-async fn two_thousand_pods_arrive_in_every_form() {
+async fn a_list_and_a_streamed_list_of_two_thousand_pods_arrive_over_a_socket() {
     let server = ApiServer::new();
     let _load = Load::of("pods", 2000).seed(7).fill(&server).await.unwrap();
     let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
@@ -149,7 +136,7 @@ async fn two_thousand_pods_arrive_in_every_form() {
         let source = KubeSource::of_kind::<Pod>(client(listening.address(), "http"));
         let builder = Reflector::builder(source).known_objects(Arc::new(recorder.clone()));
         let running = start(if streams { builder } else { builder.without_streaming() }, recorder);
-        running.recorder.until(|_, state| state.len() == 2000).await;
+        running.recorder.wait_until(|_, state| state.len() == 2000).await;
 
         let mut state = running.recorder.state();
         state.sort();

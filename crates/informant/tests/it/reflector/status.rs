@@ -1,35 +1,25 @@
-//! What can be seen of a reflector from outside.
+//! `ReflectorHandle::status` and `changed`.
 
 use std::time::Duration;
 
-use informant::listwatch::Activity;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Activity, ScriptedList, ScriptedSource, ScriptedWatch};
 use tokio::time::Instant;
 
-use super::support::exact;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::refused;
-use super::support::run;
-use super::support::run_exactly;
-use super::support::run_with;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use crate::support::reflector::{
+    backoff_without_jitter, connection_refused, item, list, open_watch, run, run_with, run_without_jitter,
+    sleep_seconds, status_error, wait_until_idle,
+};
 
 #[tokio::test(start_paused = true)]
-async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
+async fn the_status_has_the_activity_of_the_reflector_and_the_cause_of_a_backoff() {
     let source = ScriptedSource::new();
-    let running = run_with(&source, |builder| builder.backoff(exact()));
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     assert!(matches!(running.handle.status().activity, Activity::Idle));
-    settle().await;
+    wait_until_idle().await;
     assert!(matches!(running.handle.status().activity, Activity::Listing { objects: 0 }));
 
-    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
-    settle().await;
+    source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
+    wait_until_idle().await;
     let status = running.handle.status();
     let Activity::BackingOff { until, because } = status.activity else { panic!("{:?}", status.activity) };
     assert_eq!(because.source.code(), Some(403));
@@ -38,16 +28,16 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     assert!(status.failing_since.is_some() && status.version.is_none());
 
     source.on_list(list("10", &[("a", 1)]));
-    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(5)).added(ready("b", 11)).stays_open());
-    seconds(1.0).await;
+    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(5)).added(item("b", 11)).stays_open());
+    sleep_seconds(1.0).await;
     let status = running.handle.status();
     assert!(matches!(status.activity, Activity::Watching));
-    assert!(status.failing_since.is_none(), "all is well again");
-    assert_eq!(status.last_error.unwrap().source.code(), Some(403), "but what failed last is not forgotten");
+    assert!(status.failing_since.is_none(), "a successful list ends the failure");
+    assert_eq!(status.last_error.unwrap().source.code(), Some(403), "the last error stays in the status");
     assert_eq!((status.lists, status.watches, status.events), (1, 1, 0));
 
     let before = status.last_event.unwrap();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     let status = running.handle.status();
     assert_eq!((status.version, status.events), (Some("11".into()), 1));
     assert!(status.last_event.unwrap() > before);
@@ -57,26 +47,26 @@ async fn the_status_says_what_a_reflector_does_and_why_it_waits() {
     assert!(matches!(handle.status().activity, Activity::Stopped));
 }
 
-/// Somebody may list, but not watch: each round begins with a list that succeeds, and all of them fail.
+/// Lists are allowed, watches are not: each round begins with a list that succeeds, and fails with its watch.
 #[tokio::test(start_paused = true)]
-async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_first() {
+async fn failing_since_is_the_time_of_the_first_failed_watch_although_lists_succeed() {
     let source = ScriptedSource::new();
     for version in ["10", "11", "12"] {
         source.on_list(list(version, &[("a", 1)]));
-        source.on_watch(ScriptedWatch::fails(says(403, "Forbidden")));
+        source.on_watch(ScriptedWatch::fails(status_error(403, "Forbidden")));
     }
-    let running = run_with(&source, |builder| builder.backoff(exact()));
-    settle().await;
+    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
+    wait_until_idle().await;
     let first = running.handle.status();
     assert_eq!((first.lists, first.failing_since.is_some()), (1, true));
 
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
     let third = running.handle.status();
     assert_eq!((third.lists, third.failing_since), (3, first.failing_since));
 
     source.on_list(list("13", &[("a", 1)]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    seconds(30.0).await;
+    sleep_seconds(30.0).await;
     let last = running.handle.status();
     assert!(matches!(last.activity, Activity::Watching));
     assert_eq!((last.lists, last.failing_since), (4, None));
@@ -84,10 +74,10 @@ async fn a_reflector_that_is_refused_every_watch_has_been_failing_since_the_firs
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_change_is_woken_by_it() {
+async fn changed_returns_after_each_change_of_the_status() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(ScriptedWatch::new().stays_open());
     let running = run(&source);
     let mut handle = running.handle.clone();
@@ -100,28 +90,28 @@ async fn whoever_waits_for_a_change_is_woken_by_it() {
             Activity::Opening => "opening",
             Activity::Watching => "watching",
             Activity::BackingOff { .. } => "backing off",
-            Activity::Stopped | _ => "something else",
+            Activity::Stopped | _ => "other",
         });
     }
     assert!(seen.contains(&"backing off"), "{seen:?}");
     running.stop().await;
     assert!(matches!(handle.changed().await.activity, Activity::Stopped));
-    assert!(matches!(handle.changed().await.activity, Activity::Stopped), "and does not wait for ever");
+    assert!(matches!(handle.changed().await.activity, Activity::Stopped), "`changed` returns at once after the stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_can_be_seen_while_a_list_comes() {
+async fn the_status_counts_the_objects_of_a_streamed_list_in_progress() {
     let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().added(ready("a", 1)).added(ready("b", 2)).stays_open());
+    source.on_stream(ScriptedWatch::new().added(item("a", 1)).added(item("b", 2)).stays_open());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert!(matches!(running.handle.status().activity, Activity::Streaming { objects: 2 }));
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
+async fn the_status_counts_the_events_before_an_error_in_the_same_chunk() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     let bookmark = |version: u32| {
@@ -129,8 +119,8 @@ async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
     };
     let error = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n";
     source.on_watch(ScriptedWatch::new().bytes(format!("{}{}{error}", bookmark(11), bookmark(12))));
-    let running = run_exactly(&source);
-    settle().await;
+    let running = run_without_jitter(&source);
+    wait_until_idle().await;
 
     let status = running.handle.status();
     assert_eq!((status.version, status.events), (Some("12".into()), 2));
@@ -138,13 +128,13 @@ async fn the_status_is_right_also_when_a_watch_ends_with_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_tells_a_watch_that_is_being_opened_from_a_wait() {
+async fn the_status_distinguishes_a_pending_watch_request_from_a_backoff() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
     source.on_watch(open_watch().after(Duration::from_secs(100)));
-    let running = run_exactly(&source);
-    seconds(60.0).await;
+    let running = run_without_jitter(&source);
+    sleep_seconds(60.0).await;
 
     assert!(matches!(running.handle.status().activity, Activity::Opening));
     running.stop().await;

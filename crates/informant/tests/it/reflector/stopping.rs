@@ -1,24 +1,16 @@
-//! HC-29: a reflector stops at once, wherever it is, and leaves nothing behind.
+//! HC-29: a reflector stops at once in every state, closes its watch and sends no further request.
 
 use std::time::Duration;
 
-use informant::listwatch::Activity;
-use informant::listwatch::Destination;
-use informant::listwatch::Reflector;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::queue::InOrderFifo;
+use informant::listwatch::{
+    Activity, Destination, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource, ScriptedWatch,
+    SourceError, WatchRequest, WatchStream,
+};
+use informant::queue::{DeltaFifo, InOrderFifo};
 
-use super::support::list;
-use super::support::ready;
-use super::support::refused;
-use super::support::run;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
+use crate::support::reflector::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
 
-/// Stops a reflector; it must take no time.
+/// Stops a reflector and asserts that this takes no (paused) time.
 macro_rules! stop_at_once {
     ($running:ident) => {{
         let before = tokio::time::Instant::now();
@@ -32,81 +24,81 @@ macro_rules! stop_at_once {
 
 /// HC-29 a: RE-19. P9
 #[tokio::test(start_paused = true)]
-async fn while_a_list_hangs() {
+async fn a_reflector_stops_at_once_while_a_list_hangs() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(5)));
     let running = run(&source);
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
 
     let recorder = stop_at_once!(running);
-    seconds(100.0).await;
-    assert!(recorder.lines().is_empty(), "what comes later is ignored");
+    sleep_seconds(100.0).await;
+    assert!(recorder.lines().is_empty(), "the reflector does not pass on a list that arrives after the stop");
     assert_eq!(source.requests(), ["L(0, 500)"]);
 }
 
 /// HC-29 b
 #[tokio::test(start_paused = true)]
-async fn during_the_delay_after_a_list() {
+async fn a_reflector_stops_at_once_during_the_backoff_after_a_failed_list() {
     let source = ScriptedSource::new();
-    source.on_list(ScriptedList::fails(says(500, "InternalError")));
+    source.on_list(ScriptedList::fails(status_error(500, "InternalError")));
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     stop_at_once!(running);
-    seconds(100.0).await;
+    sleep_seconds(100.0).await;
     assert_eq!(source.requests(), ["L(0, 500)"]);
 }
 
 /// HC-29 b
 #[tokio::test(start_paused = true)]
-async fn during_the_delay_after_a_watch() {
+async fn a_reflector_stops_at_once_during_the_backoff_after_a_failed_watch() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::fails(refused()));
+    source.on_watch(ScriptedWatch::fails(connection_refused()));
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     stop_at_once!(running);
-    seconds(100.0).await;
+    sleep_seconds(100.0).await;
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)"]);
 }
 
-/// HC-29 b: RE-62 as we want it
+/// HC-29 b: RE-62, in which this reflector differs from client-go
 #[tokio::test(start_paused = true)]
-async fn during_the_delay_after_a_streamed_list() {
+async fn a_reflector_stops_at_once_during_the_backoff_after_a_failed_streamed_list() {
     let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::fails(says(429, "TooManyRequests")));
+    source.on_stream(ScriptedWatch::fails(status_error(429, "TooManyRequests")));
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     stop_at_once!(running);
-    seconds(100.0).await;
+    sleep_seconds(100.0).await;
     assert_eq!(source.requests(), ["WL(\"\")"]);
 }
 
 /// RE-61
 #[tokio::test(start_paused = true)]
-async fn while_a_list_is_streamed() {
+async fn a_reflector_stops_at_once_while_a_list_is_streamed() {
     let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().added(ready("a", 1)).stays_open());
+    source.on_stream(ScriptedWatch::new().added(item("a", 1)).stays_open());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(source.open_watches(), 1);
 
     let recorder = stop_at_once!(running);
     assert_eq!(source.open_watches(), 0);
     assert!(recorder.lines().is_empty());
-    assert_eq!(source.requests(), ["WL(\"\")"], "and no list is tried");
+    assert_eq!(source.requests(), ["WL(\"\")"], "the reflector sends no list request after the stop");
 }
 
 /// HC-29 c: RE-45, RE-46
 #[tokio::test(start_paused = true)]
-async fn while_a_watch_is_open() {
+async fn a_reflector_stops_at_once_and_closes_the_open_watch() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().stays_open());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(source.open_watches(), 1);
 
     stop_at_once!(running);
@@ -115,9 +107,9 @@ async fn while_a_watch_is_open() {
 
 /// HC-29 d: RE-46
 #[tokio::test(start_paused = true)]
-async fn before_it_has_begun() {
+async fn a_reflector_that_is_stopped_before_its_first_request_sends_none() {
     let source = ScriptedSource::<()>::new();
-    let queue = informant::queue::DeltaFifo::new();
+    let queue = DeltaFifo::new();
     let reflector = Reflector::of_decoded_objects(source.clone()).build(queue);
 
     reflector.run(std::future::ready(())).await;
@@ -125,47 +117,47 @@ async fn before_it_has_begun() {
     assert!(source.requests().is_empty());
 }
 
-/// HC-29 d: between list and watch there is no wait at which it could be stopped, so here while the watch is asked for.
+/// HC-29 d: the reflector does not wait between list and watch, so this test stops it while the watch request is pending.
 #[tokio::test(start_paused = true)]
-async fn while_a_watch_is_asked_for() {
+async fn a_reflector_stops_at_once_while_a_watch_request_is_pending() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::new().after(Duration::from_secs(5)).added(ready("a", 11)));
+    source.on_watch(ScriptedWatch::new().after(Duration::from_secs(5)).added(item("a", 11)));
     let running = run(&source);
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
 
     let recorder = stop_at_once!(running);
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
     assert_eq!((recorder.lines(), source.open_watches()), (vec!["Replaced@10 []".to_owned()], 0));
 }
 
 /// RE-45
 #[tokio::test(start_paused = true)]
-async fn of_all_watches_that_were_opened_one_is_open() {
+async fn a_reflector_has_one_open_watch_at_a_time() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]));
     for number in 11..20 {
-        source.on_watch(ScriptedWatch::new().added(ready("a", number)));
+        source.on_watch(ScriptedWatch::new().added(item("a", number)));
     }
     source.on_watch(ScriptedWatch::new().stays_open());
     let running = run(&source);
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!((source.requests().len(), source.open_watches()), (11, 1));
     running.stop().await;
     assert_eq!(source.open_watches(), 0);
 }
 
-/// P9: dropping it is stopping it.
+/// P9: dropping the future of `run` stops the reflector.
 #[tokio::test(start_paused = true)]
-async fn a_reflector_whose_task_is_aborted_has_stopped() {
+async fn a_reflector_whose_task_is_aborted_is_stopped_and_closes_its_watch() {
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let reflector = Reflector::of_decoded_objects(source.clone()).build(informant::queue::DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(DeltaFifo::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
-    settle().await;
+    wait_until_idle().await;
 
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
@@ -175,24 +167,18 @@ async fn a_reflector_whose_task_is_aborted_has_stopped() {
 
 /// RE-20
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_is_heard_of_by_who_runs_the_reflector() {
+async fn a_panic_of_the_source_ends_the_task_of_the_reflector() {
     struct Panics;
-    impl informant::listwatch::ListWatch<()> for Panics {
-        async fn list(
-            &self,
-            _: informant::listwatch::ListRequest,
-        ) -> Result<informant::listwatch::ListStream<()>, informant::listwatch::SourceError> {
+    impl ListWatch<()> for Panics {
+        async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
             panic!("no more lists")
         }
 
-        async fn watch(
-            &self,
-            _: informant::listwatch::WatchRequest,
-        ) -> Result<informant::listwatch::WatchStream<()>, informant::listwatch::SourceError> {
+        async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
             panic!("no more watches")
         }
     }
-    let reflector = Reflector::of_decoded_objects(Panics).build(informant::queue::DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(Panics).build(DeltaFifo::new());
     let handle = reflector.handle();
 
     assert!(tokio::spawn(reflector.run(std::future::pending())).await.unwrap_err().is_panic());
@@ -200,14 +186,14 @@ async fn a_source_that_panics_is_heard_of_by_who_runs_the_reflector() {
     assert!(matches!(handle.status().activity, Activity::Stopped));
 }
 
-/// A queue that is full makes the reflector wait, not the other way round; and that wait can be ended too.
+/// A full queue makes the reflector wait for room; a stop ends that wait.
 #[tokio::test(start_paused = true)]
-async fn while_the_queue_has_no_room() {
+async fn a_reflector_stops_at_once_while_the_queue_has_no_room() {
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
     let mut watch = ScriptedWatch::new().wait(Duration::from_secs(1));
     for number in 0..20 {
-        watch = watch.added(ready(&format!("o{number}"), 11 + number));
+        watch = watch.added(item(&format!("o{number}"), 11 + number));
     }
     source.on_watch(watch.stays_open());
     let queue = InOrderFifo::builder().batch_size(2.try_into().unwrap()).build();
@@ -215,9 +201,9 @@ async fn while_the_queue_has_no_room() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
     let receipt = queue.drain().await.unwrap();
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     let waiting = queue.len();
-    assert!(waiting < 10, "{waiting} wait, and the rest was not read");
+    assert!(waiting < 10, "the reflector reads no further event while the queue is full, but {waiting} wait");
 
     drop(stop);
     task.await.unwrap();

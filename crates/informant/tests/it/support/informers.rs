@@ -11,10 +11,9 @@ use informant::{Handler, Key, Registration, SharedInformer};
 use tokio::runtime::Runtime;
 
 pub(crate) use super::probe::{Probe, ProbeHandler};
-pub(crate) use crate::reflector::support::settle;
-pub(crate) use crate::reflector::support::{
-    exact as backoff_without_jitter, list, open_watch, ready as item, refused as connection_refused,
-    says as status_error, seconds as sleep_seconds, settle as wait_until_idle, show_error,
+pub(crate) use super::reflector::{
+    backoff_without_jitter, connection_refused, item, list, open_watch, show_error, sleep_seconds, status_error,
+    wait_until_idle,
 };
 
 pub(crate) type Source = ScriptedSource<()>;

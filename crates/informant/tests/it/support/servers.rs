@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 pub(crate) use super::Logs;
 pub(crate) use super::informers::{LONG, Leaks, Probe, cached, wait_until};
+pub(crate) use super::reflector::{backoff_without_jitter, wait_until_idle};
 pub(crate) use crate::reflector::kube_source::client;
-pub(crate) use crate::reflector::support::{exact as backoff_without_jitter, settle as wait_until_idle};
 
 /// A config map with this key.
 pub(crate) fn config(key: &str) -> Value {

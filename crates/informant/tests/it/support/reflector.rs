@@ -1,52 +1,41 @@
-//! A reflector that runs, and somebody who writes down what it says.
+//! Runs a reflector in a task and records the calls that its destination receives.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use informant::Cached;
-use informant::Key;
-use informant::ResourceVersion;
 use informant::delta::Relist;
-use informant::listwatch::Backoff;
-use informant::listwatch::Destination;
-use informant::listwatch::Item;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ReflectorHandle;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::listwatch::{
+    Backoff, Destination, Item, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList, ScriptedSource,
+    ScriptedWatch, SourceError,
+};
 use informant::object::Identity;
 use informant::queue::KnownObjects;
-use informant_apiserver::ApiServer;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::Verb;
+use informant::{Cached, Key, ResourceVersion};
+use informant_apiserver::{ApiServer, LoggedRequest, Verb};
 use kube::core::Status;
-use serde_json::Value;
-use serde_json::json;
-use tokio::sync::Notify;
-use tokio::sync::oneshot;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-/// Writes down what a reflector says: `Replaced@10 [a@1]`, `Added b@11`, `Bookmark@12` …
+/// A destination that records each call as a line: `Replaced@10 [a@1]`, `Added b@11`, `Bookmark@12` …
 pub(crate) struct Recorder<O> {
     shared: Arc<Shared<O>>,
 }
 
 struct Shared<O> {
-    told: Mutex<Told<O>>,
+    recorded: Mutex<Recorded<O>>,
     changed: Notify,
 }
 
-struct Told<O> {
+struct Recorded<O> {
     lines: Vec<String>,
-    /// What a consumer would have.
+    /// The objects that a cache would hold after these calls.
     state: std::collections::BTreeMap<Key, Cached<O>>,
 }
 
-/// A reflector at work.
+/// A reflector that runs in a task.
 pub(crate) struct Running<O> {
     pub(crate) recorder: Recorder<O>,
     pub(crate) handle: ReflectorHandle,
@@ -55,24 +44,25 @@ pub(crate) struct Running<O> {
     stop: oneshot::Sender<()>,
 }
 
-/// How many times everything was listed; lookups of one object, and of the version alone, do not count.
+/// Counts the lists of all objects; lookups of one object, and of the version alone, do not count.
 pub(crate) fn full_lists(server: &ApiServer, kind: &str) -> usize {
     let of_kind = server.requests().into_iter().filter(|request| request.resource == kind);
     of_kind.filter(|request| request.verb == Verb::List && !is_lookup(request)).count()
 }
 
-/// Whether it asks for one object, or for the version alone.
+/// Returns true if the request asks for one object, or for the version alone.
 pub(crate) fn is_lookup(request: &LoggedRequest) -> bool {
     request.verb == Verb::List && (request.limit == 1 || request.field_selector.contains("metadata.name="))
 }
 
-/// Runs a reflector of ready objects.
+/// Runs a reflector over decoded objects, with default settings.
 pub(crate) fn run(source: &ScriptedSource<()>) -> Running<()> {
     run_with(source, |builder| builder)
 }
 
 pub(crate) type ScriptedBuilder = ReflectorBuilder<()>;
 
+/// Runs a reflector over decoded objects, with these settings.
 pub(crate) fn run_with(
     source: &ScriptedSource<()>,
     settings: impl FnOnce(ScriptedBuilder) -> ScriptedBuilder,
@@ -81,21 +71,21 @@ pub(crate) fn run_with(
     start(settings(Reflector::of_decoded_objects(source.clone())), recorder)
 }
 
-/// As [`run`], with exact delays: 0.8 s, 1.6 s …
-pub(crate) fn run_exactly(source: &ScriptedSource<()>) -> Running<()> {
-    run_with(source, |builder| builder.backoff(exact()))
+/// As [`run`], with delays of exactly 0.8 s, 1.6 s …
+pub(crate) fn run_without_jitter(source: &ScriptedSource<()>) -> Running<()> {
+    run_with(source, |builder| builder.backoff(backoff_without_jitter()))
 }
 
-/// A watch that says nothing, and does not end.
+/// A watch that delivers nothing and does not end.
 pub(crate) fn open_watch() -> ScriptedWatch<()> {
     ScriptedWatch::new().stays_open()
 }
 
-/// Runs a reflector of any kind.
+/// Runs a reflector over objects of any type.
 pub(crate) fn start<O: Send + Sync + 'static>(builder: ReflectorBuilder<O>, recorder: Recorder<O>) -> Running<O> {
     let errors = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&errors);
-    let builder = builder.on_error(move |error| heard.lock().unwrap().push(show_error(error)));
+    let recorded = Arc::clone(&errors);
+    let builder = builder.on_error(move |error| recorded.lock().unwrap().push(show_error(error)));
     let reflector = builder.build(recorder.clone());
     let handle = reflector.handle();
     let (stop, stopped) = oneshot::channel();
@@ -103,12 +93,12 @@ pub(crate) fn start<O: Send + Sync + 'static>(builder: ReflectorBuilder<O>, reco
     Running { recorder, handle, errors, task, stop }
 }
 
-/// Exact delays, for tests that count them.
-pub(crate) fn exact() -> Backoff {
+/// Backoff without random delays, for tests that compare delays.
+pub(crate) fn backoff_without_jitter() -> Backoff {
     Backoff::new(Duration::from_millis(800), Duration::from_secs(30)).without_jitter()
 }
 
-/// An error and what stands behind it, in one line.
+/// An error and its sources, in one line.
 pub(crate) fn show_error(error: &dyn std::error::Error) -> String {
     match error.source() {
         None => error.to_string(),
@@ -116,109 +106,111 @@ pub(crate) fn show_error(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// Lets everything happen that can happen now.
-pub(crate) async fn settle() {
+/// Waits until no task can run: paused time advances only when all tasks wait.
+pub(crate) async fn wait_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-pub(crate) async fn seconds(seconds: f64) {
+/// Sleeps; with paused time, this returns as soon as no task can run before that time.
+pub(crate) async fn sleep_seconds(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }
 
 impl<O: Send + Sync + 'static> Running<O> {
-    /// What was said so far.
-    pub(crate) fn told(&self) -> Vec<String> {
+    /// The calls that the destination has received so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.recorder.lines()
     }
 
-    /// The errors that the callback heard.
+    /// The errors that the `on_error` callback has received.
     pub(crate) fn errors(&self) -> Vec<String> {
         self.errors.lock().unwrap().clone()
     }
 
-    /// What failed last, by whatever way it is seen.
+    /// The last error in the status, with its sources.
     pub(crate) fn last_error(&self) -> String {
         self.handle.status().last_error.map(|error| show_error(&*error)).unwrap_or_default()
     }
 
-    /// Waits until something was said.
-    pub(crate) async fn until(&self, line: &str) {
-        self.recorder.until(|lines, _| lines.iter().any(|told| told == line)).await;
+    /// Waits until the destination has received this call.
+    pub(crate) async fn wait_for_line(&self, line: &str) {
+        self.recorder.wait_until(|lines, _| lines.iter().any(|recorded| recorded == line)).await;
     }
 
     pub(crate) async fn stop(self) -> Recorder<O> {
         let _ = self.stop.send(());
-        tokio::time::timeout(Duration::from_secs(5), self.task).await.expect("it stops").unwrap();
+        // Only a reflector that hangs needs five seconds, also in the tests that run on real time.
+        tokio::time::timeout(Duration::from_secs(5), self.task).await.expect("the reflector stops").unwrap();
         self.recorder
     }
 }
 
 impl<O> Recorder<O> {
     pub(crate) fn new() -> Self {
-        let told = Told { lines: Vec::new(), state: std::collections::BTreeMap::new() };
-        Self { shared: Arc::new(Shared { told: Mutex::new(told), changed: Notify::new() }) }
+        let recorded = Recorded { lines: Vec::new(), state: std::collections::BTreeMap::new() };
+        Self { shared: Arc::new(Shared { recorded: Mutex::new(recorded), changed: Notify::new() }) }
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.shared.told.lock().unwrap().lines.clone()
+        self.shared.recorded.lock().unwrap().lines.clone()
     }
 
-    /// What a consumer would have now.
+    /// The objects that a cache would hold now: `a@1`.
     pub(crate) fn state(&self) -> Vec<String> {
-        self.shared.told.lock().unwrap().state.values().map(|object| format!("{object:?}")).collect()
+        self.shared.recorded.lock().unwrap().state.values().map(|object| format!("{object:?}")).collect()
     }
 
     pub(crate) fn object(&self, key: &str) -> Option<Cached<O>> {
-        self.shared.told.lock().unwrap().state.get(&key.parse().unwrap()).cloned()
+        self.shared.recorded.lock().unwrap().state.get(&key.parse().unwrap()).cloned()
     }
 
-    /// Takes an object from the consumer, without telling the reflector.
-    pub(crate) fn forget(&self, key: &str) -> Option<Cached<O>> {
-        self.shared.told.lock().unwrap().state.remove(&key.parse().unwrap())
+    /// Removes an object from the recorder's state; the reflector does not notice it.
+    pub(crate) fn remove(&self, key: &str) -> Option<Cached<O>> {
+        self.shared.recorded.lock().unwrap().state.remove(&key.parse().unwrap())
     }
 
-    /// Waits until it is so, but not for ever: paused time passes quickly.
-    pub(crate) async fn until(&self, mut is_so: impl FnMut(&[String], &[String]) -> bool) {
+    /// Waits until the condition holds for the lines and the state. The limit only turns a hang into a failure.
+    pub(crate) async fn wait_until(&self, mut condition: impl FnMut(&[String], &[String]) -> bool) {
         let wait = async {
             loop {
                 let changed = self.shared.changed.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
-                if is_so(&self.lines(), &self.state()) {
+                if condition(&self.lines(), &self.state()) {
                     return;
                 }
                 changed.await;
             }
         };
         let waited = tokio::time::timeout(Duration::from_secs(3000), wait).await;
-        assert!(waited.is_ok(), "it never came to that; told: {:#?}", self.lines());
+        assert!(waited.is_ok(), "the condition never held; the destination received {:#?}", self.lines());
     }
 
-    fn write(&self, line: String, change: impl FnOnce(&mut Told<O>)) {
-        let mut told = self.shared.told.lock().unwrap();
-        told.lines.push(line);
-        change(&mut told);
-        drop(told);
+    fn write(&self, line: String, change: impl FnOnce(&mut Recorded<O>)) {
+        let mut recorded = self.shared.recorded.lock().unwrap();
+        recorded.lines.push(line);
+        change(&mut recorded);
+        drop(recorded);
         self.shared.changed.notify_waiters();
     }
 }
 
 impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
     fn add(&self, object: Cached<O>) {
-        self.write(format!("Added {object:?}"), |told| drop(told.state.insert(object.key().clone(), object)));
+        self.write(format!("Added {object:?}"), |recorded| drop(recorded.state.insert(object.key().clone(), object)));
     }
 
     fn update(&self, object: Cached<O>) {
-        self.write(format!("Updated {object:?}"), |told| drop(told.state.insert(object.key().clone(), object)));
+        self.write(format!("Updated {object:?}"), |recorded| drop(recorded.state.insert(object.key().clone(), object)));
     }
 
     fn delete(&self, object: Cached<O>) {
-        self.write(format!("Deleted {object:?}"), |told| drop(told.state.remove(object.key())));
+        self.write(format!("Deleted {object:?}"), |recorded| drop(recorded.state.remove(object.key())));
     }
 
     fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
         let version = version.map(|version| format!("@{version}")).unwrap_or_default();
-        self.write(format!("Lost {key}{version}"), |told| drop(told.state.remove(key)));
+        self.write(format!("Lost {key}{version}"), |recorded| drop(recorded.state.remove(key)));
     }
 
     fn replace(&self, relist: Relist<O>) {
@@ -227,12 +219,12 @@ impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
         let mut bad: Vec<_> = relist.quarantined.iter().map(|(key, _)| key.to_string()).collect();
         bad.sort();
         let bad = if bad.is_empty() { String::new() } else { format!(" without {}", bad.join(" ")) };
-        self.write(format!("Replaced@{} [{}]{bad}", relist.version, objects.join(" ")), |told| {
+        self.write(format!("Replaced@{} [{}]{bad}", relist.version, objects.join(" ")), |recorded| {
             let kept = |key: &Key, old: &Cached<O>| {
                 relist.quarantined.iter().any(|(bad, uid)| bad == key && old.identity().may_be_same_incarnation(uid))
             };
-            told.state.retain(|key, old| kept(key, old));
-            told.state.extend(relist.objects.iter().map(|object| (object.key().clone(), object.clone())));
+            recorded.state.retain(|key, old| kept(key, old));
+            recorded.state.extend(relist.objects.iter().map(|object| (object.key().clone(), object.clone())));
         });
     }
 
@@ -245,14 +237,14 @@ impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
     }
 }
 
-/// The consumer's state as known objects.
+/// The recorder's state serves as the known objects of the reflector.
 impl<O: Send + Sync> KnownObjects<O> for Recorder<O> {
     fn get(&self, key: &Key) -> Option<Cached<O>> {
-        self.shared.told.lock().unwrap().state.get(key).cloned()
+        self.shared.recorded.lock().unwrap().state.get(key).cloned()
     }
 
     fn list(&self) -> Vec<Cached<O>> {
-        self.shared.told.lock().unwrap().state.values().cloned().collect()
+        self.shared.recorded.lock().unwrap().state.values().cloned().collect()
     }
 }
 
@@ -262,8 +254,8 @@ impl<O> Clone for Recorder<O> {
     }
 }
 
-/// An object that is ready, in its first life.
-pub(crate) fn ready(name: &str, version: u64) -> Item<()> {
+/// A decoded object in its first incarnation.
+pub(crate) fn item(name: &str, version: u64) -> Item<()> {
     Item::new(
         Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version: version.to_string().as_str().into() },
         (),
@@ -272,24 +264,26 @@ pub(crate) fn ready(name: &str, version: u64) -> Item<()> {
 
 /// A list at a version, of objects at versions.
 pub(crate) fn list(version: &str, objects: &[(&str, u64)]) -> ScriptedList<()> {
-    objects.iter().fold(ScriptedList::at(version), |list, (name, version)| list.object(ready(name, *version)))
+    objects.iter().fold(ScriptedList::at(version), |list, (name, version)| list.object(item(name, *version)))
 }
 
-/// What a server says.
-pub(crate) fn says(code: u16, reason: &str) -> SourceError {
-    Status::failure("so it is", reason).with_code(code).into()
+/// A `Status` that the server answers with.
+pub(crate) fn status_error(code: u16, reason: &str) -> SourceError {
+    Status::failure("the scripted status", reason).with_code(code).into()
 }
 
-pub(crate) fn refused() -> SourceError {
-    SourceError::Refused { source: "nobody is there".into() }
+/// The error of a connection that no server accepts.
+pub(crate) fn connection_refused() -> SourceError {
+    SourceError::Refused { source: "no server listens there".into() }
 }
 
-pub(crate) fn lost() -> SourceError {
-    SourceError::Connection { source: "the line is dead".into() }
+/// The error of a connection that breaks.
+pub(crate) fn connection_lost() -> SourceError {
+    SourceError::Connection { source: "the connection was reset".into() }
 }
 
-/// How long it was from each request to the next, in seconds.
-pub(crate) fn pauses(source: &ScriptedSource<()>) -> Vec<f64> {
+/// The seconds from each request to the next.
+pub(crate) fn seconds_between_requests(source: &ScriptedSource<()>) -> Vec<f64> {
     let times = source.times();
     times.windows(2).map(|pair| ((pair[1] - pair[0]).as_secs_f64() * 10.0).round() / 10.0).collect()
 }

@@ -1,48 +1,43 @@
-//! Short names for the values that tests are made of.
+//! Builds the values that tests of all subjects use, shows them as text, and captures logs.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::LazyLock;
-use std::sync::Mutex;
-use std::sync::Weak;
-use std::task::Poll;
+pub(crate) mod informers;
+pub(crate) mod probe;
+pub(crate) mod reflector;
+pub(crate) mod servers;
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Key;
-use informant::Uid;
-use informant::delta::Change;
-use informant::delta::Delta;
-use informant::delta::Deltas;
-use informant::delta::Relist;
-use informant::object::DecodeError;
-use informant::object::Identity;
-use informant::object::OfKind;
-use informant::object::RawObject;
-use informant::queue::InOrderChange;
-use informant::queue::KnownObjects;
-use informant::queue::ObjectChanges;
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, LazyLock, Mutex, Weak},
+    task::Poll,
+};
+
+use informant::delta::{Change, Delta, Deltas, Relist};
+use informant::object::{DecodeError, Identity, OfKind, RawObject};
+use informant::queue::{InOrderChange, KnownObjects, ObjectChanges};
 use informant::store::Indexer;
+use informant::{Cached, Deleted, Key, Uid};
 use tracing::Dispatch;
 
-/// What most tests hold: the content does not matter, the version says which state it is.
+/// An object without content; its version identifies its state.
 pub(crate) type Object = Cached<()>;
 
 pub(crate) fn key(text: &str) -> Key {
     text.parse().unwrap()
 }
 
-/// An object at a version, in its first life.
+/// An object at a version, in its first incarnation.
 pub(crate) fn object(name: &str, version: u64) -> Object {
-    object_of_life(name, version, "u1")
+    object_of_incarnation(name, version, "u1")
 }
 
-pub(crate) fn object_of_life(name: &str, version: u64, uid: &str) -> Object {
+/// An object at a version, in the incarnation with this uid.
+pub(crate) fn object_of_incarnation(name: &str, version: u64, uid: &str) -> Object {
     let identity = Identity { key: key(name), uid: Uid::new(uid), version: version.to_string().as_str().into() };
     Cached::new(identity, ())
 }
 
+/// A deletion with the final state.
 pub(crate) fn observed(name: &str, version: u64) -> Deleted<()> {
     Deleted::Observed(object(name, version))
 }
@@ -66,6 +61,7 @@ pub(crate) fn cache_of<const N: usize>(objects: [(&str, u64); N]) -> Arc<Indexer
     Arc::new(cache)
 }
 
+/// The known objects of a queue.
 pub(crate) fn known<const N: usize>(objects: [(&str, u64); N]) -> Arc<dyn KnownObjects<()>> {
     Arc::new(cache_of(objects).lister())
 }
@@ -88,11 +84,12 @@ pub(crate) fn show_deltas<O>(deltas: &Deltas<O>) -> String {
     deltas.iter().map(show_delta).collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) fn show_taken<O>(items: &[ObjectChanges<O>]) -> Vec<String> {
+/// The deltas of each object of a batch, one line per object.
+pub(crate) fn show_object_changes<O>(items: &[ObjectChanges<O>]) -> Vec<String> {
     items.iter().map(|taken| show_deltas(taken.deltas())).collect()
 }
 
-/// As for deltas; `Lost x`, `ReplacedAll@9 [x@8 y@2]`, `SyncAll`, `Bookmark@9`.
+/// `Added x@1`, `Lost x`, `ReplacedAll@9 [x@8 y@2]`, `SyncAll`, `Bookmark@9` …
 pub(crate) fn show_change<O>(change: &Change<O>) -> String {
     match change {
         Change::One(delta) => show_delta(delta),
@@ -117,7 +114,7 @@ pub(crate) fn show_objects<O>(objects: impl IntoIterator<Item = Cached<O>>) -> V
     shown
 }
 
-/// An object beside a token, by which a test finds out whether a handle of the object is left.
+/// An object with a token that shows whether a handle of the object exists.
 pub(crate) struct Tracked<O> {
     pub(crate) object: O,
     token: Arc<()>,
@@ -128,7 +125,7 @@ impl<O> Tracked<O> {
         Self { object, token: Arc::default() }
     }
 
-    /// Can be upgraded as long as a handle of the object is left.
+    /// Can be upgraded as long as a handle of the object exists.
     pub(crate) fn watch(&self) -> Weak<()> {
         Arc::downgrade(&self.token)
     }
@@ -144,7 +141,7 @@ impl<O: OfKind> OfKind for Tracked<O> {
     type Kind = O::Kind;
 }
 
-/// Gives a future one chance; `None` if it is not ready yet.
+/// Polls a future once; `None` if it is pending.
 pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     poll_fn(|context| match Pin::new(&mut *future).poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -153,7 +150,7 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Ou
     .await
 }
 
-/// Everything that is logged on this thread while the guard lives.
+/// Captures the log lines of this thread until it is dropped.
 pub(crate) struct Logs {
     lines: Arc<Mutex<Vec<u8>>>,
     _guard: tracing::subscriber::DefaultGuard,
@@ -161,8 +158,8 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn capture() -> Self {
-        // With a single subscriber in the process, tracing asks only the thread that logs a line first whether it is wanted, and that may
-        // be the thread of another test.
+        // With one subscriber in the process, tracing caches for each log statement whether the thread that reaches it first has a
+        // subscriber, and that may be the thread of another test. A second subscriber disables this cache.
         static SECOND: LazyLock<Dispatch> =
             LazyLock::new(|| tracing_subscriber::fmt().with_writer(std::io::sink).finish().into());
         LazyLock::force(&SECOND);
@@ -172,7 +169,7 @@ impl Logs {
         Self { lines, _guard: tracing::subscriber::set_default(subscriber.finish()) }
     }
 
-    /// What was logged since the last look.
+    /// The log lines since the last call.
     pub(crate) fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.lines.lock().unwrap())).unwrap()
     }
@@ -191,7 +188,3 @@ impl std::io::Write for Writer {
         Ok(())
     }
 }
-
-pub(crate) mod informers;
-pub(crate) mod probe;
-pub(crate) mod servers;
