@@ -127,7 +127,8 @@ impl<O> Probe<O> {
         if record.violations.is_empty() {
             return record;
         }
-        let (violations, lines) = (record.violations.clone(), record.lines.clone());
+        let violations = record.violations.clone();
+        let lines: Vec<_> = record.lines.iter().map(|(_, line)| line.clone()).collect();
         drop(record);
         panic!("the events of a handler break P2 or P4: {violations:#?}; recorded: {lines:#?}");
     }
@@ -286,5 +287,94 @@ impl<O> Record<O> {
     /// Returns true if a version that the handler received is older than an earlier one, which the source's history does not explain.
     fn is_older(&self, version: &ResourceVersion, earlier: &ResourceVersion) -> bool {
         !self.history_may_change && version.compare(earlier).is_ok_and(|order| order == Ordering::Less)
+    }
+}
+
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use informant::{
+        Deleted,
+        Event::{self, Added, Resynced, Synced, Updated},
+        Origin::{InitialList, Live},
+    };
+
+    use super::{
+        super::{Object, object, object_of_incarnation},
+        Probe,
+    };
+
+    /// Returns true if a probe fails both when its lines are read and when it is dropped; fails if only one of the two holds.
+    fn fails(probe: Probe<()>, events: &[Event<()>]) -> bool {
+        let handler = probe.handler();
+        events.iter().for_each(|event| handler.receive(event));
+        drop(handler);
+        let fails_at_lines = catch_unwind(AssertUnwindSafe(|| probe.lines())).is_err();
+        let fails_at_drop = catch_unwind(AssertUnwindSafe(|| drop(probe))).is_err();
+        assert_eq!(fails_at_lines, fails_at_drop);
+        fails_at_lines
+    }
+
+    fn add(object: &Object) -> Event<()> {
+        Added { object: object.clone(), origin: Live }
+    }
+
+    fn update(old: &Object, new: &Object) -> Event<()> {
+        Updated { old: old.clone(), new: new.clone() }
+    }
+
+    fn delete(object: &Object) -> Event<()> {
+        Event::Deleted(Deleted::Observed(object.clone()))
+    }
+
+    #[test]
+    fn a_probe_accepts_a_well_formed_history() {
+        let [first, second, last] = [1, 2, 3].map(|version| object("a", version));
+        let missed = Event::Deleted(Deleted::Missed { last_known: object_of_incarnation("a", 4, "u2") });
+        let events = [
+            Added { object: first.clone(), origin: InitialList },
+            Synced,
+            update(&first, &second),
+            Resynced(second),
+            delete(&last),
+            add(&object_of_incarnation("a", 4, "u2")),
+            missed,
+        ];
+
+        assert!(!fails(Probe::new(), &events));
+    }
+
+    #[test]
+    fn a_probe_fails_at_each_violation() {
+        let [first, second, third] = [1, 2, 3].map(|version| object("a", version));
+        let initial = Added { object: first.clone(), origin: InitialList };
+        let violations: [(&str, &[Event<()>]); 14] = [
+            ("an add of a known object", &[add(&first), add(&second)]),
+            ("an add that is older than the delete", &[add(&second), delete(&third), add(&first)]),
+            ("an initial add after synced", &[Synced, initial]),
+            ("an update of an unknown object", &[update(&first, &second)]),
+            ("an update of another old state", &[add(&first), update(&second, &third)]),
+            ("an update of an equal copy of the old state", &[add(&first), update(&object("a", 1), &second)]),
+            ("an update to the same state", &[add(&first), update(&first, &first)]),
+            ("an update to an older version", &[add(&second), update(&second, &first)]),
+            ("a delete of an unknown object", &[add(&first), delete(&second), delete(&second)]),
+            ("a delete with an older state", &[add(&second), delete(&first)]),
+            ("a delete of another incarnation", &[add(&first), delete(&object_of_incarnation("a", 2, "u2"))]),
+            ("a resync of an unknown object", &[add(&first), delete(&second), Resynced(first.clone())]),
+            ("a resync with another state", &[add(&first), Resynced(second.clone())]),
+            ("a second synced", &[Synced, Synced]),
+        ];
+
+        for (violation, events) in violations {
+            assert!(fails(Probe::new(), events), "{violation}");
+        }
+    }
+
+    #[test]
+    fn a_probe_of_a_changing_history_accepts_versions_that_go_backwards() {
+        let [first, second] = [1, 2].map(|version| object("a", version));
+        let events = [add(&second), update(&second, &first)];
+
+        assert!(!fails(Probe::of_changing_history(), &events));
     }
 }
