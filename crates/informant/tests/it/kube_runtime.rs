@@ -22,7 +22,8 @@ use tokio::task::JoinHandle;
 
 use crate::support::reflector::full_lists;
 use crate::support::servers::{
-    Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource, widgets,
+    Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource,
+    widgets, within_limit,
 };
 
 /// A running controller, with a line for each call of its reconciler and for each error.
@@ -53,7 +54,7 @@ impl Running {
     }
 
     async fn next(&mut self) -> String {
-        self.lines.recv().await.expect("the controller runs")
+        within_limit(self.lines.recv()).await.expect("the controller runs")
     }
 
     /// Waits for this many lines and sorts them: controllers do not promise an order.
@@ -225,7 +226,7 @@ async fn a_missed_delete_leaves_the_store_and_unchanged_objects_of_the_relist_ar
 
     let lists = full_lists(&server, "configmaps") + streamed_lists(&server);
     delete_during_an_outage(&server, "shop/a");
-    assert_eq!(events.next().await.unwrap().unwrap().to_string(), "Delete(a)");
+    assert_eq!(within_limit(events.next()).await.unwrap().unwrap().to_string(), "Delete(a)");
     assert!(running.settled().await.is_empty());
 
     assert!(full_lists(&server, "configmaps") + streamed_lists(&server) > lists, "the informer has listed again");

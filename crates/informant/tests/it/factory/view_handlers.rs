@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::support::informers::{many_threads, without_deadlock};
 use crate::support::servers::{
     Leaks, Logs, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces,
-    wait_until, wait_until_idle,
+    wait_until, wait_until_idle, within_limit,
 };
 use crate::support::show_objects;
 
@@ -321,7 +321,7 @@ async fn a_stream_of_a_view_receives_the_events_of_all_members_and_ends_with_the
     let probe = Probe::new();
     let mut stream = view.subscribe().filter(|config| config.key().name() == "a").stream().unwrap();
     loop {
-        let event = stream.next().await.unwrap();
+        let event = within_limit(stream.next()).await.unwrap();
         probe.receive(&event);
         if let Event::Synced = event {
             break;
@@ -334,7 +334,7 @@ async fn a_stream_of_a_view_receives_the_events_of_all_members_and_ends_with_the
     assert!(stream.registration().is_synced());
 
     server.delete("configmaps", "bank/a").unwrap();
-    probe.receive(&stream.next().await.unwrap());
+    probe.receive(&within_limit(stream.next()).await.unwrap());
     assert!(probe.take()[0].starts_with("D(bank/a"));
     factory.stop().await.unwrap();
     assert!(stream.next().await.is_none());

@@ -96,6 +96,11 @@ pub(crate) async fn wait_until(mut condition: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the condition holds within a minute");
 }
 
+/// Awaits a future for at most 3000 seconds, for tests with paused time: a lost event fails the test instead of hanging it.
+pub(crate) async fn within_limit<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(3000), future).await.expect("the future completes")
+}
+
 /// Adds a blocking handler named "stuck" whose calls wait for a message. Returns the sender, which ends all waits when it is dropped, and the
 /// number of running calls.
 pub(crate) fn add_stuck_handler<O: Send + Sync + 'static>(

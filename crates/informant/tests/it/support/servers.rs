@@ -10,7 +10,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 pub(crate) use super::Logs;
-pub(crate) use super::informers::{LONG, Leaks, Probe, cached, wait_until};
+pub(crate) use super::informers::{LONG, Leaks, Probe, cached, wait_until, within_limit};
 pub(crate) use super::reflector::{backoff_without_jitter, wait_until_idle};
 pub(crate) use crate::reflector::kube_source::client;
 
