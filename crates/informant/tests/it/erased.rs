@@ -21,7 +21,7 @@ use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::informer::support::{LONG, OnDrop, keep, one_thread, without_deadlock};
+use crate::support::informers::{LONG, OnDrop, keep, one_thread, without_deadlock};
 
 fn identity(name: &str, version: u64) -> Identity {
     Identity::new(name, "u", version)

@@ -4,56 +4,29 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use futures_util::TryStreamExt;
-use informant::Cached;
-use informant::Key;
-use informant::Lazy;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use informant::kube_runtime::Shared;
 use informant::object::Scanner;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Resource;
-use kube::ResourceExt;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
-use kube::core::PartialObjectMetaExt;
-use kube::runtime::Controller;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::controller;
-use kube::runtime::controller::Action;
-use kube::runtime::controller::trigger_owners;
-use kube::runtime::controller::trigger_self;
-use kube::runtime::reflector;
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::reflector::Store;
+use informant::{Cached, Key, Lazy, SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, PartialObjectMetaExt};
+use kube::runtime::controller::{Action, trigger_owners, trigger_self};
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{Controller, WatchStreamExt, controller, reflector, watcher};
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::factory::support::Leaks;
-use crate::factory::support::config;
-use crate::factory::support::factory;
-use crate::factory::support::server;
-use crate::factory::support::settle;
-use crate::factory::support::three_namespaces;
-use crate::factory::support::two_namespaces;
-use crate::factory::support::widget;
-use crate::factory::support::widget_resource;
-use crate::factory::support::widgets;
-use crate::reflector::support::full_lists;
+use crate::support::reflector::full_lists;
+use crate::support::servers::{
+    Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource,
+    widgets, within_limit,
+};
 
-/// A controller that runs, and what it did: a line for each call of its reconciler and each error.
+/// A running controller, with a line for each call of its reconciler and for each error.
 struct Running {
     lines: mpsc::UnboundedReceiver<String>,
     task: JoinHandle<()>,
@@ -81,7 +54,7 @@ impl Running {
     }
 
     async fn next(&mut self) -> String {
-        self.lines.recv().await.expect("the controller runs")
+        within_limit(self.lines.recv()).await.expect("the controller runs")
     }
 
     /// Waits for this many lines and sorts them: controllers do not promise an order.
@@ -96,7 +69,7 @@ impl Running {
 
     /// All lines so far.
     async fn settled(&mut self) -> Vec<String> {
-        settle().await;
+        wait_until_idle().await;
         std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
     }
 
@@ -253,7 +226,7 @@ async fn a_missed_delete_leaves_the_store_and_unchanged_objects_of_the_relist_ar
 
     let lists = full_lists(&server, "configmaps") + streamed_lists(&server);
     delete_during_an_outage(&server, "shop/a");
-    assert_eq!(events.next().await.unwrap().unwrap().to_string(), "Delete(a)");
+    assert_eq!(within_limit(events.next()).await.unwrap().unwrap().to_string(), "Delete(a)");
     assert!(running.settled().await.is_empty());
 
     assert!(full_lists(&server, "configmaps") + streamed_lists(&server) > lists, "the informer has listed again");
@@ -314,7 +287,7 @@ async fn a_store_is_never_ready_if_the_informer_stops_before_its_initial_list() 
     let (store, controller) = controller(&configs);
     let running = Running::new(controller);
     factory.start();
-    settle().await;
+    wait_until_idle().await;
 
     factory.stop().await.unwrap();
 
@@ -328,7 +301,7 @@ async fn a_store_is_never_ready_if_the_informer_stops_before_its_initial_list() 
 async fn resyncs_reconcile_unless_the_subscription_turns_them_off() {
     let server = server(&["shop/a"]);
     let period = std::time::Duration::from_secs(60);
-    let factory = SharedInformerFactory::builder(crate::factory::support::client(&server)).resync_every(period).build();
+    let factory = SharedInformerFactory::builder(crate::support::servers::client(&server)).resync_every(period).build();
     let configs = factory.informer::<ConfigMap>();
     let (_, controller) = controller(&configs);
     let (store, stream) = configs.subscribe().never_resync().watcher().unwrap().for_controller();
@@ -414,7 +387,7 @@ async fn the_stable_applier_is_driven_by_lazy_pods_and_their_children() {
     );
     let task = tokio::spawn(results.for_each(|_| std::future::ready(())));
     factory.start();
-    settle().await;
+    wait_until_idle().await;
     while names.try_recv().is_ok() {}
     server.delete("configmaps", "shop/owned").unwrap();
 

@@ -10,8 +10,8 @@ use informant::object::Identity;
 use informant::queue::{DeltaFifo, InOrderFifo, ItemOutcome, KnownObjects};
 use informant::{Cached, Deleted, Key};
 
-use crate::informer::support::{OnDrop, without_deadlock};
 use crate::support::Logs;
+use crate::support::informers::{OnDrop, without_deadlock};
 
 type Object = Cached<OnDrop>;
 

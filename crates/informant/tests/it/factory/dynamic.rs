@@ -1,31 +1,16 @@
 //! Kinds that are known at run time.
 
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::factory::DiscoveryError;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
+use informant::{Lazy, SharedInformerFactory};
+use informant_apiserver::{Fault, Kind, On, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::client;
-use super::support::factory;
-use super::support::is_same;
-use super::support::keys;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::widget;
-use super::support::widget_resource;
-use super::support::widgets;
+use crate::support::servers::{
+    Leaks, Logs, client, factory, is_same, keys, server, stop_factory, widget, widget_resource, widgets,
+};
 
 #[derive(Deserialize)]
 struct Size {
@@ -45,7 +30,7 @@ impl informant::Object for Size {
 
 /// FA-01, FA-14
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_run_time_is_available_in_every_object_type() {
+async fn a_dynamic_kind_is_available_in_every_object_type() {
     let _logs = Logs::capture();
     let server = server(&[]);
     server.register(widgets());
@@ -73,9 +58,9 @@ async fn a_kind_of_run_time_is_available_in_every_object_type() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// FA-01: what is asked of the server is part of what is asked for.
+/// FA-01: metadata that the server cuts and metadata that the client cuts are different requests.
 #[tokio::test(start_paused = true)]
-async fn metadata_that_is_cut_from_whole_objects_is_another_informer() {
+async fn metadata_cut_from_whole_objects_has_an_informer_of_its_own() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
@@ -132,9 +117,9 @@ async fn discovery_looks_in_all_versions_of_a_group() {
     }
 }
 
-/// Nothing says that nodes live in no namespace but discovery.
+/// Only discovery shows that nodes are cluster-scoped.
 #[tokio::test(start_paused = true)]
-async fn of_a_kind_of_run_time_discovery_knows_whether_the_factorys_namespace_is_meant() {
+async fn discovery_decides_whether_the_factorys_namespace_applies_to_a_dynamic_kind() {
     let server = server(&[]);
     let factory = SharedInformerFactory::builder(client(&server)).in_namespace("shop").unwrap().build();
     let nodes = ApiResource::erase::<Node>(&());

@@ -1,50 +1,32 @@
-//! Failures that somebody can act on: which informer, why, and what to do.
+//! Errors of factories name the informer, the cause and the next step.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use informant::SharedInformerFactory;
-use informant::informer::Problem;
-use informant::informer::SyncError;
-use informant::informer::SyncErrors;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
-use kube::Config;
-use tokio::time::Instant;
-use tokio::time::timeout;
+use informant::informer::{Problem, SyncError, SyncErrors};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use kube::{Client, Config};
+use tokio::time::{Instant, timeout};
 
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::factory;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
-use super::support::until;
-use super::support::widget;
-use super::support::widget_resource;
-use super::support::widgets;
-use crate::informer::support::one_thread;
+use crate::support::informers::one_thread;
+use crate::support::servers::{
+    LONG, Leaks, Logs, Probe, SECOND, client, factory, server, stop_factory, wait_until, wait_until_idle, widget,
+    widget_resource, widgets,
+};
 
-fn fails_fast(client: Client) -> SharedInformerFactory {
+fn factory_that_fails_fast(client: Client) -> SharedInformerFactory {
     SharedInformerFactory::builder(client).fail_fast().build()
 }
 
-/// Lessons A9
+/// Decision 11
 #[tokio::test(start_paused = true)]
-async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_that_fails_fast() {
+async fn synced_of_a_factory_that_fails_fast_reports_a_missing_permission_within_a_second() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     server.inject(On::any().of("configmaps"), Fault::status(403));
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     factory.start();
@@ -58,25 +40,25 @@ async fn no_permission_is_told_within_a_second_of_the_first_answer_by_a_factory_
     assert!(message.starts_with("1 of 2 informers is not synced: informer configmaps cannot sync"), "{message}");
     assert!(message.contains("grant the client's user `list` and `watch` on it"), "{message}");
     assert!(message.contains("configmaps failed: the server answered: ") && message.contains("403"), "{message}");
-    assert!(matches!(configs.synced().await, Err(SyncError::Permanent { .. })), "so does the informer itself");
+    assert!(matches!(configs.synced().await, Err(SyncError::Permanent { .. })), "`synced` of the informer fails too");
     nodes.synced().await.unwrap();
 
-    // It goes on trying all the same, and what was true before is not held against it.
+    // The informer keeps trying, and an earlier permanent error does not fail a new wait.
     server.clear_faults();
     server.inject(On::any().of("configmaps").once(), Fault::Delay(SECOND * 5));
     server.clear_requests();
     server.wait_for_request(|request| request.resource == "configmaps").await;
     let waiting = factory.synced();
-    assert!(timeout(SECOND * 3, waiting).await.is_err(), "while it tries anew, it is waited for");
-    until(|| configs.is_synced()).await;
+    assert!(timeout(SECOND * 3, waiting).await.is_err(), "the factory waits while the informer tries again");
+    wait_until(|| configs.is_synced()).await;
     factory.synced().await.unwrap();
     assert!(factory.problems().is_empty());
     stop_factory(&factory, &leaks).await;
 }
 
-/// Lessons A9, decision 11, FA-12 as we want it
+/// Decision 11, FA-12 (differs from client-go)
 #[tokio::test(start_paused = true)]
-async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
+async fn a_factory_that_keeps_trying_reports_the_error_while_it_waits() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     server.inject(On::any().of("configmaps"), Fault::status(403));
@@ -96,19 +78,19 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
     );
     let problems = factory.problems();
     let [problem @ Problem::Failing { is_synced: false, .. }] = &problems[..] else { panic!("{problems:?}") };
-    let said = problem.to_string();
+    let text = problem.to_string();
     assert!(
-        said.starts_with("informer configmaps is not synced: listing configmaps failed: the server answered: "),
-        "{said}"
+        text.starts_with("informer configmaps is not synced: listing configmaps failed: the server answered: "),
+        "{text}"
     );
     assert!(
-        said.contains("(grant the client's user `list` and `watch` on it); failing for "),
-        "the cause first: {said}"
+        text.contains("(grant the client's user `list` and `watch` on it); failing for "),
+        "the cause first: {text}"
     );
-    assert!(logs.take().contains("listing configmaps failed"), "it is logged as well");
+    assert!(logs.take().contains("listing configmaps failed"), "the error is logged as well");
 
     let mut waiting = Box::pin(factory.synced());
-    assert!(timeout(SECOND * 100, &mut waiting).await.is_err(), "it waits");
+    assert!(timeout(SECOND * 100, &mut waiting).await.is_err(), "`synced` waits");
     server.clear_faults();
     waiting.await.unwrap();
     assert!(configs.is_synced() && factory.problems().is_empty());
@@ -116,10 +98,10 @@ async fn a_factory_that_keeps_trying_waits_and_says_meanwhile_what_is_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_fail_are_named_at_once_each_with_its_reason() {
+async fn the_sync_error_of_a_factory_names_all_failed_informers_with_their_reasons() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     server.inject(On::any().of("nodes"), Fault::status(401));
     server.inject(On::any().of("secrets"), Fault::status(403));
@@ -146,12 +128,12 @@ async fn all_that_fail_are_named_at_once_each_with_its_reason() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// Whoever gives little time hears the same of what has failed already.
+/// A short time limit returns the failures so far.
 #[tokio::test(start_paused = true)]
-async fn failures_a_little_apart_are_told_together_if_there_is_time() {
+async fn one_sync_error_contains_failures_that_happen_shortly_after_each_other() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     server.inject(On::any().of("secrets"), Fault::status(403));
     server.inject(On::any().of("nodes"), Fault::Delay(SECOND / 20));
@@ -172,9 +154,9 @@ async fn failures_a_little_apart_are_told_together_if_there_is_time() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// What passes by itself is waited for also by those who fail fast.
+/// Temporary errors are not permanent errors, also for a factory that fails fast.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_or_in_trouble_is_waited_for() {
+async fn synced_waits_for_a_server_that_is_overloaded_or_fails() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     server.inject(On::any().times(4), Fault::status(503));
@@ -182,7 +164,7 @@ async fn a_server_that_is_busy_or_in_trouble_is_waited_for() {
     server.inject(On::any().skip(8).times(2), Fault::Drop);
     server.inject(On::any().skip(10).times(2), Fault::Truncate);
     server.inject(On::watch_list(), Fault::WatchListRefused);
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     factory.informer::<ConfigMap>();
     factory.start();
@@ -192,38 +174,38 @@ async fn a_server_that_is_busy_or_in_trouble_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_not_to_be_trusted_is_named() {
+async fn the_sync_error_explains_that_a_server_cannot_be_reached_or_does_not_speak_tls() {
     let _logs = Logs::capture();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await.unwrap();
     let no_tls = listening.url().replace("http:", "https:");
     for (url, reason) in [
-        (format!("http://{nobody}"), "the connection was refused"),
-        ("http://nobody.invalid".to_owned(), "the server cannot be reached"),
+        (format!("http://{closed}"), "the connection was refused"),
+        ("http://unknown.invalid".to_owned(), "the server cannot be reached"),
         (no_tls, "the server cannot be reached"),
     ] {
-        let factory = fails_fast(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
+        let factory = factory_that_fails_fast(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
         factory.informer::<ConfigMap>();
         factory.start();
 
         let error = timeout(LONG, factory.synced()).await.unwrap().unwrap_err().to_string();
         assert!(error.contains("is the server running, and is its address right?"), "{error}");
         assert!(error.contains(reason), "{error}");
-        assert!(!error.contains("ServiceError") && !error.contains("client error"), "only what matters: {error}");
+        assert!(!error.contains("ServiceError") && !error.contains("client error"), "no internal error types: {error}");
         factory.stop().await.unwrap();
     }
 }
 
-/// FA-14: it may come later.
+/// FA-14: the kind may be installed later.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
+async fn an_unknown_kind_is_named_in_the_error_and_syncs_when_it_is_installed() {
     let _logs = Logs::capture();
     let server = ApiServer::new();
-    let factory = fails_fast(client(&server));
+    let factory = factory_that_fails_fast(client(&server));
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     factory.start();
 
     let error = factory.synced().await.unwrap_err().to_string();
@@ -234,7 +216,7 @@ async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
 
     server.register(widgets());
     server.put("widgets.example.com", widget("w")).unwrap();
-    until(|| informer.is_synced()).await;
+    wait_until(|| informer.is_synced()).await;
     probe.until("synced").await;
     assert_eq!(probe.lines(), ["A(shop/w@2, initial)", "synced"]);
     factory.synced().await.unwrap();
@@ -243,7 +225,7 @@ async fn a_kind_that_is_not_there_is_named_and_syncs_by_itself_when_it_comes() {
 
 /// Decision 15
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_deleted_takes_its_objects_along_and_brings_them_back() {
+async fn deleting_a_kind_deletes_its_objects_and_installing_it_again_adds_them() {
     let _logs = Logs::capture();
     let server = ApiServer::new();
     server.register(widgets());
@@ -252,33 +234,33 @@ async fn a_kind_that_is_deleted_takes_its_objects_along_and_brings_them_back() {
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     assert!(factory.problems().is_empty());
 
     assert!(server.remove_kind("widgets.example.com"));
-    until(|| factory.problems().iter().any(|problem| matches!(problem, Problem::Gone { .. }))).await;
+    wait_until(|| factory.problems().iter().any(|problem| matches!(problem, Problem::Gone { .. }))).await;
     probe
         .until_lines(|lines| {
             lines.last().unwrap().starts_with("T(shop/w") || lines.last().unwrap().starts_with("D(shop/w")
         })
         .await;
     assert!(informer.lister().is_empty());
-    let said = factory.problems()[0].to_string();
-    assert_eq!(said, "informer widgets.example.com has no objects: the server has no such kind any more");
+    let text = factory.problems()[0].to_string();
+    assert_eq!(text, "informer widgets.example.com has no objects: the server has no such kind any more");
 
     server.register(widgets());
     server.put("widgets.example.com", widget("again")).unwrap();
-    until(|| informer.lister().len() == 1).await;
+    wait_until(|| informer.lister().len() == 1).await;
     probe.until_lines(|lines| lines.last().unwrap().starts_with("A(shop/again")).await;
-    until(|| factory.problems().is_empty()).await;
+    wait_until(|| factory.problems().is_empty()).await;
     stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 16
 #[test]
-fn informers_whose_runtime_is_gone_are_seen() {
+fn problems_contain_informers_whose_runtime_has_ended() {
     let (one, other) = (one_thread(), one_thread());
     let factory = one.block_on(async {
         let factory = factory(&server(&["shop/a"]));
@@ -290,43 +272,47 @@ fn informers_whose_runtime_is_gone_are_seen() {
     drop(one);
 
     other.block_on(async {
-        let said: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
-        assert_eq!(said, ["informer configmaps has stopped: its runtime has ended"]);
+        let text: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(text, ["informer configmaps has stopped: its runtime has ended"]);
         factory.stop().await.unwrap();
     });
 }
 
 #[tokio::test(start_paused = true)]
-async fn problems_say_what_each_informer_lacks() {
+async fn problems_describe_the_state_of_each_informer() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     server.inject(On::any().of("nodes"), Fault::Hang);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let configs = factory.informer::<ConfigMap>();
-    let said = || factory.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(said(), ["informer configmaps has not been started"]);
+    let text = || factory.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(text(), ["informer configmaps has not been started"]);
 
     factory.start();
     factory.informer::<Node>().start();
     configs.synced().await.unwrap();
-    settle().await;
-    assert_eq!(said(), ["informer nodes is syncing: 0 objects so far"]);
+    wait_until_idle().await;
+    assert_eq!(text(), ["informer nodes is syncing: 0 objects so far"]);
 
     server.clear_faults();
-    // What hangs is given up after two minutes.
+    // A request without an answer times out after two minutes.
     tokio::time::sleep(SECOND * 150).await;
-    until(|| factory.problems().is_empty()).await;
+    wait_until(|| factory.problems().is_empty()).await;
     server.inject(On::any().of("configmaps"), Fault::status(403));
-    // The watch breaks when the server forgets it.
+    // The watch breaks when the server ends it.
     tokio::time::sleep(Duration::from_secs(1200)).await;
-    until(|| said().len() == 1).await;
-    assert!(said()[0].starts_with("informer configmaps may be out of date"), "{:?}", said());
+    wait_until(|| text().len() == 1).await;
+    assert!(text()[0].starts_with("informer configmaps may be out of date"), "{:?}", text());
 
     configs.stop().await.unwrap();
-    assert_eq!(said(), [""; 0], "one that was stopped on purpose is nobody's problem");
-    factory.synced().now_or_never().expect("nor is it waited for").unwrap();
+    assert_eq!(text(), [""; 0], "an informer that was stopped on purpose is no problem");
+    factory.synced().now_or_never().expect("`synced` does not wait for it").unwrap();
     let status = configs.status();
-    assert_eq!(status.problem().unwrap().to_string(), "informer configmaps has stopped", "but it says so itself");
+    assert_eq!(
+        status.problem().unwrap().to_string(),
+        "informer configmaps has stopped",
+        "its own status shows that it has stopped"
+    );
     stop_factory(&factory, &leaks).await;
 }

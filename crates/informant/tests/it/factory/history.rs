@@ -3,28 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::informer::InformerBuilder;
-use informant::informer::WaitError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Backup;
-use informant_apiserver::Fault;
-use informant_apiserver::FaultId;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use informant::informer::{InformerBuilder, WaitError};
+use informant::{SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Backup, Fault, FaultId, On, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::SECOND;
-use super::support::client;
-use super::support::stop_factory;
-use crate::reflector::support::is_lookup;
-use crate::reflector::support::seconds;
+use crate::support::reflector::{is_lookup, sleep_seconds};
+use crate::support::servers::{Leaks, SECOND, client, stop_factory};
 
 const KINDS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
 
@@ -68,7 +55,7 @@ impl World {
         Self { server, factory, configs, secrets, accounts, errors, leaks }
     }
 
-    /// Every object of every cache, with its version and its label.
+    /// All objects of all caches, each with its version and its label.
     fn cached(&self) -> Vec<String> {
         fn of<O: kube::Resource + Send + Sync + 'static>(kind: &str, informer: &SharedInformer<O>) -> Vec<String> {
             let all = informer.lister().list();
@@ -85,7 +72,7 @@ impl World {
         all
     }
 
-    /// The same of the server.
+    /// As [`cached`](Self::cached), for the objects of the server.
     fn served(&self) -> Vec<String> {
         let mut all = Vec::new();
         for kind in KINDS {
@@ -101,10 +88,10 @@ impl World {
         all
     }
 
-    /// Changes, creates and deletes objects of all kinds, and waits until the caches have it.
+    /// Changes, creates and deletes objects of all kinds, and waits until the caches have the changes.
     async fn change(&self, text: &str) {
         self.change_silently(text);
-        seconds(0.1).await;
+        sleep_seconds(0.1).await;
         assert_eq!(self.cached(), self.served());
     }
 
@@ -123,7 +110,7 @@ impl World {
         outage
     }
 
-    /// How many requests for one object, or for the version alone, there were.
+    /// Counts the requests for one object, or for the version alone.
     fn lookups(&self) -> usize {
         self.server.requests().iter().filter(|request| is_lookup(request)).count()
     }
@@ -142,8 +129,8 @@ impl World {
     async fn stop(self) {
         stop_factory(&self.factory, &self.leaks).await;
         drop(self);
-        // The client's own task ends.
-        seconds(0.1).await;
+        // Waits for the end of the client's own task.
+        sleep_seconds(0.1).await;
     }
 }
 
@@ -154,16 +141,16 @@ fn put(server: &ApiServer, kind: &str, name: &str, text: &str) {
 
 /// P1: the restored server has smaller versions than the cache, and sends nothing.
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_the_caches_of_a_quiet_server_are_right_within_seconds() {
+async fn after_a_restore_the_caches_equal_an_idle_server_within_seconds() {
     for in_order in [false, true] {
         let world = World::new(in_order).await;
         let backup = world.server.backup();
         world.change("lost").await;
 
         let outage = world.restore(&backup);
-        seconds(5.0).await;
+        sleep_seconds(5.0).await;
         world.server.remove_fault(outage);
-        seconds(5.0).await;
+        sleep_seconds(5.0).await;
 
         assert_eq!(world.cached(), world.served());
         assert_eq!(world.history_changes(), [1, 1, 1]);
@@ -174,7 +161,7 @@ async fn after_a_restore_the_caches_of_a_quiet_server_are_right_within_seconds()
 
 /// P1: the versions of the restored server pass the old ones while the informers are connected.
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_the_caches_of_a_busy_server_are_right() {
+async fn after_a_restore_the_caches_equal_a_server_that_keeps_changing() {
     for in_order in [false, true] {
         let world = World::new(in_order).await;
         let backup = world.server.backup();
@@ -182,22 +169,22 @@ async fn after_a_restore_the_caches_of_a_busy_server_are_right() {
         let old = world.server.version();
 
         let outage = world.restore(&backup);
-        seconds(2.0).await;
+        sleep_seconds(2.0).await;
         world.server.remove_fault(outage);
         while world.server.version() < old + 20 {
             put(&world.server, "configmaps", "c", &format!("busy-{}", world.server.version()));
-            seconds(0.3).await;
+            sleep_seconds(0.3).await;
         }
-        seconds(5.0).await;
+        sleep_seconds(5.0).await;
 
         assert_eq!(world.cached(), world.served());
         world.stop().await;
     }
 }
 
-/// P1: the restored server had passed the old version before the informers came back, so no version ever went backwards.
+/// P1: the restored server passes the old version before the informers reconnect, so no version goes backwards.
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_the_caches_are_right_also_if_the_server_has_passed_the_old_version() {
+async fn after_a_restore_the_caches_equal_a_server_that_has_passed_the_old_version() {
     for in_order in [false, true] {
         let world = World::new(in_order).await;
         let backup = world.server.backup();
@@ -209,9 +196,9 @@ async fn after_a_restore_the_caches_are_right_also_if_the_server_has_passed_the_
         while world.server.version() < old + 20 {
             put(&world.server, "configmaps", "other", &world.server.version().to_string());
         }
-        seconds(2.0).await;
+        sleep_seconds(2.0).await;
         world.server.remove_fault(outage);
-        seconds(8.0).await;
+        sleep_seconds(8.0).await;
 
         assert_eq!(world.cached(), world.served());
         assert_eq!(world.history_changes(), [1, 1, 1]);
@@ -221,7 +208,7 @@ async fn after_a_restore_the_caches_are_right_also_if_the_server_has_passed_the_
     }
 }
 
-/// P1: the same content of an object may not be there although uid and version are the same.
+/// P1: in the restored history, the same uid and version may have another content.
 #[tokio::test(start_paused = true)]
 async fn an_object_of_the_same_uid_and_version_in_another_history_replaces_the_cached_one() {
     for in_order in [false, true] {
@@ -229,43 +216,43 @@ async fn an_object_of_the_same_uid_and_version_in_another_history_replaces_the_c
         let backup = world.server.backup();
         put(&world.server, "configmaps", "c", "lost");
         put(&world.server, "configmaps", "a", "lost");
-        seconds(0.1).await;
+        sleep_seconds(0.1).await;
 
         let outage = world.restore(&backup);
         put(&world.server, "configmaps", "c", "other");
         put(&world.server, "configmaps", "b", "other");
         world.server.delete("configmaps", "shop/b").unwrap();
-        seconds(2.0).await;
+        sleep_seconds(2.0).await;
         world.server.remove_fault(outage);
-        seconds(5.0).await;
+        sleep_seconds(5.0).await;
 
         assert_eq!(world.cached(), world.served());
         world.stop().await;
     }
 }
 
-/// Only one of them can find out: the others have seen nothing that the restored server does not have.
+/// Only one informer can detect the change: the others have only events that the restored server has too.
 #[tokio::test(start_paused = true)]
-async fn a_history_change_that_one_informer_finds_makes_all_others_list_again() {
+async fn a_history_change_that_one_informer_detects_makes_all_others_relist() {
     let world = World::new(false).await;
     let backup = world.server.backup();
     put(&world.server, "configmaps", "c", "lost");
-    seconds(0.1).await;
+    sleep_seconds(0.1).await;
     let outage = world.restore(&backup);
     for number in 0..5 {
         put(&world.server, "configmaps", "other", &number.to_string());
     }
 
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     world.server.remove_fault(outage);
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
     assert_eq!(world.cached(), world.served());
     assert_eq!(world.history_changes(), [1, 1, 1]);
     world.stop().await;
 }
 
-/// P10: nothing was restored, so nothing is listed again; and it costs no more than three lookups for each informer.
+/// P10: without a restore, no informer relists, and each sends at most three lookups.
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_three_lookups_each() {
     let world = World::new(false).await;
@@ -275,9 +262,9 @@ async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_thr
     let outage = world.server.inject(On::any(), Fault::Refuse);
     world.server.cut_all_watches();
     world.change_silently("meanwhile");
-    seconds(20.0).await;
+    sleep_seconds(20.0).await;
     world.server.remove_fault(outage);
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     assert_eq!(world.cached(), world.served());
     assert_eq!((world.full_lists(), world.history_changes()), (0, vec![0, 0, 0]));
@@ -287,15 +274,15 @@ async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_thr
     world.stop().await;
 }
 
-/// The newest event is a delete, which can only be proven by what the server remembers.
+/// The newest event is a delete, which only the server's history can prove.
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_the_server_remembers_proves_its_history_and_one_that_it_never_made_disproves_it() {
+async fn the_history_check_accepts_a_delete_in_the_servers_history_and_rejects_one_that_is_not() {
     for is_restored in [false, true] {
         let world = World::new(false).await;
         put(&world.server, "configmaps", "d", "short-lived");
         let backup = world.server.backup();
         world.server.delete("configmaps", "shop/d").unwrap();
-        seconds(0.1).await;
+        sleep_seconds(0.1).await;
         world.server.clear_requests();
 
         let outage = world.server.inject(On::any(), Fault::Refuse);
@@ -306,9 +293,9 @@ async fn a_delete_that_the_server_remembers_proves_its_history_and_one_that_it_n
             world.server.delete("configmaps", "shop/d").unwrap();
             put(&world.server, "configmaps", "d", "again");
         }
-        seconds(2.0).await;
+        sleep_seconds(2.0).await;
         world.server.remove_fault(outage);
-        seconds(8.0).await;
+        sleep_seconds(8.0).await;
 
         assert_eq!(world.cached(), world.served());
         let expected = if is_restored { 1 } else { 0 };
@@ -321,23 +308,23 @@ async fn a_delete_that_the_server_remembers_proves_its_history_and_one_that_it_n
     }
 }
 
-/// A bookmark's version is no proof: what the restored server wrote between the newest event and the bookmark would be missed.
+/// A bookmark's version is no proof: writes of the restored server between the newest event and the bookmark would be missed.
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_resumed_from_the_newest_event_and_not_from_a_later_bookmark() {
     let world = World::new(false).await;
     put(&world.server, "configmaps", "a", "newest");
-    seconds(0.1).await;
+    sleep_seconds(0.1).await;
     let newest = world.configs.lister().version().unwrap();
     world.server.put("nodes", json!({"metadata": {"name": "of-another-kind"}})).unwrap();
-    seconds(70.0).await;
-    assert_ne!(world.configs.lister().version().unwrap(), newest, "a bookmark has come");
+    sleep_seconds(70.0).await;
+    assert_ne!(world.configs.lister().version().unwrap(), newest, "a bookmark has arrived");
     world.server.clear_requests();
 
     let outage = world.server.inject(On::any(), Fault::Refuse);
     world.server.cut_all_watches();
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     world.server.remove_fault(outage);
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let watches: Vec<_> =
         world.server.requests_for("configmaps").into_iter().filter(|text| text.starts_with("W(")).collect();
@@ -352,9 +339,9 @@ async fn a_watch_is_resumed_from_the_newest_event_and_not_from_a_later_bookmark(
     world.stop().await;
 }
 
-/// Versions that the server has forgotten prove nothing either way.
+/// Compacted versions prove nothing.
 #[tokio::test(start_paused = true)]
-async fn if_the_server_has_compacted_the_newest_event_everything_is_listed_and_no_history_change_is_reported() {
+async fn an_informer_relists_without_a_history_change_if_the_server_has_compacted_the_newest_event() {
     let world = World::new(false).await;
     world.change("before").await;
 
@@ -362,9 +349,9 @@ async fn if_the_server_has_compacted_the_newest_event_everything_is_listed_and_n
     world.server.cut_all_watches();
     world.change_silently("meanwhile");
     world.server.compact();
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     world.server.remove_fault(outage);
-    seconds(8.0).await;
+    sleep_seconds(8.0).await;
 
     assert_eq!(world.cached(), world.served());
     assert_eq!(world.history_changes(), [0, 0, 0]);
@@ -375,12 +362,12 @@ async fn if_the_server_has_compacted_the_newest_event_everything_is_listed_and_n
 
 /// P10: an ordinary reconnect is no outage.
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_when_they_are_due_are_resumed_without_any_lookup() {
+async fn watches_that_end_at_their_time_limit_are_resumed_without_a_lookup() {
     let world = World::new(false).await;
     world.change("before").await;
     world.server.clear_requests();
 
-    seconds(3600.0).await;
+    sleep_seconds(3600.0).await;
 
     let watches = world.server.requests().iter().filter(|request| request.verb == Verb::Watch).count();
     assert!(watches >= 18, "{watches}");
@@ -389,16 +376,16 @@ async fn watches_that_end_when_they_are_due_are_resumed_without_any_lookup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_the_check_is_forbidden_watches_are_resumed_and_it_is_counted() {
+async fn watches_are_resumed_if_the_history_check_is_forbidden_and_the_status_counts_it() {
     let world = World::new(false).await;
     world.change("before").await;
     let outage = world.server.inject(On::any(), Fault::Refuse);
     world.server.cut_all_watches();
     world.change_silently("meanwhile");
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     world.server.inject(On::list(), Fault::status(403));
     world.server.remove_fault(outage);
-    seconds(45.0).await;
+    sleep_seconds(45.0).await;
 
     assert_eq!(world.cached(), world.served(), "half a minute later, when the server counts as started");
     assert!(world.factory.status().iter().all(|status| status.source.unchecked_outages == 1));
@@ -415,7 +402,7 @@ async fn a_history_change_fails_waits_for_versions() {
     let configs = world.configs.clone();
     let waiting = tokio::spawn(async move { configs.caught_up_to(&far.as_str().into(), 60 * SECOND).await });
     let outage = world.restore(&backup);
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     world.server.remove_fault(outage);
 
     let error = waiting.await.unwrap().unwrap_err();
@@ -424,9 +411,9 @@ async fn a_history_change_fails_waits_for_versions() {
     world.stop().await;
 }
 
-/// Four informers check at a time; all of them are right in the end.
+/// All caches equal the server in the end.
 #[tokio::test(start_paused = true)]
-async fn no_more_than_four_informers_check_at_the_same_time() {
+async fn at_most_four_informers_check_the_history_at_the_same_time() {
     let server = ApiServer::new();
     for number in 0..20 {
         server.put("configmaps", json!({"metadata": {"namespace": format!("n{number}"), "name": "a"}})).unwrap();
@@ -444,9 +431,9 @@ async fn no_more_than_four_informers_check_at_the_same_time() {
 
     let outage = server.inject(On::any(), Fault::Refuse);
     server.cut_all_watches();
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     server.remove_fault(outage);
-    seconds(60.0).await;
+    sleep_seconds(60.0).await;
 
     let lookups: Vec<_> = server.requests().into_iter().filter(is_lookup).filter(|one| one.faults.len() == 1).collect();
     assert!(lookups.len() >= 20, "{}", lookups.len());

@@ -1,57 +1,33 @@
-//! Started, waited for and stopped together, or one by one.
+//! A factory starts, awaits and stops its informers together; a single informer can be stopped too.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use informant::Handler;
-use informant::Lazy;
-use informant::SharedInformerFactory;
-use informant::informer::AddHandlerError;
-use informant::informer::InformerState;
-use informant::informer::StopError;
-use informant::informer::SyncError;
+use futures_util::{FutureExt, StreamExt};
+use informant::informer::{AddHandlerError, InformerState, StopError, SyncError};
 use informant::subscribers::NotSynced;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Secret;
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
+use informant::{Handler, Lazy, SharedInformerFactory};
+use informant_apiserver::{Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::cached;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::is_same;
-use super::support::keys;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
-use super::support::until;
-use crate::informer::support::many_threads;
-use crate::informer::support::stuck;
-use crate::informer::support::without_deadlock;
 use crate::support::Tracked;
+use crate::support::informers::{add_stuck_handler, many_threads, without_deadlock};
+use crate::support::servers::{
+    LONG, Leaks, Logs, Probe, SECOND, cached, client, config, factory, is_same, keys, server, stop_factory, wait_until,
+    wait_until_idle,
+};
 
 /// FA-05
 #[tokio::test(start_paused = true)]
-async fn start_starts_what_is_not_running_and_may_be_called_again() {
+async fn start_of_a_factory_starts_the_new_informers_and_may_be_called_again() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let configs = factory.informer::<ConfigMap>();
-    settle().await;
-    assert!(server.requests().is_empty(), "nothing is asked before the start");
+    wait_until_idle().await;
+    assert!(server.requests().is_empty(), "no request is sent before the start");
     assert_eq!(configs.state(), InformerState::New);
 
     assert_eq!(factory.start(), 1);
@@ -59,27 +35,27 @@ async fn start_starts_what_is_not_running_and_may_be_called_again() {
     factory.synced().await.unwrap();
     let nodes = factory.informer::<Node>();
     let secrets = factory.informer::<Secret>();
-    settle().await;
-    assert_eq!(nodes.state(), InformerState::New, "one that was asked for later needs another start");
+    wait_until_idle().await;
+    assert_eq!(nodes.state(), InformerState::New, "an informer that is requested later needs another start");
 
     assert_eq!(factory.start(), 2);
     factory.synced().await.unwrap();
     assert!(nodes.is_synced() && secrets.is_synced());
     assert_eq!(server.requests_for("configmaps"), [r#"WL("")"#]);
-    assert!(!logs.take().contains("WARN"), "starting again is nothing to complain of");
+    assert!(!logs.take().contains("WARN"), "a second start logs no warning");
     stop_factory(&factory, &leaks).await;
 }
 
 /// FA-10
 #[tokio::test(start_paused = true)]
-async fn waiting_for_sync_means_those_that_run_when_it_is_called() {
+async fn synced_of_a_factory_waits_for_the_informers_that_run_when_it_is_called() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     factory.synced().now_or_never().unwrap().unwrap();
     let configs = factory.informer::<ConfigMap>();
-    factory.synced().now_or_never().expect("none runs").unwrap();
+    factory.synced().now_or_never().expect("no informer runs").unwrap();
     assert!(logs.take().contains("the informer was not started; `synced` of the factory does not wait for it"));
 
     server.inject(On::any().of("nodes"), Fault::Hang);
@@ -96,16 +72,16 @@ async fn waiting_for_sync_means_those_that_run_when_it_is_called() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// FA-07 as we want it, FA-08
+/// FA-07 (differs from client-go), FA-08
 #[tokio::test(start_paused = true)]
-async fn stop_cancels_waits_and_refuses_restarts() {
+async fn stop_of_a_factory_cancels_waits_and_refuses_restarts() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let (configs, never_started) = (factory.informer::<ConfigMap>(), Arc::new(()));
     let probe = Probe::new();
-    configs.add_handler(probe.clone()).unwrap();
+    configs.add_handler(probe.handler()).unwrap();
     factory.start();
     factory.synced().await.unwrap();
     let held = Arc::clone(&never_started);
@@ -116,7 +92,7 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     leaks.check();
     assert_eq!(configs.state(), InformerState::Stopped);
     assert_eq!(unstarted.state(), InformerState::Stopped);
-    assert_eq!(Arc::strong_count(&never_started), 1, "its handlers are let go of");
+    assert_eq!(Arc::strong_count(&never_started), 1, "the handlers of the informer are dropped");
     assert!(factory.is_stopped());
     assert_eq!(server.open_watches("configmaps"), 0);
 
@@ -124,9 +100,9 @@ async fn stop_cancels_waits_and_refuses_restarts() {
     assert!(logs.take().contains("the factory was stopped; no informer is started"));
     let late = factory.informer::<ConfigMap>();
     assert!(!late.start());
-    assert!(matches!(late.add_handler(probe), Err(AddHandlerError::Stopped { .. })));
+    assert!(matches!(late.add_handler(probe.handler()), Err(AddHandlerError::Stopped { .. })));
     assert!(matches!(late.synced().await, Err(SyncError::Stopped { .. })));
-    assert_eq!(cached(&configs).len(), 1, "what was read can still be read");
+    assert_eq!(cached(&configs).len(), 1, "the cache can still be read");
     assert!(factory.status().is_empty());
     let error = factory.synced().await.unwrap_err();
     assert!(error.is_stopped && factory.synced_within(SECOND).await.unwrap_err().is_stopped);
@@ -135,10 +111,10 @@ async fn stop_cancels_waits_and_refuses_restarts() {
 
 /// FA-07
 #[tokio::test(start_paused = true)]
-async fn shutting_down_nothing_is_done_at_once_and_again_and_by_several() {
+async fn stop_of_a_factory_without_informers_returns_at_once_and_stop_may_be_called_again() {
     let server = server(&["shop/a"]);
     let empty = factory(&server);
-    empty.stop().now_or_never().expect("there is nothing to wait for").unwrap();
+    empty.stop().now_or_never().expect("an empty factory has no informer to wait for").unwrap();
     empty.stop().now_or_never().unwrap().unwrap();
 
     let factory = factory(&server);
@@ -159,12 +135,12 @@ async fn stop_waits_for_running_callbacks_and_names_those_that_do_not_return() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
-    let (_, gate, running) = stuck(&configs);
+    let (_, gate, running) = add_stuck_handler(&configs);
     factory.start();
-    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    wait_until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
 
     let error = factory.stop_within(SECOND / 10).await.unwrap_err();
-    assert_eq!(nodes.state(), InformerState::Stopped, "others do not wait for it");
+    assert_eq!(nodes.state(), InformerState::Stopped, "other informers do not wait for it");
     let [StopError::StillRunning { informer, handlers, .. }] = &error.errors[..] else { panic!("{error}") };
     assert_eq!((&**informer, &*handlers[0]), ("configmaps", "stuck"));
     assert!(error.to_string().contains("callbacks of stuck have not returned"), "{error}");
@@ -176,21 +152,21 @@ async fn stop_waits_for_running_callbacks_and_names_those_that_do_not_return() {
 
 /// Decision 16
 #[tokio::test(start_paused = true)]
-async fn shutting_down_from_inside_a_callback_is_an_error_not_a_deadlock() {
+async fn stop_of_a_factory_inside_a_callback_is_an_error_not_a_deadlock() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let outcome = Arc::new(Mutex::new(None));
-    let (asked, heard) = (factory.clone(), Arc::clone(&outcome));
+    let (asked, recorded) = (factory.clone(), Arc::clone(&outcome));
     let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
         let mut stopping = Box::pin(asked.stop());
-        *heard.lock().unwrap() = stopping.as_mut().now_or_never();
+        *recorded.lock().unwrap() = stopping.as_mut().now_or_never();
     });
     configs.add_handler(handler).unwrap();
     factory.start();
 
-    until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped).await;
+    wait_until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped).await;
     let outcome = outcome.lock().unwrap().take().expect("at once");
     assert_eq!(outcome.unwrap_err().errors, [StopError::InsideCallback { informer: "configmaps".into() }]);
     factory.stop().await.unwrap();
@@ -199,13 +175,13 @@ async fn shutting_down_from_inside_a_callback_is_an_error_not_a_deadlock() {
 
 /// Decision 16
 #[tokio::test(start_paused = true)]
-async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
+async fn one_informer_can_be_stopped_and_the_next_request_returns_a_new_one() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let probe = Probe::new();
-    let registration = configs.add_handler(probe.clone()).unwrap();
+    let registration = configs.add_handler(probe.handler()).unwrap();
     let mut stream = configs.stream().unwrap();
     factory.start();
     factory.synced().await.unwrap();
@@ -217,11 +193,11 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
 
     assert!(registration.is_removed());
     assert!(stream.next().await.is_none(), "streams end");
-    assert_eq!(keys(&configs), ["shop/a"], "the last state stays");
+    assert_eq!(keys(&configs), ["shop/a"], "the cache keeps its objects");
     assert!(lister.has_stopped() && format!("{lister:?}").contains("stopped"));
     let missing = lister.require(&"shop/x".parse().unwrap()).unwrap_err();
     assert_eq!(missing.to_string(), "shop/x not found in the cache of configmaps, whose informer has stopped");
-    assert_eq!(nodes.state(), InformerState::Running, "others go on");
+    assert_eq!(nodes.state(), InformerState::Running, "other informers keep running");
 
     server.put("configmaps", config("shop/b")).unwrap();
     let fresh = factory.informer::<ConfigMap>();
@@ -231,49 +207,50 @@ async fn one_informer_can_be_stopped_and_who_asks_again_gets_a_fresh_one() {
     assert_eq!(factory.start(), 1);
     factory.synced().await.unwrap();
     assert_eq!(keys(&fresh), ["shop/a", "shop/b"]);
-    settle().await;
-    assert!(probe.lines().is_empty(), "handlers do not move over");
+    wait_until_idle().await;
+    assert!(probe.lines().is_empty(), "handlers are not moved to the new informer");
     stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 16
 #[tokio::test(start_paused = true)]
-async fn a_handler_whose_informer_is_stopped_before_it_was_told_is_not_synced() {
+async fn a_handler_whose_informer_stops_before_the_delivery_of_the_initial_list_is_not_synced() {
     let server = server(&[]);
     server.inject(On::any(), Fault::Hang);
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let nodes = factory.informer::<Node>();
-    let registration = nodes.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = nodes.add_handler(probe.handler()).unwrap();
     factory.start();
-    settle().await;
+    wait_until_idle().await;
 
     nodes.stop().await.unwrap();
 
     assert!(matches!(registration.synced().await, Err(NotSynced::Stopped { .. })));
-    factory.synced().await.expect("one that was stopped on purpose is not waited for");
+    factory.synced().await.expect("the factory does not wait for an informer that was stopped on purpose");
     stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 16
 #[tokio::test(start_paused = true)]
-async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
+async fn a_cache_is_freed_when_its_informer_has_stopped_and_no_lister_is_left() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
-    let ask = |factory: &SharedInformerFactory| {
+    let request = |factory: &SharedInformerFactory| {
         let configs = factory.informer::<Tracked<ConfigMap>>();
         factory.start();
         configs
     };
-    let configs = ask(&factory);
+    let configs = request(&factory);
     configs.synced().await.unwrap();
     let first = configs.lister().list()[0].watch();
     configs.stop().await.unwrap();
     drop(configs);
     assert!(factory.problems().is_empty());
-    assert!(first.upgrade().is_none(), "whoever looks at the factory makes it forget");
+    assert!(first.upgrade().is_none(), "the next call of the factory frees the cache");
 
-    let configs = ask(&factory);
+    let configs = request(&factory);
     configs.synced().await.unwrap();
     let second = configs.lister().list()[0].watch();
     drop(configs);
@@ -281,15 +258,15 @@ async fn a_cache_is_freed_when_its_informer_has_stopped_and_nobody_reads_it() {
     assert!(second.upgrade().is_none());
 }
 
-/// Decision 16: also of one whose place was taken while it was stopping.
+/// Decision 16: also if another informer replaced it while it was stopping.
 #[tokio::test]
-async fn a_cache_is_freed_also_if_its_informer_took_long_to_stop() {
+async fn a_cache_is_freed_if_its_informer_took_long_to_stop() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let configs = factory.informer::<Tracked<ConfigMap>>();
-    let (_, gate, running) = stuck(&configs);
+    let (_, gate, running) = add_stuck_handler(&configs);
     factory.start();
-    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    wait_until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     let object = configs.lister().list()[0].watch();
     configs.stop_within(SECOND / 100).await.unwrap_err();
     factory.informer::<Tracked<ConfigMap>>();
@@ -302,7 +279,7 @@ async fn a_cache_is_freed_also_if_its_informer_took_long_to_stop() {
     factory.stop().await.unwrap();
 }
 
-/// Decision 16: each would wait for the other.
+/// Decision 16: each callback would wait for the other one.
 #[test]
 fn callbacks_of_two_informers_that_stop_their_factory_at_once_both_get_an_error() {
     without_deadlock(|| {
@@ -328,16 +305,16 @@ fn callbacks_of_two_informers_that_stop_their_factory_at_once_both_get_an_error(
             factory.informer::<Node>().subscribe().blocking_handler(nodes).unwrap();
             factory.start();
 
-            until(|| outcomes.lock().unwrap().len() == 2).await;
+            wait_until(|| outcomes.lock().unwrap().len() == 2).await;
             assert_eq!(*outcomes.lock().unwrap(), [1, 1]);
             factory.stop().await.unwrap();
         });
     });
 }
 
-/// The figures of one that takes its time to stop are not those of the one in its place.
+/// The gauges belong to the new informer from its creation on.
 #[tokio::test]
-async fn an_informer_that_stops_late_does_not_spoil_the_figures_of_the_next() {
+async fn an_informer_that_stops_late_does_not_overwrite_the_metrics_of_the_next_one() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let objects = || {
@@ -347,34 +324,34 @@ async fn an_informer_that_stops_late_does_not_spoil_the_figures_of_the_next() {
     };
     let server = server(&["shop/a"]);
     let factory = factory(&server);
-    let ask = || metrics::with_local_recorder(&recorder, || factory.informer::<ConfigMap>());
-    let configs = ask();
-    let (_, gate, running) = stuck(&configs);
+    let request = || metrics::with_local_recorder(&recorder, || factory.informer::<ConfigMap>());
+    let configs = request();
+    let (_, gate, running) = add_stuck_handler(&configs);
     factory.start();
-    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    wait_until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     configs.stop_within(SECOND / 100).await.unwrap_err();
 
-    let fresh = ask();
+    let fresh = request();
     factory.start();
     fresh.synced().await.unwrap();
     drop(gate);
     configs.stop().await.unwrap();
     drop(configs);
 
-    // Looking at them sets them back, so this is the only look.
+    // A snapshot resets the metrics, so there is only one.
     assert_eq!(objects(), Some(DebugValue::Gauge(1.0.into())));
     factory.stop().await.unwrap();
 }
 
-/// Decision 16: also of one that is still about to stop.
+/// Decision 16: also for an informer that is still stopping.
 #[tokio::test]
-async fn stop_also_waits_for_one_whose_place_was_taken() {
+async fn stop_of_a_factory_waits_for_an_informer_that_was_replaced() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let configs = factory.informer::<ConfigMap>();
-    let (_, gate, running) = stuck(&configs);
+    let (_, gate, running) = add_stuck_handler(&configs);
     factory.start();
-    until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    wait_until(|| running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     configs.stop_within(SECOND / 100).await.unwrap_err();
 
     let fresh = factory.informer::<ConfigMap>();
@@ -400,19 +377,19 @@ async fn an_informer_runs_until_its_factory_and_all_its_handles_are_dropped() {
     factory.start();
     factory.synced().await.unwrap();
     drop(factory);
-    settle().await;
+    wait_until_idle().await;
     let configs = clone.informer::<ConfigMap>();
-    assert_eq!(configs.state(), InformerState::Running, "a clone of the factory is left");
+    assert_eq!(configs.state(), InformerState::Running, "a clone of the factory exists");
 
     drop(clone);
     server.put("configmaps", config("shop/b")).unwrap();
-    until(|| configs.lister().len() == 2).await;
-    assert_eq!(configs.state(), InformerState::Running, "a handle is left");
+    wait_until(|| configs.lister().len() == 2).await;
+    assert_eq!(configs.state(), InformerState::Running, "a handle exists");
 
     let lister = configs.lister();
     drop(configs);
-    until(|| lister.has_stopped()).await;
-    settle().await;
+    wait_until(|| lister.has_stopped()).await;
+    wait_until_idle().await;
     leaks.check();
 }
 
@@ -432,10 +409,10 @@ async fn a_function_may_return_an_informer_without_its_factory() {
 
     let configs = synced_configs(client.clone()).await;
     let probe = Probe::new();
-    configs.add_handler(probe.clone()).unwrap();
+    configs.add_handler(probe.handler()).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
 
-    until(|| configs.lister().is_empty()).await;
+    wait_until(|| configs.lister().is_empty()).await;
     probe.until_lines(|lines| lines.iter().any(|line| line.starts_with("D(shop/a"))).await;
     leaks.stop(&configs).await;
 }
@@ -456,7 +433,7 @@ async fn views_and_informers_of_dynamic_kinds_also_run_without_the_factory() {
     server.put("configmaps", config("bank/b")).unwrap();
     server.delete("nodes", "n1").unwrap();
 
-    until(|| view.len() == 3 && nodes.lister().is_empty()).await;
+    wait_until(|| view.len() == 3 && nodes.lister().is_empty()).await;
     view.stop().await.unwrap();
     leaks.stop(&nodes).await;
 }
@@ -469,7 +446,8 @@ async fn an_informer_that_was_not_started_can_be_started_after_its_factory_was_d
     let leaks = Leaks::watch();
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
-    let registration = configs.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = configs.add_handler(probe.handler()).unwrap();
     drop(factory.informer::<Node>());
     drop(factory);
     assert_eq!(configs.state(), InformerState::New);
@@ -484,14 +462,15 @@ async fn an_informer_that_was_not_started_can_be_started_after_its_factory_was_d
 
 /// Decisions 16, 18
 #[tokio::test(start_paused = true)]
-async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped() {
+async fn an_informer_that_stops_because_all_handles_were_dropped_logs_it() {
     let logs = Logs::capture();
     let server = server(&["shop/a"]);
     let client = client(&server);
     let leaks = Leaks::watch();
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
-    let (lister, registration) = (configs.lister(), configs.add_handler(Probe::new()).unwrap());
+    let probe = Probe::new();
+    let (lister, registration) = (configs.lister(), configs.add_handler(probe.handler()).unwrap());
     let mut stream = configs.stream().unwrap();
     factory.start();
     registration.synced().await.unwrap();
@@ -500,11 +479,11 @@ async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped
 
     drop(factory);
     while stream.next().await.is_some() {}
-    settle().await;
+    wait_until_idle().await;
 
     let logged = logs.take();
-    let said = "the last handle of the informer was dropped, so it stops; its listers keep the last state";
-    assert!(logged.contains(said) && logged.contains("informer=\"configmaps\""), "{logged}");
+    let message = "the last handle of the informer was dropped, so it stops; its listers keep the last state";
+    assert!(logged.contains(message) && logged.contains("informer=\"configmaps\""), "{logged}");
     assert!(lister.has_stopped() && registration.is_removed());
     drop((registration, stream));
     leaks.check();
@@ -514,26 +493,26 @@ async fn the_log_says_so_when_an_informer_stops_because_all_handles_were_dropped
     stopped.synced().await.unwrap();
     stopped.stop().await.unwrap();
     drop(stopped);
-    assert!(!logs.take().contains("was dropped"), "it was stopped on purpose");
+    assert!(!logs.take().contains("was dropped"), "the informer was stopped on purpose");
 }
 
 /// P9
 #[test]
-fn a_thousand_lives_leave_no_task_and_no_memory() {
-    const LIVES: usize = 1000;
+fn informers_that_start_and_stop_a_thousand_times_leak_no_task_and_no_memory() {
+    const RUNS: usize = 1000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let server = informant_apiserver::ApiServer::builder().remember_requests(1).build();
     server.put("configmaps", config("shop/a")).unwrap();
     let inside = runtime.enter();
     let factory = SharedInformerFactory::new(client(&server));
     drop(inside);
-    let live = |lives: usize| {
+    let start_and_stop = |times: usize| {
         runtime.block_on(async {
             let leaks = Leaks::watch();
-            for _ in 0..lives {
+            for _ in 0..times {
                 let (configs, nodes) = (factory.informer::<Lazy<ConfigMap>>(), factory.informer::<Node>());
                 let probe = Probe::new();
-                configs.add_handler(probe.clone()).unwrap();
+                configs.add_handler(probe.handler()).unwrap();
                 assert_eq!(factory.start(), 2);
                 factory.synced().await.unwrap();
                 assert_eq!(configs.lister().len(), 1);
@@ -543,20 +522,20 @@ fn a_thousand_lives_leave_no_task_and_no_memory() {
             leaks.check();
         });
     };
-    live(20);
+    start_and_stop(20);
 
-    let few = allocation_counter::measure(|| live(LIVES / 10)).bytes_current;
-    let many = allocation_counter::measure(|| live(LIVES)).bytes_current;
+    let few = allocation_counter::measure(|| start_and_stop(RUNS / 10)).bytes_current;
+    let many = allocation_counter::measure(|| start_and_stop(RUNS)).bytes_current;
 
     assert_eq!(server.open_watches("configmaps"), 0);
     assert!(factory.status().len() <= 2);
-    assert!(many < few.max(0) + 20_000, "{few} bytes stayed after {}, {many} after {LIVES} lives", LIVES / 10);
+    assert!(many < few.max(0) + 20_000, "{few} bytes stayed after {}, {many} after {RUNS} runs", RUNS / 10);
     drop(factory);
 }
 
-/// Decision 16: a stop that nobody waits for is one too.
+/// Decision 16: the informers stop although the future of `stop` is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_is_given_up_stops_all_the_same() {
+async fn a_dropped_stop_future_still_stops_the_factory() {
     let server = server(&["shop/a"]);
     let factory = factory(&server);
     let leaks = Leaks::watch();
@@ -566,7 +545,7 @@ async fn a_stop_that_is_given_up_stops_all_the_same() {
 
     assert!(factory.stop().now_or_never().is_none());
 
-    until(|| configs.state() == InformerState::Stopped).await;
+    wait_until(|| configs.state() == InformerState::Stopped).await;
     assert!(factory.is_stopped());
     tokio::time::timeout(LONG, factory.stop()).await.unwrap().unwrap();
     leaks.check();

@@ -1,4 +1,4 @@
-//! One informer for everyone: the factory, scopes, views.
+//! The factory, scopes of requests, and views.
 
 mod dynamic;
 mod failures;
@@ -10,7 +10,6 @@ mod resuming;
 mod scopes;
 mod settings;
 mod sharing;
-pub(crate) mod support;
 mod view_callbacks;
 mod view_handlers;
 mod views;

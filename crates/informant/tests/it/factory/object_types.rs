@@ -1,22 +1,15 @@
 //! Object types that know their kind: eager, lazy, metadata, and projections of both sorts.
 
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::object::OfKind;
-use informant::projection;
+use informant::{Lazy, SharedInformerFactory, projection};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::PartialObjectMeta;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::factory;
-use super::support::server;
-use super::support::stop_factory;
+use crate::support::servers::{Leaks, Logs, factory, server, stop_factory};
 
 /// A projection by kube's derive, with metadata.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug)]

@@ -1,30 +1,18 @@
-//! Outages: how soon caches are right again, what is reported, and what a server is asked meanwhile.
+//! Outages: how soon caches equal the server again, which errors are reported, and which requests are sent meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
 use informant::informer::Problem;
-use informant::listwatch::Backoff;
-use informant::listwatch::ListWatchError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant::listwatch::{Backoff, ListWatchError};
+use informant::{SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Fault, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::exact;
-use super::support::stop_factory;
-use crate::reflector::support::full_lists;
-use crate::reflector::support::seconds;
+use crate::support::reflector::{full_lists, sleep_seconds};
+use crate::support::servers::{Leaks, Logs, SECOND, backoff_without_jitter, client, config, stop_factory};
 
 const NAMESPACES: usize = 10;
 
@@ -33,7 +21,7 @@ struct Client {
     server: ApiServer,
     factory: SharedInformerFactory,
     informers: Vec<SharedInformer<ConfigMap>>,
-    /// When `on_error` was called, and with what.
+    /// The times and errors of the calls of `on_error`.
     errors: Arc<Mutex<Vec<(Instant, String)>>>,
     leaks: Leaks,
 }
@@ -62,13 +50,13 @@ impl Client {
         factory.start();
         factory.synced().await.unwrap();
         server.wait_for_watches("configmaps", NAMESPACES).await;
-        // An event for each, so that watches can be resumed.
+        // Each informer receives an event, so that its watch can be resumed.
         for number in 0..NAMESPACES {
             let mut changed = config(&format!("n{number}/a"));
             changed["data"]["text"] = "changed".into();
             server.put("configmaps", changed).unwrap();
         }
-        seconds(0.1).await;
+        sleep_seconds(0.1).await;
         Self { server, factory, informers, errors, leaks }
     }
 
@@ -83,13 +71,13 @@ impl Client {
         }
     }
 
-    /// How long it takes until all caches equal the server.
+    /// Waits until all caches equal the server, and returns how long that took.
     async fn caught_up(&self) -> Duration {
         let begun = Instant::now();
         let objects = || -> usize { self.informers.iter().map(|informer| informer.lister().len()).sum() };
         while objects() != self.server.count("configmaps").unwrap() {
-            assert!(begun.elapsed() < 1000 * SECOND, "never");
-            seconds(0.01).await;
+            assert!(begun.elapsed() < 1000 * SECOND, "the caches never equal the server");
+            sleep_seconds(0.01).await;
         }
         begun.elapsed()
     }
@@ -97,14 +85,14 @@ impl Client {
     async fn stop(self) {
         stop_factory(&self.factory, &self.leaks).await;
         drop(self);
-        // The client's own task ends.
-        seconds(0.1).await;
+        // Waits for the end of the client's own task.
+        sleep_seconds(0.1).await;
     }
 }
 
-/// P10, RE-03 and HC-25 as we want them.
+/// P10; RE-03 and HC-25 differ from client-go
 #[tokio::test(start_paused = true)]
-async fn all_caches_are_right_within_five_seconds_after_each_of_several_outages() {
+async fn all_caches_equal_the_server_within_five_seconds_after_each_outage() {
     let client = Client::new().await;
     for length in [5, 10, 7, 60, 3, 60] {
         client.outage(Duration::from_secs(length)).await;
@@ -112,7 +100,7 @@ async fn all_caches_are_right_within_five_seconds_after_each_of_several_outages(
         let took = client.caught_up().await;
 
         assert!(took <= 5 * SECOND, "{took:?} after {length} s");
-        seconds(20.0).await;
+        sleep_seconds(20.0).await;
     }
     assert_eq!(
         full_lists(&client.server, "configmaps"),
@@ -122,9 +110,9 @@ async fn all_caches_are_right_within_five_seconds_after_each_of_several_outages(
     client.stop().await;
 }
 
-/// P10: ten informers cost no more than one.
+/// P10: ten informers send no more requests than one.
 #[tokio::test(start_paused = true)]
-async fn while_the_server_cannot_be_reached_one_informer_of_a_client_tries() {
+async fn during_an_outage_only_one_informer_of_a_client_tries_to_connect() {
     let client = Client::new().await;
     client.server.clear_requests();
 
@@ -138,14 +126,14 @@ async fn while_the_server_cannot_be_reached_one_informer_of_a_client_tries() {
     client.stop().await;
 }
 
-/// What a starting kube-apiserver answers before it has loaded its permissions.
+/// A starting kube-apiserver sends these answers before it has loaded its permissions.
 #[tokio::test(start_paused = true)]
-async fn answers_of_a_starting_server_are_tried_again_within_two_seconds() {
+async fn requests_that_a_starting_server_refuses_are_retried_within_two_seconds() {
     for fault in [Fault::status(403), Fault::status(500), Fault::status(429)] {
         let client = Client::new().await;
         let starting = client.server.inject(On::any(), fault.clone());
         client.outage(5 * SECOND).await;
-        seconds(10.0).await;
+        sleep_seconds(10.0).await;
         client.server.remove_fault(starting);
 
         let took = client.caught_up().await;
@@ -155,15 +143,15 @@ async fn answers_of_a_starting_server_are_tried_again_within_two_seconds() {
     }
 }
 
-/// P10: a server that was not away is left alone as before.
+/// P10: the short delays apply only after an outage.
 #[tokio::test(start_paused = true)]
-async fn without_an_outage_an_overloaded_server_is_asked_with_growing_delays() {
+async fn without_an_outage_the_delays_for_an_overloaded_server_grow() {
     let client = Client::new().await;
     client.server.clear_requests();
     client.server.inject(On::any(), Fault::status(429));
     client.server.cut_all_watches();
 
-    seconds(60.0).await;
+    sleep_seconds(60.0).await;
 
     let asked = client.server.requests().len();
     assert!(asked <= 8 * NAMESPACES, "{asked}");
@@ -171,7 +159,7 @@ async fn without_an_outage_an_overloaded_server_is_asked_with_growing_delays() {
     client.stop().await;
 }
 
-/// RE-06 and HC-27 as we want them.
+/// RE-06 and HC-27 (differ from client-go)
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_reported_once_by_each_informer_after_three_seconds_and_its_end_is_logged() {
     let logs = Logs::capture();
@@ -181,7 +169,7 @@ async fn an_outage_is_reported_once_by_each_informer_after_three_seconds_and_its
 
     client.outage(60 * SECOND).await;
     client.caught_up().await;
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let errors = client.errors.lock().clone();
     assert_eq!(errors.len(), NAMESPACES, "{errors:?}");
@@ -209,9 +197,9 @@ async fn without_a_callback_an_outage_is_one_warning_that_names_the_cause() {
 
     let outage = server.inject(On::any(), Fault::Refuse);
     server.cut_all_watches();
-    seconds(120.0).await;
+    sleep_seconds(120.0).await;
     server.remove_fault(outage);
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
     let lines = logs.take();
     let warnings: Vec<_> = lines.lines().filter(|line| line.contains("WARN")).collect();
@@ -225,34 +213,34 @@ async fn without_a_callback_an_outage_is_one_warning_that_names_the_cause() {
 async fn an_outage_of_less_than_three_seconds_is_not_reported() {
     let logs = Logs::capture();
     // The prober tries after 0.8 s, and the others follow a second later.
-    let client = Client::with_backoff(exact()).await;
+    let client = Client::with_backoff(backoff_without_jitter()).await;
     logs.take();
 
     let outage = client.server.inject(On::any(), Fault::Refuse);
     client.server.cut_all_watches();
-    seconds(0.5).await;
+    sleep_seconds(0.5).await;
     client.server.remove_fault(outage);
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
     assert!(client.errors.lock().is_empty(), "{:?}", client.errors.lock());
     assert_eq!(logs.take(), "");
     client.stop().await;
 }
 
-/// A server that is stopped, or a connection that a firewall has forgotten: nothing comes, and nothing fails.
+/// A stopped server, or a connection that a firewall dropped: no data arrives, and no request fails.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched_anew_when_it_answers() {
+async fn a_silent_server_is_reported_after_about_a_minute_and_watched_again_when_it_answers() {
     let client = Client::new().await;
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
     client.server.inject(On::watch(), Fault::freeze_after_events(0));
     client.server.cut_all_watches();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     assert!(client.factory.problems().is_empty());
     client.server.clear_faults();
     client.server.inject(On::list(), Fault::Hang);
-    seconds(60.0).await;
+    sleep_seconds(60.0).await;
     assert!(client.factory.problems().is_empty());
-    seconds(15.0).await;
+    sleep_seconds(15.0).await;
 
     let problems = client.factory.problems();
     assert_eq!(problems.len(), NAMESPACES);
@@ -263,7 +251,7 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
 
     client.server.clear_faults();
     client.server.put("configmaps", config("n0/b")).unwrap();
-    seconds(15.0).await;
+    sleep_seconds(15.0).await;
     assert!(client.factory.problems().is_empty(), "{:?}", client.factory.problems());
     assert_eq!(client.informers[0].lister().len(), 2);
     client.stop().await;
@@ -271,16 +259,16 @@ async fn a_server_that_falls_silent_is_reported_after_about_a_minute_and_watched
 
 /// The server answers, but the watch delivers nothing.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_does_not_deliver_what_the_server_has_is_opened_anew() {
+async fn a_watch_that_does_not_deliver_the_servers_changes_is_opened_again() {
     let client = Client::new().await;
     client.server.inject(On::watch().times(NAMESPACES), Fault::freeze_after_events(0));
     client.server.cut_all_watches();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     client.server.put("configmaps", config("n0/b")).unwrap();
 
-    seconds(100.0).await;
+    sleep_seconds(100.0).await;
     assert_eq!(client.informers[0].lister().len(), 1, "not yet");
-    seconds(50.0).await;
+    sleep_seconds(50.0).await;
 
     assert_eq!(client.informers[0].lister().len(), 2);
     client.stop().await;
@@ -289,37 +277,41 @@ async fn a_watch_that_does_not_deliver_what_the_server_has_is_opened_anew() {
 #[tokio::test(start_paused = true)]
 async fn the_status_shows_when_the_cache_was_last_confirmed_to_be_current() {
     let client = Client::new().await;
-    // The one whose object was written last: it has the server's version.
+    // The object of this informer was written last, so its cache has the server's version.
     let newest = client.informers.last().unwrap().clone();
     client.server.inject(On::watch(), Fault::NoBookmarks);
     client.server.cut_all_watches();
-    seconds(50.0).await;
+    sleep_seconds(50.0).await;
     let status = newest.status();
     assert_eq!(status.confirmed_age().unwrap().as_secs(), 50);
 
-    seconds(20.0).await;
+    sleep_seconds(20.0).await;
     let status = newest.status();
-    assert!(status.confirmed_age().unwrap() < 10 * SECOND, "the server was asked: {:?}", status.confirmed_age());
-    assert!(status.last_event_age().unwrap() >= 65 * SECOND, "nothing has come");
+    assert!(
+        status.confirmed_age().unwrap() < 10 * SECOND,
+        "the informer asked the server: {:?}",
+        status.confirmed_age()
+    );
+    assert!(status.last_event_age().unwrap() >= 65 * SECOND, "no event has arrived");
     drop(newest);
     client.stop().await;
 }
 
-/// A healthy server is not asked: bookmarks say enough.
+/// Bookmarks confirm that the cache is current.
 #[tokio::test(start_paused = true)]
 async fn a_healthy_server_with_bookmarks_is_never_asked_for_its_version() {
     let client = Client::new().await;
     client.server.clear_requests();
 
-    seconds(3600.0).await;
+    sleep_seconds(3600.0).await;
 
     assert!(client.server.requests().iter().all(|request| request.verb == Verb::Watch));
     client.stop().await;
 }
 
-/// Lists work, watches do not: that is one failure from the first refusal on.
+/// Lists succeed and watches are refused: the failure lasts since the first refusal.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_may_not_watch_has_been_failing_since_the_first_refusal_and_is_advised_to_be_granted_watch() {
+async fn the_problem_of_an_informer_that_may_not_watch_dates_from_the_first_refusal_and_advises_to_grant_watch() {
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     server.inject(On::watch(), Fault::status(403));
@@ -331,7 +323,7 @@ async fn an_informer_that_may_not_watch_has_been_failing_since_the_first_refusal
     factory.synced().await.unwrap();
 
     for minute in 1..5 {
-        seconds(60.0).await;
+        sleep_seconds(60.0).await;
         let problems = factory.problems();
         let [Problem::Failing { duration, .. }] = &problems[..] else { panic!("{problems:?}") };
         assert!(duration.as_secs() >= 60 * minute, "{duration:?}");
@@ -341,14 +333,14 @@ async fn an_informer_that_may_not_watch_has_been_failing_since_the_first_refusal
     stop_factory(&factory, &leaks).await;
 }
 
-/// Nothing was revoked: the server has only just started.
+/// No permission was revoked: the server has only just started.
 #[tokio::test(start_paused = true)]
-async fn just_after_an_outage_a_refusal_is_not_blamed_on_permissions() {
+async fn a_refusal_just_after_an_outage_is_not_reported_as_a_missing_permission() {
     let client = Client::new().await;
     client.server.inject(On::any(), Fault::status(403));
     client.outage(5 * SECOND).await;
     // The prober tries within two seconds, and the others within two more.
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let text = client.factory.problems()[0].to_string();
 

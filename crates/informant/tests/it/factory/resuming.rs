@@ -1,43 +1,28 @@
 //! How informers resume after an outage: what handlers receive, which requests are sent, and what may go wrong meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::listwatch::Item;
-use informant::listwatch::KubeSource;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::Lookup;
-use informant::listwatch::LookupRequest;
-use informant::listwatch::SourceError;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Secret;
+use informant::listwatch::{
+    Item, KubeSource, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, SourceError, WatchRequest, WatchStream,
+};
+use informant::{SharedInformer, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::support::Probe;
-use super::support::client;
-use super::support::config;
-use super::support::keys;
-use crate::reflector::support::seconds;
+use crate::support::reflector::sleep_seconds;
+use crate::support::servers::{Probe, client, config, keys};
 
 /// All connections break, and no new one is accepted for this long.
 async fn outage(server: &ApiServer, length: f64) {
-    // A watch that lasted is opened again at once, which then fails.
-    seconds(2.0).await;
+    // A watch that lasted is opened again at once, and that request then fails.
+    sleep_seconds(2.0).await;
     let outage = server.inject(On::any(), Fault::Refuse);
     server.cut_all_watches();
-    seconds(length).await;
+    sleep_seconds(length).await;
     server.remove_fault(outage);
 }
 
@@ -48,7 +33,7 @@ fn ghost(number: u32) -> serde_json::Value {
 /// Changes the answer to a lookup.
 type Change = Box<dyn Fn(Lookup<ConfigMap>) -> Result<Lookup<ConfigMap>, SourceError> + Send + Sync>;
 
-/// Kubernetes, with answers to lookups that a test changes.
+/// A Kubernetes source whose answers to lookups a test changes.
 struct Wrapped {
     inner: KubeSource,
     change: Change,
@@ -84,34 +69,34 @@ async fn a_restore_while_the_reflector_waits_to_open_a_broken_watch_again_is_not
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     let informer = SharedInformer::<ConfigMap>::builder(KubeSource::of_kind::<ConfigMap>(client(&server)))
-        .reflector(|reflector| reflector.backoff(super::support::exact()))
+        .reflector(|reflector| reflector.backoff(crate::support::servers::backoff_without_jitter()))
         .build();
     informer.start();
     informer.synced().await.unwrap();
     server.wait_for_watches("configmaps", 1).await;
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     let backup = server.backup();
     server.put("configmaps", config("shop/lost")).unwrap();
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
     outage(&server, 3.0).await;
-    // The connection breaks a second time just after it came back, and now the storage is restored.
+    // The connection breaks again just after it was made, and then the storage is restored.
     while server.open_watches("configmaps") == 0 {
-        seconds(0.01).await;
+        sleep_seconds(0.01).await;
     }
     let rule = server.inject(On::any(), Fault::Refuse);
     server.restore(&backup);
     server.cut_all_watches();
     server.put("secrets", config("shop/x")).unwrap();
     server.put("secrets", config("shop/y")).unwrap();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     server.remove_fault(rule);
-    seconds(300.0).await;
+    sleep_seconds(300.0).await;
 
     assert_eq!(keys(&informer), ["shop/a"]);
     informer.stop().await.unwrap();
 }
 
-/// P2: after an ordinary outage, objects that were gone before the list do not come back.
+/// P2: after an outage without a restore, objects that were deleted before the list are not added again.
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_before_the_list() {
     for in_order in [false, true] {
@@ -126,8 +111,8 @@ async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_befo
             builder = builder.in_order();
         }
         let informer = builder.build();
-        let probe = Arc::new(Probe::new());
-        let _handle = informer.add_handler(Arc::clone(&probe));
+        let probe = Probe::new();
+        let _handle = informer.add_handler(probe.handler());
         informer.start();
         informer.synced().await.unwrap();
         server.wait_for_watches("configmaps", 1).await;
@@ -136,39 +121,39 @@ async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_befo
         probe.take();
 
         outage(&server, 1.0).await;
-        seconds(10.0).await;
+        sleep_seconds(10.0).await;
 
         assert_eq!(probe.take(), Vec::<String>::new(), "in order: {in_order}");
         informer.stop().await.unwrap();
     }
 }
 
-/// P2: the same for an object that the cache had, and lost by the list.
+/// P2: the same for a cached object that a relist removed.
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_an_object_that_a_relist_removed_does_not_come_back() {
+async fn after_an_outage_an_object_that_a_relist_removed_is_not_added_again() {
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     server.put("configmaps", config("shop/ghost")).unwrap();
     server.put("configmaps", config("shop/b")).unwrap();
     let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
-    let probe = Arc::new(Probe::new());
-    let _handle = informer.add_handler(Arc::clone(&probe));
+    let probe = Probe::new();
+    let _handle = informer.add_handler(probe.handler());
     informer.start();
     informer.synced().await.unwrap();
     server.wait_for_watches("configmaps", 1).await;
-    // The watch is refused as expired once, so everything is listed again.
+    // The watch is refused as expired once, so the informer relists.
     server.inject(On::watch().of("configmaps").once(), Fault::status(410));
     server.cut_all_watches();
     for number in 0..100 {
         server.put("configmaps", ghost(number)).unwrap();
     }
     server.delete("configmaps", "shop/ghost").unwrap();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     assert_eq!(keys(&informer), ["shop/a", "shop/b"]);
     probe.take();
 
     outage(&server, 1.0).await;
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
     assert_eq!(probe.take(), Vec::<String>::new());
     informer.stop().await.unwrap();
@@ -190,16 +175,16 @@ async fn a_version_that_the_cache_had_reached_stays_reached_after_an_ordinary_ou
     informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
 
     outage(&server, 1.0).await;
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
-    assert!(informer.status().source.watches > 1, "it is watching again");
+    assert!(informer.status().source.watches > 1, "the informer watches again");
     informer.caught_up_to(&listed.as_str().into(), Duration::from_secs(1)).await.unwrap();
     informer.stop().await.unwrap();
 }
 
-/// P10: a check that always fails does not keep an informer from coming back: lists and watches work.
+/// P10: a history check that always fails does not keep an informer from recovering, because lists and watches work.
 #[tokio::test(start_paused = true)]
-async fn if_lookups_fail_for_good_the_informer_comes_back_by_a_list() {
+async fn an_informer_whose_lookups_always_fail_recovers_by_a_relist() {
     for code in [500, 504] {
         let server = ApiServer::new();
         server.put("configmaps", config("shop/a")).unwrap();
@@ -219,14 +204,14 @@ async fn if_lookups_fail_for_good_the_informer_comes_back_by_a_list() {
         fails.store(true, Ordering::Relaxed);
         outage(&server, 1.0).await;
         server.put("configmaps", config("shop/b")).unwrap();
-        seconds(600.0).await;
+        sleep_seconds(600.0).await;
 
         assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
         informer.stop().await.unwrap();
     }
 }
 
-/// P8, P10: one kind that cannot be reached does not keep the others from coming back.
+/// P8, P10
 #[tokio::test(start_paused = true)]
 async fn a_kind_whose_connections_break_does_not_keep_another_from_resuming() {
     for code in [400, 403, 404] {
@@ -243,14 +228,14 @@ async fn a_kind_whose_connections_break_does_not_keep_another_from_resuming() {
         server.inject(On::list().of("configmaps"), Fault::status(code));
         outage(&server, 1.0).await;
         server.put("configmaps", config("shop/b")).unwrap();
-        seconds(1200.0).await;
+        sleep_seconds(1200.0).await;
 
         assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
         factory.stop().await.unwrap();
     }
 }
 
-/// P10: the delays of a kind that fails grow, whatever other kinds do.
+/// P10: requests of other kinds do not reset the delays of a kind that fails.
 #[tokio::test(start_paused = true)]
 async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_others_work() {
     let server = ApiServer::new();
@@ -264,12 +249,12 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
 
     server.inject(On::any().of("secrets"), Fault::Drop);
     server.cut_all_watches();
-    seconds(600.0).await;
+    sleep_seconds(600.0).await;
     server.clear_requests();
-    // Watches of a hundred informers end about so often.
+    // The watches of a hundred informers end about this often.
     for _ in 0..120 {
         server.put("configmaps", config("shop/a")).unwrap();
-        seconds(5.0).await;
+        sleep_seconds(5.0).await;
         server.inject(On::watch().of("configmaps").once(), Fault::cut_after_events(1));
         server.cut_all_watches();
     }
@@ -278,9 +263,9 @@ async fn a_kind_whose_connections_break_is_tried_with_growing_delays_while_other
     factory.stop().await.unwrap();
 }
 
-/// P10, RE-03: a connection that breaks again just after the server came back does not make the informer wait for long.
+/// P10, RE-03: a connection that breaks again just after the end of an outage does not make the informer wait for long.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within_five_seconds() {
+async fn a_connection_that_breaks_again_just_after_an_outage_is_made_again_within_five_seconds() {
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     let factory = SharedInformerFactory::new(client(&server));
@@ -290,14 +275,14 @@ async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within
     server.wait_for_watches("configmaps", 1).await;
     outage(&server, 20.0).await;
     while server.open_watches("configmaps") == 0 {
-        seconds(0.01).await;
+        sleep_seconds(0.01).await;
     }
 
     server.cut_all_watches();
     server.put("configmaps", config("shop/b")).unwrap();
     let begun = tokio::time::Instant::now();
     while informer.lister().len() < 2 {
-        seconds(0.1).await;
+        sleep_seconds(0.1).await;
     }
 
     assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
@@ -306,7 +291,7 @@ async fn a_connection_that_breaks_again_just_after_an_outage_is_made_anew_within
 
 /// A server of a newer release may fill in a default on reading: the cached content is outdated, but nothing was restored.
 #[tokio::test(start_paused = true)]
-async fn an_upgraded_server_that_fills_in_a_new_default_is_listed_again_and_not_taken_for_a_restored_one() {
+async fn an_upgraded_server_that_fills_in_a_new_default_causes_a_relist_and_no_history_change() {
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     let is_upgraded = Arc::new(AtomicBool::new(false));
@@ -328,7 +313,7 @@ async fn an_upgraded_server_that_fills_in_a_new_default_is_listed_again_and_not_
 
     is_upgraded.store(true, Ordering::Relaxed);
     outage(&server, 1.0).await;
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
     assert_eq!(informer.status().source.history_changes, 0);
     informer.stop().await.unwrap();
@@ -336,7 +321,7 @@ async fn an_upgraded_server_that_fills_in_a_new_default_is_listed_again_and_not_
 
 /// P10: a server that cannot look up one object by name (400) is watched again within seconds.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_know_lookups_is_watched_again_within_five_seconds() {
+async fn a_server_without_lookups_is_watched_again_within_five_seconds() {
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     let factory = SharedInformerFactory::new(client(&server));
@@ -350,16 +335,16 @@ async fn a_server_that_does_not_know_lookups_is_watched_again_within_five_second
     server.put("configmaps", config("shop/b")).unwrap();
     let begun = tokio::time::Instant::now();
     while informer.lister().len() < 2 {
-        seconds(0.1).await;
+        sleep_seconds(0.1).await;
     }
 
     assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
     factory.stop().await.unwrap();
 }
 
-/// P1: a delete that was seen before a relist is not forgotten by it.
+/// P1: a relist does not discard the newest delete.
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_was_seen_before_a_relist_still_tells_histories_apart() {
+async fn a_delete_observed_before_a_relist_still_proves_a_history_change() {
     let server = ApiServer::new();
     for key in ["shop/a", "shop/b", "shop/c"] {
         server.put("configmaps", config(key)).unwrap();
@@ -370,20 +355,20 @@ async fn a_delete_that_was_seen_before_a_relist_still_tells_histories_apart() {
     server.wait_for_watches("configmaps", 1).await;
     let backup = server.backup();
     server.delete("configmaps", "shop/a").unwrap();
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
     assert_eq!(keys(&informer), ["shop/b", "shop/c"]);
     server.inject(On::watch().of("configmaps").once(), Fault::status(410));
     server.cut_all_watches();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let rule = server.inject(On::any(), Fault::Refuse);
     server.restore(&backup);
     server.put("secrets", config("shop/x")).unwrap();
     server.put("secrets", config("shop/y")).unwrap();
     server.put("secrets", config("shop/z")).unwrap();
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
     server.remove_fault(rule);
-    seconds(30.0).await;
+    sleep_seconds(30.0).await;
 
     assert_eq!(keys(&informer), ["shop/a", "shop/b", "shop/c"]);
     informer.stop().await.unwrap();
@@ -398,7 +383,9 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let callback = move |error: &informant::listwatch::ListWatchError| recorded.lock().push(error.source.to_string());
     let factory = SharedInformerFactory::builder(client(&server))
         .on_error(callback)
-        .configure::<ConfigMap>(|builder| builder.reflector(|reflector| reflector.backoff(super::support::exact())))
+        .configure::<ConfigMap>(|builder| {
+            builder.reflector(|reflector| reflector.backoff(crate::support::servers::backoff_without_jitter()))
+        })
         .build();
     let _informer = factory.informer::<ConfigMap>();
     factory.start();
@@ -406,15 +393,15 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     server.wait_for_watches("configmaps", 1).await;
 
     outage(&server, 1.0).await;
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
     assert_eq!(*errors.lock(), Vec::<String>::new());
     factory.stop().await.unwrap();
 }
 
-/// Of a quiet server without bookmarks, a watch that was resumed is confirmed like any other.
+/// Without bookmarks and events, a resumed watch is confirmed like any other.
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_a_quiet_server_without_bookmarks_is_not_asked_for_another_watch_every_two_minutes() {
+async fn after_an_outage_an_idle_watch_without_bookmarks_is_not_opened_again_every_two_minutes() {
     let server = ApiServer::new();
     server.put("configmaps", config("shop/a")).unwrap();
     server.put("secrets", config("shop/x")).unwrap();
@@ -425,12 +412,12 @@ async fn after_an_outage_a_quiet_server_without_bookmarks_is_not_asked_for_anoth
     informer.synced().await.unwrap();
     server.wait_for_watches("configmaps", 1).await;
     server.clear_requests();
-    seconds(3600.0).await;
+    sleep_seconds(3600.0).await;
     let before = server.requests().len();
 
     outage(&server, 2.0).await;
     server.clear_requests();
-    seconds(3600.0).await;
+    sleep_seconds(3600.0).await;
 
     let after = server.requests().len();
     assert!(after <= before + 20, "{after} requests in an hour; {before} in the hour before the outage");

@@ -1,20 +1,12 @@
-//! Namespaces, labels and fields.
+//! Requests with namespaces, labels and fields.
 
 use informant::SharedInformerFactory;
 use informant::factory::RequestError;
 use informant::listwatch::ScopeError;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use kube::core::Expression;
-use kube::core::Selector;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::core::{Expression, Selector};
 
-use super::support::Leaks;
-use super::support::client;
-use super::support::factory;
-use super::support::keys;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
+use crate::support::servers::{Leaks, client, factory, keys, server, stop_factory, wait_until_idle};
 
 /// FA-04
 #[tokio::test(start_paused = true)]
@@ -26,7 +18,7 @@ async fn the_scope_is_part_of_lists_and_watches_alike() {
             builder = builder.without_streaming();
         }
         let factory = builder.build();
-        settle().await;
+        wait_until_idle().await;
         let leaks = Leaks::watch();
         let labels: Selector = Expression::Equal("name".into(), "a".into()).into();
         let request = || factory.request::<ConfigMap>().with_labels(&labels).with_fields("metadata.name!=z");
@@ -49,7 +41,7 @@ async fn the_scope_is_part_of_lists_and_watches_alike() {
 
 /// FA-04
 #[tokio::test(start_paused = true)]
-async fn the_factorys_scope_is_that_of_all_kinds_that_live_in_namespaces_unless_a_request_has_another() {
+async fn the_factorys_scope_applies_to_all_namespaced_kinds_unless_a_request_has_its_own() {
     let server = server(&["shop/a", "home/a"]);
     let builder = SharedInformerFactory::builder(client(&server)).in_namespace("shop").unwrap();
     let factory = builder.with_labels("name!=z").with_fields("metadata.name!=y").build();
@@ -71,7 +63,7 @@ async fn the_factorys_scope_is_that_of_all_kinds_that_live_in_namespaces_unless_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_that_cannot_be_is_an_error_that_says_what_to_do() {
+async fn an_invalid_scope_is_an_error_that_names_the_next_step() {
     let server = server(&[]);
     let factory = factory(&server);
 
@@ -90,5 +82,5 @@ async fn a_scope_that_cannot_be_is_an_error_that_says_what_to_do() {
     let error = factory.request::<ConfigMap>().in_namespaces([""; 0]).view().unwrap_err();
     assert_eq!(error.to_string(), "a view needs at least one informer");
     assert!(SharedInformerFactory::builder(client(&server)).in_namespace("").is_err());
-    assert!(factory.status().is_empty(), "nothing was made on the way");
+    assert!(factory.status().is_empty(), "no informer was created");
 }

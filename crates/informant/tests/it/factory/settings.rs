@@ -1,34 +1,22 @@
-//! What holds for all kinds, and for some.
+//! Settings of a factory for all kinds and for single kinds.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::object::FieldPath;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
+use informant::{Lazy, SharedInformerFactory};
+use informant_apiserver::{Fault, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::exact;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::widget;
-use super::support::widget_resource;
-use super::support::widgets;
+use crate::support::servers::{
+    Leaks, Logs, Probe, SECOND, backoff_without_jitter, client, server, stop_factory, widget, widget_resource, widgets,
+};
 
 /// FA-02
 #[tokio::test(start_paused = true)]
-async fn the_resync_period_is_that_of_the_kind_or_else_of_the_factory() {
+async fn the_resync_period_of_a_kind_overrides_that_of_the_factory() {
     let server = server(&["shop/a"]);
     let factory = SharedInformerFactory::builder(client(&server))
         .resync_every(SECOND * 60)
@@ -38,9 +26,10 @@ async fn the_resync_period_is_that_of_the_kind_or_else_of_the_factory() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let probe = Probe::new();
-    let configs = factory.informer::<ConfigMap>().add_handler(probe.clone()).unwrap();
-    let nodes = factory.informer::<Node>().add_handler(Probe::new()).unwrap();
-    let lazy = factory.informer::<Lazy<ConfigMap>>().add_handler(Probe::new()).unwrap();
+    let configs = factory.informer::<ConfigMap>().add_handler(probe.handler()).unwrap();
+    let (nodes_probe, lazy_probe) = (Probe::new(), Probe::new());
+    let nodes = factory.informer::<Node>().add_handler(nodes_probe.handler()).unwrap();
+    let lazy = factory.informer::<Lazy<ConfigMap>>().add_handler(lazy_probe.handler()).unwrap();
 
     assert_eq!(configs.resync_period(), Some(SECOND * 60));
     assert_eq!(nodes.resync_period(), Some(SECOND * 5));
@@ -53,9 +42,9 @@ async fn the_resync_period_is_that_of_the_kind_or_else_of_the_factory() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// Two places that know nothing of each other.
+/// Two parts of a program may set options of the same kind.
 #[tokio::test(start_paused = true)]
-async fn settings_of_one_kind_that_are_given_twice_both_hold() {
+async fn settings_of_one_kind_from_two_calls_are_combined() {
     let server = server(&["shop/a"]);
     let factory = SharedInformerFactory::builder(client(&server))
         .configure::<ConfigMap>(|configs| configs.name("first").resync_every(SECOND * 5))
@@ -68,13 +57,13 @@ async fn settings_of_one_kind_that_are_given_twice_both_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_and_unreadable_objects_of_all_kinds_are_told_in_one_place() {
+async fn the_factorys_callbacks_receive_the_errors_and_quarantined_objects_of_all_kinds() {
     let _logs = Logs::capture();
     let server = server(&["shop/a"]);
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "bad"}, "data": 7})).unwrap();
     server.inject(On::any().of("nodes").times(3), Fault::status(403));
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let (errors, objects, own) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&heard));
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let (errors, objects, own) = (Arc::clone(&received), Arc::clone(&received), Arc::clone(&received));
     let factory = SharedInformerFactory::builder(client(&server))
         .on_error(move |error| errors.lock().unwrap().push(error.to_string()))
         .on_quarantine(move |kind, object| {
@@ -90,17 +79,17 @@ async fn failures_and_unreadable_objects_of_all_kinds_are_told_in_one_place() {
     factory.informer::<Node>();
     factory.start();
     factory.synced().await.unwrap();
-    let mut said = std::mem::take(&mut *heard.lock().unwrap());
-    said.sort();
-    said.dedup();
-    assert_eq!(said, ["configmaps: shop/bad", "listing nodes failed"]);
+    let mut lines = std::mem::take(&mut *received.lock().unwrap());
+    lines.sort();
+    lines.dedup();
+    assert_eq!(lines, ["configmaps: shop/bad", "listing nodes failed"]);
 
     server.inject(On::any().of("nodes").times(3), Fault::status(403));
     factory.informer::<Lazy<Node>>();
     factory.start();
     factory.synced().await.unwrap();
-    assert!(heard.lock().unwrap().contains(&"lazy nodes".to_owned()));
-    assert!(!heard.lock().unwrap().contains(&"listing nodes failed".to_owned()), "a kind may hear of its own");
+    assert!(received.lock().unwrap().contains(&"lazy nodes".to_owned()));
+    assert!(!received.lock().unwrap().contains(&"listing nodes failed".to_owned()), "a kind may have its own callback");
     stop_factory(&factory, &leaks).await;
 }
 
@@ -108,7 +97,7 @@ fn paths(paths: &[&str]) -> Vec<FieldPath> {
     paths.iter().map(|path| path.parse().unwrap()).collect()
 }
 
-/// FA-03 as we want it: what is not wanted is not decoded.
+/// FA-03 (differs from client-go): cut fields are not decoded.
 #[tokio::test(start_paused = true)]
 async fn fields_are_cut_of_all_kinds_in_all_object_types() {
     let _logs = Logs::capture();
@@ -182,7 +171,7 @@ async fn a_transform_of_a_kind_changes_its_objects_also_lazy_ones() {
 
     let key = "shop/a".parse().unwrap();
     assert_eq!(eager.lister().require(&key).unwrap().data, None);
-    assert_eq!(in_shop.lister().require(&key).unwrap().data, None, "of every scope");
+    assert_eq!(in_shop.lister().require(&key).unwrap().data, None, "the transform applies to every scope");
     let config = lazy.lister().require(&key).unwrap();
     assert_eq!(config.get().unwrap().data.as_ref().unwrap()["added"], "by us");
     assert_eq!(config.labels()["more"], "yes");
@@ -193,7 +182,7 @@ async fn a_transform_of_a_kind_changes_its_objects_also_lazy_ones() {
 
 /// FA-15
 #[tokio::test(start_paused = true)]
-async fn a_factory_that_does_not_stream_lists() {
+async fn a_factory_without_streaming_lists_in_pages() {
     let server = server(&["shop/a"]);
     let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
     let leaks = Leaks::watch();
@@ -208,11 +197,11 @@ async fn a_factory_that_does_not_stream_lists() {
 
 /// FA-15, decision 14
 #[tokio::test(start_paused = true)]
-async fn that_the_server_does_not_stream_a_kind_is_remembered_for_all_its_informers() {
+async fn all_informers_of_a_kind_remember_that_the_server_does_not_stream_it() {
     let server = server(&["shop/a"]);
     server.inject(On::watch_list(), Fault::WatchListRefused);
     let factory = SharedInformerFactory::builder(client(&server))
-        .configure::<ConfigMap>(|configs| configs.reflector(|reflector| reflector.backoff(exact())))
+        .configure::<ConfigMap>(|configs| configs.reflector(|reflector| reflector.backoff(backoff_without_jitter())))
         .build();
     let leaks = Leaks::watch();
     factory.informer::<ConfigMap>();
@@ -226,11 +215,11 @@ async fn that_the_server_does_not_stream_a_kind_is_remembered_for_all_its_inform
     factory.start();
     factory.synced().await.unwrap();
     server.wait_for_watches("configmaps", 2).await;
-    assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"], "it is not tried again");
+    assert_eq!(server.requests_for("configmaps"), ["L(0, 500)", "W(3)"], "a streamed list is not tried again");
 
     factory.informer::<Node>();
     factory.start();
     factory.synced().await.unwrap();
-    assert_eq!(server.requests_for("nodes")[0], r#"WL("")"#, "other kinds are another matter");
+    assert_eq!(server.requests_for("nodes")[0], r#"WL("")"#, "the other kind is still streamed");
     stop_factory(&factory, &leaks).await;
 }

@@ -3,22 +3,12 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use informant::Lazy;
-use informant::SharedInformerFactory;
 use informant::store::NAMESPACE_INDEX;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Node;
-use kube::core::ApiResource;
-use kube::core::PartialObjectMeta;
+use informant::{Lazy, SharedInformerFactory};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::core::{ApiResource, PartialObjectMeta};
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::client;
-use super::support::factory;
-use super::support::is_same;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::widget_resource;
+use crate::support::servers::{Leaks, Logs, client, factory, is_same, server, stop_factory, widget_resource};
 
 /// FA-01
 #[tokio::test(start_paused = true)]
@@ -44,7 +34,7 @@ async fn requests_for_the_same_kind_scope_and_object_type_return_the_same_inform
 /// FA-01
 #[tokio::test]
 async fn a_hundred_requests_at_once_share_one_list_and_one_watch() {
-    let runtime = crate::informer::support::many_threads();
+    let runtime = crate::support::informers::many_threads();
     let server = server(&["shop/a", "shop/b"]);
     let log = server.clone();
     runtime
@@ -91,9 +81,9 @@ async fn informers_have_different_names() {
     assert_eq!(&**factory.dynamic(&widget_resource()).name(), "east/widgets.example.com");
 }
 
-/// FA-01: also those that were given.
+/// FA-01: also names that the user sets.
 #[tokio::test(start_paused = true)]
-async fn names_that_are_given_are_made_unique_as_well() {
+async fn informer_names_that_users_set_are_made_unique() {
     let server = server(&[]);
     let _logs = Logs::capture();
     let factory = SharedInformerFactory::builder(client(&server))
@@ -126,9 +116,9 @@ async fn names_that_are_given_are_made_unique_as_well() {
     assert_eq!(names, expected);
 }
 
-/// Lessons A21
+/// Two caches of the same objects cost memory twice.
 #[tokio::test(start_paused = true)]
-async fn the_same_objects_in_two_object_types_are_warned_of_once() {
+async fn caching_the_same_objects_in_two_object_types_logs_one_warning() {
     let server = server(&[]);
     let factory = factory(&server);
     let logs = Logs::capture();
@@ -147,11 +137,11 @@ async fn the_same_objects_in_two_object_types_are_warned_of_once() {
 
     factory.informer::<PartialObjectMeta<ConfigMap>>();
     factory.request::<Lazy<ConfigMap>>().in_namespace("shop").informer().unwrap();
-    assert_eq!(logs.take(), "", "once is enough");
+    assert_eq!(logs.take(), "", "the warning is logged once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn everywhere_is_also_in_each_namespace_whichever_comes_first() {
+async fn caching_a_namespace_and_all_namespaces_logs_a_warning_in_either_order() {
     let server = server(&[]);
     let logs = Logs::capture();
     let one = factory(&server);
@@ -167,12 +157,12 @@ async fn everywhere_is_also_in_each_namespace_whichever_comes_first() {
     let third = factory(&server);
     third.informer::<ConfigMap>().stop().await.unwrap();
     third.informer::<Lazy<ConfigMap>>();
-    assert_eq!(logs.take(), "", "one that has stopped caches nothing new");
+    assert_eq!(logs.take(), "", "a stopped informer causes no warning");
 }
 
 /// Namespaces that have nothing in common are not cached twice.
 #[tokio::test(start_paused = true)]
-async fn two_forms_of_different_namespaces_are_not_warned_of() {
+async fn caching_different_namespaces_in_two_object_types_logs_no_warning() {
     let server = server(&[]);
     let factory = factory(&server);
     let logs = Logs::capture();
@@ -203,7 +193,7 @@ async fn informers_have_the_namespace_index() {
 
 /// Decision 7
 #[tokio::test(start_paused = true)]
-async fn settings_may_ask_the_factory_for_other_informers() {
+async fn settings_may_request_other_informers_of_the_factory() {
     let server = server(&[]);
     let other = Arc::new(std::sync::OnceLock::<SharedInformerFactory>::new());
     let asked = Arc::clone(&other);

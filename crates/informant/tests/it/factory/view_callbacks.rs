@@ -1,45 +1,30 @@
-//! Callbacks of views: members take turns also while a future runs.
+//! Async callbacks of views: members take turns, also while a future runs.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use informant::Cached;
-use informant::Registration;
-use informant::SharedInformerFactory;
-use informant::View;
 use informant::subscribers::NotCaughtUp;
+use informant::{Cached, Registration, SharedInformerFactory, View};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::three_namespaces;
-use super::support::two_namespaces;
-use super::support::until;
+use crate::support::servers::{
+    Leaks, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces, wait_until,
+};
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn futures_of_a_view_run_one_at_a_time_and_synced_comes_once() {
+async fn futures_of_a_view_run_one_at_a_time_and_synced_is_delivered_once() {
     let server = three_namespaces();
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let (lines, running, most) = (Lines::default(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (adds, synced, counts) = (Arc::clone(&lines), Arc::clone(&lines), (running, Arc::clone(&most)));
-    // Changed without a lock, although the workers of two members call the callback.
+    // The callback changes this without a lock, although the workers of two members call it.
     let mut calls = 0;
     let add = move |_: Cached<ConfigMap>, _| {
         calls += 1;
@@ -67,7 +52,7 @@ async fn futures_of_a_view_run_one_at_a_time_and_synced_comes_once() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// Registers a callback whose futures wait at the gate; gives the namespaces of those that have begun and ended.
+/// Registers a callback whose futures wait for a permit; returns the namespaces of the futures that have begun and ended.
 fn gated(view: &View<ConfigMap>) -> (Registration, Lines, Arc<Semaphore>) {
     let (lines, gate) = (Lines::default(), Arc::new(Semaphore::new(0)));
     let (adds, permits) = (Arc::clone(&lines), Arc::clone(&gate));
@@ -92,7 +77,7 @@ async fn a_member_can_be_stopped_while_the_future_of_another_member_runs() {
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let (registration, lines, gate) = gated(&view);
     factory.start();
-    until(|| !lines.lock().unwrap().is_empty() && view.is_synced()).await;
+    wait_until(|| !lines.lock().unwrap().is_empty() && view.is_synced()).await;
     let namespace = lines.lock().unwrap()[0].clone();
     let is_running = |member: &&informant::SharedInformer<ConfigMap>| **member.namespace().unwrap() == *namespace;
     let running = view.informers().find(is_running).unwrap();
@@ -100,8 +85,8 @@ async fn a_member_can_be_stopped_while_the_future_of_another_member_runs() {
 
     other.stop().await.unwrap();
 
-    assert!(!registration.is_removed(), "one member is left");
-    assert!(timeout(SECOND, running.stop()).await.is_err(), "its future runs");
+    assert!(!registration.is_removed(), "one member is running");
+    assert!(timeout(SECOND, running.stop()).await.is_err(), "the future of this member runs");
     gate.add_permits(5);
     running.stop().await.unwrap();
     assert_eq!(*lines.lock().unwrap(), [namespace.clone(), namespace.clone()]);
@@ -114,7 +99,7 @@ async fn stopping_the_registration_of_a_view_waits_for_the_running_future_and_st
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
     let (registration, lines, gate) = gated(&view);
-    until(|| !lines.lock().unwrap().is_empty()).await;
+    wait_until(|| !lines.lock().unwrap().is_empty()).await;
 
     let stopping = registration.stop();
     tokio::pin!(stopping);
@@ -131,7 +116,7 @@ async fn a_handler_of_a_view_has_caught_up_when_it_has_received_the_events_of_al
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
     let probe = Probe::new();
-    let registration = view.add_handler(probe.clone()).unwrap();
+    let registration = view.add_handler(probe.handler()).unwrap();
     server.put("configmaps", config("shop/new")).unwrap();
     let written = server.put("configmaps", config("bank/new")).unwrap();
     let version = written["metadata"]["resourceVersion"].as_str().unwrap().into();

@@ -1,52 +1,34 @@
-//! Handlers and streams of several informers.
+//! Handlers and streams of views.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Event;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformerFactory;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
+use futures_util::{FutureExt, StreamExt};
+use informant::{Event, Handler, Registration, SharedInformerFactory};
+use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::server;
-use super::support::settle;
-use super::support::stop_factory;
-use super::support::three_namespaces;
-use super::support::two_namespaces;
-use super::support::until;
-use crate::informer::support::many_threads;
-use crate::informer::support::without_deadlock;
+use crate::support::informers::{many_threads, without_deadlock};
+use crate::support::servers::{
+    Leaks, Logs, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces,
+    wait_until, wait_until_idle, within_limit,
+};
 use crate::support::show_objects;
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
+async fn a_handler_of_a_view_receives_the_events_of_all_members_and_one_synced() {
     let server = three_namespaces();
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
-    let registration = view.subscribe().named("probe of all").handler(probe.clone()).unwrap();
+    let registration = view.subscribe().named("probe of all").handler(probe.handler()).unwrap();
     server.inject(On::any().of("configmaps").times(1), Fault::Delay(SECOND * 5));
     factory.start();
     tokio::time::sleep(SECOND).await;
-    assert!(!view.is_synced() && !registration.is_synced(), "one of two is not all");
+    assert!(!view.is_synced() && !registration.is_synced(), "only one of two members is synced");
     assert!(!probe.lines().contains(&"synced".to_owned()));
 
     registration.synced().await.unwrap();
@@ -54,7 +36,7 @@ async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
     assert_eq!(probe.lines().last().unwrap(), "synced");
     assert_eq!(probe.take().len(), 4);
     assert_eq!((&*registration.name(), registration.backlog()), ("probe of all", 0));
-    assert_eq!(registration.status().delivered, 3 + 2, "each member has told of its end");
+    assert_eq!(registration.status().delivered, 3 + 2, "each member delivers the end of its initial list");
 
     server.put("configmaps", config("bank/new")).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
@@ -63,8 +45,8 @@ async fn a_handler_of_a_view_follows_all_members_and_is_synced_once() {
 
     registration.stop().await.unwrap();
     assert!(registration.is_removed());
-    server.put("configmaps", config("bank/unheard")).unwrap();
-    settle().await;
+    server.put("configmaps", config("bank/late")).unwrap();
+    wait_until_idle().await;
     assert_eq!(probe.lines().len(), 2);
     stop_factory(&factory, &leaks).await;
 }
@@ -80,7 +62,7 @@ async fn resyncs_do_not_pile_up_for_a_slow_handler_or_stream_of_a_view() {
     let (open, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
     let stuck = Handler::<ConfigMap>::new().on_add(move |_, _| {
-        // An error means that the gate is open for good.
+        // An error means that the test has dropped the sender.
         let _ = gate.lock().unwrap().recv();
     });
     let stuck = view.subscribe().blocking_handler(stuck).unwrap();
@@ -88,14 +70,14 @@ async fn resyncs_do_not_pile_up_for_a_slow_handler_or_stream_of_a_view() {
     view.synced().await.unwrap();
     tokio::time::sleep(SECOND * 100).await;
 
-    // Of each object an add and a resync, and of each member the end of the initial list.
+    // An add and a resync of each object, and the end of the initial list of each member.
     let most = 2 * view.len() + 2;
     for status in [stream.registration().status(), stuck.status()] {
         assert!(status.backlog <= most && status.resyncs_skipped > 190, "at most {most}: {status:?}");
     }
     while stream.next().now_or_never().is_some() {}
     tokio::time::sleep(SECOND).await;
-    assert_eq!(stream.registration().backlog(), view.len(), "one that has caught up is resynced again");
+    assert_eq!(stream.registration().backlog(), view.len(), "a stream that has caught up is resynced again");
     drop((open, stream));
     stop_factory(&factory, &leaks).await;
 }
@@ -132,9 +114,9 @@ fn a_handler_of_a_view_is_called_by_one_member_at_a_time() {
     });
 }
 
-/// Decision 17: while one member calls a handler that takes its time, the others wait in a way that keeps no thread.
+/// Decision 17: while one member calls a slow handler, the other members wait without blocking a thread.
 #[test]
-fn a_slow_handler_of_a_view_keeps_no_other_task_from_running() {
+fn a_slow_handler_of_a_view_blocks_no_other_task() {
     without_deadlock(|| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
@@ -152,15 +134,15 @@ fn a_slow_handler_of_a_view_keeps_no_other_task_from_running() {
             });
             view.add_handler(handler).unwrap();
             factory.start();
-            until(|| calls.load(Ordering::SeqCst) == 1 && view.is_synced()).await;
+            wait_until(|| calls.load(Ordering::SeqCst) == 1 && view.is_synced()).await;
 
-            // One of the two threads is taken by the handler. The other one must be free.
+            // The handler blocks one of the two threads. The other one must be free.
             for _ in 0..100 {
                 tokio::spawn(async { tokio::task::yield_now().await }).await.unwrap();
             }
             assert_eq!(calls.load(Ordering::SeqCst), 1);
             drop(open);
-            until(|| calls.load(Ordering::SeqCst) == 8).await;
+            wait_until(|| calls.load(Ordering::SeqCst) == 8).await;
             factory.stop().await.unwrap();
         });
     });
@@ -178,9 +160,9 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
             let registration = Arc::new(Mutex::new(None::<Registration>));
             let (runtime, asked) = (tokio::runtime::Handle::current(), Arc::clone(&registration));
             let (stopping, outcomes) = (view.clone(), Arc::new(Mutex::new(Vec::new())));
-            let heard = Arc::clone(&outcomes);
+            let received = Arc::clone(&outcomes);
             let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
-                // As long as the other one has its own to tell.
+                // Waits while the other member has an event to deliver.
                 if config.key().as_str() != "bank/a" {
                     return;
                 }
@@ -189,12 +171,12 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
                 let outcome = runtime.block_on(async {
                     (in_shop.stop().await.is_ok(), registration.stop().await.is_err(), stopping.stop().await.is_err())
                 });
-                heard.lock().unwrap().push(outcome);
+                received.lock().unwrap().push(outcome);
             });
             *registration.lock().unwrap() = Some(view.subscribe().blocking_handler(handler).unwrap());
             factory.start();
 
-            until(|| !outcomes.lock().unwrap().is_empty()).await;
+            wait_until(|| !outcomes.lock().unwrap().is_empty()).await;
             assert_eq!(*outcomes.lock().unwrap(), [(true, true, true)]);
             let registration = registration.lock().unwrap().take().unwrap();
             registration.stop().await.unwrap();
@@ -205,13 +187,13 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_a_view_is_resynced_by_all_members_and_there_until_all_have_stopped() {
+async fn a_handler_of_a_view_is_resynced_by_all_members_and_stays_until_all_have_stopped() {
     let server = three_namespaces();
     let factory = SharedInformerFactory::builder(client(&server)).resync_every(SECOND * 60).build();
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
-    let registration = view.subscribe().resync_every(SECOND * 30).handler(probe.clone()).unwrap();
+    let registration = view.subscribe().resync_every(SECOND * 30).handler(probe.handler()).unwrap();
     assert_eq!(registration.resync_period(), Some(SECOND * 30));
     factory.start();
     registration.synced().await.unwrap();
@@ -222,13 +204,13 @@ async fn a_handler_of_a_view_is_resynced_by_all_members_and_there_until_all_have
     assert_eq!(resynced, ["R(bank/a@4)", "R(shop/a@2)", "R(shop/b@3)"]);
 
     view.informers().next().unwrap().stop().await.unwrap();
-    assert!(!registration.is_removed(), "one of them goes on");
+    assert!(!registration.is_removed(), "one member keeps running");
     view.stop().await.unwrap();
     assert!(registration.is_removed());
     stop_factory(&factory, &leaks).await;
 }
 
-/// P8: what panics rests for a second; the others go on.
+/// P8: only the member whose call panicked pauses for a second.
 #[tokio::test(start_paused = true)]
 async fn a_handler_of_a_view_that_panicked_for_one_member_is_called_by_the_others_at_once() {
     let _logs = Logs::capture();
@@ -236,8 +218,8 @@ async fn a_handler_of_a_view_that_panicked_for_one_member_is_called_by_the_other
     let factory = factory(&server);
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
-    let (start, heard) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
-    let calls = Arc::clone(&heard);
+    let (start, received) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let calls = Arc::clone(&received);
     let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
         calls.lock().unwrap().push((start.elapsed().as_secs(), config.key().to_string()));
         if config.key().as_str() == "bank/a" {
@@ -248,7 +230,7 @@ async fn a_handler_of_a_view_that_panicked_for_one_member_is_called_by_the_other
     factory.start();
     registration.synced().await.unwrap();
 
-    let mut calls = heard.lock().unwrap().clone();
+    let mut calls = received.lock().unwrap().clone();
     calls.sort();
     assert_eq!(calls, [(0, "bank/a".into()), (0, "shop/a".into()), (0, "shop/b".into())]);
     assert_eq!(registration.status().panics, 1);
@@ -273,7 +255,7 @@ fn a_member_that_waits_for_its_turn_can_be_stopped_and_its_handler_removed() {
             });
             let registration = view.subscribe().blocking_handler(handler).unwrap();
             factory.start();
-            until(|| caller.lock().unwrap().is_some() && view.is_synced()).await;
+            wait_until(|| caller.lock().unwrap().is_some() && view.is_synced()).await;
 
             let caller = caller.lock().unwrap().clone().unwrap();
             let other = view.informers().find(|informer| **informer.namespace().unwrap() != *caller).unwrap();
@@ -286,9 +268,9 @@ fn a_member_that_waits_for_its_turn_can_be_stopped_and_its_handler_removed() {
     });
 }
 
-/// Decision 17: all or none; nobody is told before all have accepted, however many threads there are.
+/// Decision 17: no event is delivered before all members have accepted the handler, on any number of threads.
 #[test]
-fn a_handler_that_is_refused_has_heard_nothing_on_many_threads() {
+fn a_handler_that_a_view_refuses_has_received_nothing_on_many_threads() {
     without_deadlock(|| {
         let runtime = many_threads();
         runtime.block_on(async {
@@ -303,8 +285,8 @@ fn a_handler_that_is_refused_has_heard_nothing_on_many_threads() {
 
             for _ in 0..20 {
                 let probe = Probe::new();
-                view.add_handler(probe.clone()).unwrap_err();
-                until(|| view.status().iter().all(|status| status.handlers.is_empty())).await;
+                view.add_handler(probe.handler()).unwrap_err();
+                wait_until(|| view.status().iter().all(|status| status.handlers.is_empty())).await;
                 assert!(probe.lines().is_empty());
             }
             factory.stop().await.unwrap();
@@ -312,35 +294,35 @@ fn a_handler_that_is_refused_has_heard_nothing_on_many_threads() {
     });
 }
 
-/// Decision 17: all or none.
+/// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_one_member_refuses_follows_none() {
+async fn a_handler_that_one_member_refuses_is_added_to_no_member() {
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
     let last = view.informers().last().unwrap().clone();
     last.stop().await.unwrap();
 
     let probe = Probe::new();
-    view.add_handler(probe.clone()).unwrap_err();
+    view.add_handler(probe.handler()).unwrap_err();
     view.stream().unwrap_err();
 
-    settle().await;
+    wait_until_idle().await;
     assert!(view.informers().all(|informer| informer.status().handlers.is_empty()));
-    assert!(probe.lines().is_empty(), "and has heard nothing");
+    assert!(probe.lines().is_empty(), "the handler has received nothing");
     assert_eq!(view.problems().len(), 1);
     stop_factory(&factory, &leaks).await;
 }
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_a_view_has_the_events_of_all_members_and_ends_with_them() {
+async fn a_stream_of_a_view_receives_the_events_of_all_members_and_ends_with_them() {
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
     let probe = Probe::new();
     let mut stream = view.subscribe().filter(|config| config.key().name() == "a").stream().unwrap();
     loop {
-        let event = stream.next().await.unwrap();
-        probe.hear(&event);
+        let event = within_limit(stream.next()).await.unwrap();
+        probe.receive(&event);
         if let Event::Synced = event {
             break;
         }
@@ -352,7 +334,7 @@ async fn a_stream_of_a_view_has_the_events_of_all_members_and_ends_with_them() {
     assert!(stream.registration().is_synced());
 
     server.delete("configmaps", "bank/a").unwrap();
-    probe.hear(&stream.next().await.unwrap());
+    probe.receive(&within_limit(stream.next()).await.unwrap());
     assert!(probe.take()[0].starts_with("D(bank/a"));
     factory.stop().await.unwrap();
     assert!(stream.next().await.is_none());

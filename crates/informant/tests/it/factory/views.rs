@@ -1,41 +1,19 @@
-//! Several informers as one.
+//! Views: several informers that are read as one.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use informant::Cached;
-use informant::ClusterKey;
-use informant::Handler;
-use informant::Key;
-use informant::ResourceVersion;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant::index;
 use informant::informer::WaitError;
 use informant::object::Identity;
 use informant::view::ViewError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant::{Cached, ClusterKey, Handler, Key, ResourceVersion, SharedInformerFactory, View, index};
+use informant_apiserver::{ApiServer, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
 
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::Logs;
-use super::support::Probe;
-use super::support::SECOND;
-use super::support::client;
-use super::support::config;
-use super::support::factory;
-use super::support::is_same;
-use super::support::server;
-use super::support::stop_factory;
-use super::support::three_namespaces;
-use super::support::two_namespaces;
-use super::support::until;
+use crate::support::servers::{
+    LONG, Leaks, Logs, Probe, SECOND, client, config, factory, is_same, server, stop_factory, three_namespaces,
+    two_namespaces, wait_until,
+};
 use crate::support::show_objects;
 
 type Configs<A = Key> = View<ConfigMap, A>;
@@ -48,7 +26,7 @@ fn shown<A>(view: &Configs<A>) -> Vec<String> {
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
+async fn a_view_of_namespaces_has_the_objects_of_these_namespaces_only() {
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
 
@@ -76,7 +54,7 @@ async fn a_view_of_namespaces_has_what_they_have_and_nothing_else() {
 
 /// FA-01, decision 17
 #[tokio::test(start_paused = true)]
-async fn the_members_of_a_view_are_shared_with_everyone_else() {
+async fn the_members_of_a_view_are_the_shared_informers_of_the_factory() {
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
 
@@ -90,9 +68,9 @@ async fn the_members_of_a_view_are_shared_with_everyone_else() {
     stop_factory(&factory, &leaks).await;
 }
 
-/// B13, decision 17
+/// Decision 17
 #[tokio::test(start_paused = true)]
-async fn members_that_list_everything_anew_change_nothing_of_each_other() {
+async fn a_relist_of_one_member_of_a_view_does_not_change_the_others() {
     let _logs = Logs::capture();
     let server = three_namespaces();
     let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
@@ -101,7 +79,7 @@ async fn members_that_list_everything_anew_change_nothing_of_each_other() {
     server.inject(On::watch().of("configmaps"), Fault::status(410));
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let probe = Probe::new();
-    view.add_handler(probe.clone()).unwrap();
+    view.add_handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     probe.take();
@@ -112,17 +90,17 @@ async fn members_that_list_everything_anew_change_nothing_of_each_other() {
 
     server.delete("configmaps", "bank/a").unwrap();
     let before = (lists_of("bank"), lists_of("shop"));
-    until(|| lists_of("bank") >= before.0 + 3 && lists_of("shop") >= before.1 + 3).await;
+    wait_until(|| lists_of("bank") >= before.0 + 3 && lists_of("shop") >= before.1 + 3).await;
 
     assert_eq!(shown(&view), ["shop/a", "shop/b"]);
     probe.until_lines(|lines| !lines.is_empty()).await;
-    assert_eq!(probe.take(), ["T(bank/a, last@4)"], "nobody heard of anything else");
+    assert_eq!(probe.take(), ["T(bank/a, last@4)"], "no other event was delivered");
     stop_factory(&factory, &leaks).await;
 }
 
 /// Decisions 13 and 17
 #[tokio::test(start_paused = true)]
-async fn a_view_waits_for_writes_where_they_are() {
+async fn a_view_waits_for_a_write_in_the_member_that_covers_it() {
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
 
@@ -133,10 +111,10 @@ async fn a_view_waits_for_writes_where_they_are() {
     server.delete("configmaps", "bank/new").unwrap();
     view.wait_until_gone(&identity, LONG).await.unwrap();
 
-    // Bookmarks bring all of them there, also the one that nothing happens to.
+    // Bookmarks bring all members to this version, also the one without changes.
     let version = ResourceVersion::new(server.version().to_string());
     view.caught_up_to(&version, LONG * 3).await.unwrap();
-    // What only one of them has seen is not what all have.
+    // A version that only one member has reached does not end the wait.
     server.put("configmaps", config("bank/newer")).unwrap();
     let version = ResourceVersion::new(server.version().to_string());
     view.informers().next().unwrap().caught_up_to(&version, SECOND).await.unwrap();
@@ -184,15 +162,15 @@ fn cluster(name: &str, configs: &[&str]) -> (ApiServer, SharedInformerFactory) {
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_view_of_clusters_has_the_objects_of_all_and_each_says_where_it_is() {
+async fn a_view_of_clusters_has_the_objects_of_all_clusters_with_the_cluster_name() {
     let ((server, east), (_, west)) = (cluster("east", &["shop/a", "shop/b"]), cluster("west", &["shop/a", "bank/a"]));
     let leaks = Leaks::watch();
     let west_view = west.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let view = View::of_clusters([east.informer::<ConfigMap>().into(), west_view]).unwrap();
     let probe = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&probe);
+    let received = Arc::clone(&probe);
     let handler = Handler::<ConfigMap>::new()
-        .on_add(move |config, _| heard.lock().unwrap().push(ClusterKey::of(config).unwrap().to_string()));
+        .on_add(move |config, _| received.lock().unwrap().push(ClusterKey::of(config).unwrap().to_string()));
     let registration = view.add_handler(handler).unwrap();
     assert_eq!(view.start(), 3);
     view.synced().await.unwrap();
@@ -235,7 +213,7 @@ async fn a_view_of_clusters_has_the_objects_of_all_and_each_says_where_it_is() {
 
 /// Decision 17
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_is_out_of_reach_is_named_and_harms_no_other() {
+async fn an_unreachable_cluster_of_a_view_is_named_in_the_error_and_affects_no_other() {
     let _logs = Logs::capture();
     let ((_server, east), (server, west)) = (cluster("east", &["shop/a"]), cluster("west", &["shop/a"]));
     let leaks = Leaks::watch();

@@ -1,39 +1,23 @@
 //! Async callbacks: one future at a time, isolated as synchronous callbacks are.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::InformerState;
 use informant::listwatch::ScriptedWatch;
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
+use informant::{Cached, Registration, SharedInformer};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
-use tokio::time::Instant;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::callbacks::Received;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::settle;
-use super::support::source;
-use super::support::until;
-use super::support::without_deadlock;
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, OnDrop, Probe, QUEUES, informer, informer_with, item, one_thread, open_watch, source, wait_until,
+    wait_until_idle, without_deadlock,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,8 +26,8 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn async_callbacks_receive_each_type_of_event_in_order_and_one_at_a_time() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).modified(ready("a", 11)).added(ready("b", 12));
-        let watch = watch.deleted(ready("a", 13)).stays_open();
+        let watch = ScriptedWatch::new().wait(SECOND).modified(item("a", 11)).added(item("b", 12));
+        let watch = watch.deleted(item("a", 13)).stays_open();
         let informer =
             informer_with(&source("10", &[("a", 5)], watch), |builder| queue(builder.resync_every(60 * SECOND)));
         let received = Received::default();
@@ -69,8 +53,8 @@ async fn async_callbacks_receive_each_type_of_event_in_order_and_one_at_a_time()
             .register()
             .unwrap();
         informer.start();
-        settle().await;
-        assert!(informer.is_synced() && !registration.is_synced(), "its futures have not completed");
+        wait_until_idle().await;
+        assert!(informer.is_synced() && !registration.is_synced(), "the handler's futures have not completed");
         registration.synced().await.unwrap();
         sleep(70 * SECOND).await;
 
@@ -79,7 +63,7 @@ async fn async_callbacks_receive_each_type_of_event_in_order_and_one_at_a_time()
         let lived = lines.split_off(4);
         assert_eq!(lines, ["begin add a InitialList", "end add a InitialList", "begin synced", "end synced"]);
         for pair in lived.chunks(2) {
-            assert_eq!(pair[0].strip_prefix("begin "), pair[1].strip_prefix("end "), "one at a time: {lived:?}");
+            assert_eq!(pair[0].strip_prefix("begin "), pair[1].strip_prefix("end "), "one future at a time: {lived:?}");
         }
         let position = |line: &str| lived.iter().position(|other| other == line).expect(line);
         assert!(position("end update a 5 11") < position("begin delete a"));
@@ -113,7 +97,7 @@ async fn a_slow_future_delays_neither_the_cache_nor_other_handlers() {
     let leaks = Leaks::watch();
     let (informer, slow, received, gate) = gated_informer(&[("a", 1), ("b", 2)]);
     let probe = Probe::new();
-    let sound = informer.add_handler(probe.clone()).unwrap();
+    let sound = informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     informer.synced().await.unwrap();
@@ -129,7 +113,7 @@ async fn a_slow_future_delays_neither_the_cache_nor_other_handlers() {
 
 /// P8: a panic after the first await, and a panic of the function that makes the future.
 #[tokio::test(start_paused = true)]
-async fn a_future_that_panics_is_logged_and_counted_and_the_next_event_comes_a_second_later() {
+async fn a_future_that_panics_is_logged_and_counted_and_the_next_event_is_delivered_a_second_later() {
     for panics_at_once in [false, true] {
         let logs = Logs::capture();
         let leaks = Leaks::watch();
@@ -151,7 +135,8 @@ async fn a_future_that_panics_is_logged_and_counted_and_the_next_event_comes_a_s
             }
         };
         let fragile = informer.subscribe().named("fragile").on_add_async(add).register().unwrap();
-        let sound = informer.add_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let sound = informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         sound.synced().await.unwrap();
@@ -192,7 +177,7 @@ async fn stopping_and_removing_wait_for_the_running_future_and_start_no_other() 
         let leaks = Leaks::watch();
         let (informer, registration, received, gate) = gated_informer(&[("a", 1), ("b", 2), ("c", 3)]);
         informer.start();
-        settle().await;
+        wait_until_idle().await;
         assert_eq!(received.lines().len(), 1, "one future runs");
 
         let stopping = async {
@@ -210,7 +195,7 @@ async fn stopping_and_removing_wait_for_the_running_future_and_start_no_other() 
         if is_waited_for {
             stopping.await;
         }
-        settle().await;
+        wait_until_idle().await;
 
         assert_eq!(received.lines().len(), 2, "{way}: {:?}", received.lines());
         assert!(received.lines()[1].starts_with("end "));
@@ -225,7 +210,7 @@ async fn a_stop_with_a_time_limit_names_the_handler_whose_future_runs() {
     let leaks = Leaks::watch();
     let (informer, _registration, received, gate) = gated_informer(&[("a", 1)]);
     informer.start();
-    until(|| !received.lines().is_empty()).await;
+    wait_until(|| !received.lines().is_empty()).await;
 
     let error = informer.stop_within(SECOND).await.unwrap_err();
 
@@ -235,9 +220,9 @@ async fn a_stop_with_a_time_limit_names_the_handler_whose_future_runs() {
     leaks.check();
 }
 
-/// SI-17: after an await, too, a future that waits for itself gets an error.
+/// SI-17: a future that waits for its own handler gets an error, also after an await.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_itself_in_its_own_future_is_an_error() {
+async fn a_future_that_stops_its_own_handler_gets_an_error() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let (slot, received) = (Arc::new(OnceLock::<Registration>::new()), Received::default());
@@ -255,7 +240,7 @@ async fn waiting_for_itself_in_its_own_future_is_an_error() {
     };
     slot.set(informer.subscribe().named("self").on_add_async(add).register().unwrap()).unwrap();
     informer.start();
-    until(|| informer.state() == InformerState::Stopped).await;
+    wait_until(|| informer.state() == InformerState::Stopped).await;
 
     assert_eq!(
         received.lines(),
@@ -320,14 +305,14 @@ async fn resyncs_call_the_async_callback_for_updates_and_do_not_pile_up() {
     leaks.stop(&informer).await;
 }
 
-/// Decision 10: what waits for a slow future is coalesced.
+/// Decision 10
 #[tokio::test(start_paused = true)]
 async fn events_that_wait_for_a_slow_future_are_coalesced() {
     let leaks = Leaks::watch();
     let mut watch = ScriptedWatch::new().wait(SECOND);
     for version in 11..=30 {
         // One at a time, so that each is an event of its own with the grouping queue.
-        watch = watch.modified(ready("a", version)).wait(SECOND / 100);
+        watch = watch.modified(item("a", version)).wait(SECOND / 100);
     }
     let informer = informer(&source("10", &[("a", 5)], watch.stays_open()));
     let received = Received::default();
@@ -354,7 +339,7 @@ async fn events_that_wait_for_a_slow_future_are_coalesced() {
 #[tokio::test(start_paused = true)]
 async fn async_callbacks_that_join_late_receive_the_cache_first() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(10 * SECOND).added(ready("c", 11)).stays_open();
+    let watch = ScriptedWatch::new().wait(10 * SECOND).added(item("c", 11)).stays_open();
     let informer = informer(&source("10", &[("a", 5), ("b", 6)], watch));
     informer.start();
     informer.synced().await.unwrap();
@@ -376,7 +361,7 @@ async fn async_callbacks_that_join_late_receive_the_cache_first() {
     leaks.stop(&informer).await;
 }
 
-/// The future is dropped where it is, and its destructor may panic.
+/// The running future is dropped, and its destructor may panic.
 #[test]
 fn a_runtime_that_ends_drops_the_running_future() {
     without_deadlock(|| {
@@ -401,7 +386,7 @@ fn a_runtime_that_ends_drops_the_running_future() {
             };
             let registration = informer.subscribe().on_add_async(add).register().unwrap();
             informer.start();
-            until(|| !received.lines().is_empty()).await;
+            wait_until(|| !received.lines().is_empty()).await;
             (informer, registration)
         });
 
@@ -433,7 +418,7 @@ async fn async_callbacks_that_block_run_on_a_thread_of_their_own() {
     let registration = informer.subscribe().named("blocking").on_add_async(add).register_blocking().unwrap();
     informer.start();
     informer.synced().await.unwrap();
-    // The runtime has one thread, which is free.
+    // The runtime has one thread, which the callback does not block.
     open.send(()).unwrap();
 
     registration.synced().await.unwrap();
@@ -444,7 +429,7 @@ async fn async_callbacks_that_block_run_on_a_thread_of_their_own() {
 }
 
 #[tokio::test]
-async fn the_time_of_the_future_counts_as_time_of_the_handler() {
+async fn the_handler_seconds_metric_includes_the_time_of_the_future() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let spent = Arc::new(Mutex::new(Duration::ZERO));

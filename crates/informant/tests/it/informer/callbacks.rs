@@ -1,23 +1,17 @@
 //! Callbacks that are registered as closures.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant::Handler;
-use informant::View;
 use informant::listwatch::ScriptedWatch;
+use informant::{Handler, View};
 
-use super::support::Leaks;
-use super::support::informer_with;
-use super::support::ready;
-use super::support::settle;
-use super::support::source;
+use crate::support::informers::{Leaks, informer_with, item, source, wait_until_idle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What callbacks have received, in order.
+/// The lines that callbacks have recorded, in order.
 #[derive(Clone, Default)]
 pub(super) struct Received(Arc<Mutex<Vec<String>>>);
 
@@ -35,8 +29,8 @@ impl Received {
 #[tokio::test(start_paused = true)]
 async fn callbacks_receive_each_type_of_event_in_order() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(SECOND).modified(ready("a", 11)).added(ready("b", 12));
-    let watch = watch.wait(SECOND).deleted(ready("a", 13)).stays_open();
+    let watch = ScriptedWatch::new().wait(SECOND).modified(item("a", 11)).added(item("b", 12));
+    let watch = watch.wait(SECOND).deleted(item("a", 13)).stays_open();
     let informer = informer_with(&source("10", &[("a", 5)], watch), |builder| builder.resync_every(60 * SECOND));
     let received = Received::default();
     let [adds, updates, deletes, resyncs, synced] = std::array::from_fn(|_| received.clone());
@@ -53,7 +47,7 @@ async fn callbacks_receive_each_type_of_event_in_order() {
     informer.start();
     registration.synced().await.unwrap();
     tokio::time::sleep(61 * SECOND).await;
-    settle().await;
+    wait_until_idle().await;
 
     let expected =
         ["add a InitialList", "synced", "update a 5 11", "add b Live", "delete a", "resync b"].map(ToOwned::to_owned);
@@ -63,7 +57,7 @@ async fn callbacks_receive_each_type_of_event_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callbacks_without_a_name_are_called_after_their_place_in_the_code() {
+async fn callbacks_without_a_name_are_named_after_their_place_in_the_code() {
     let informer = informer_with(&source("10", &[], ScriptedWatch::new().stays_open()), |builder| builder);
 
     let registration = informer.subscribe().on_delete(|_| {}).register().unwrap();
@@ -104,11 +98,11 @@ async fn callbacks_of_a_view_receive_the_events_of_its_members() {
     informer.stop().await.unwrap();
 }
 
-/// A `Cell` is not `Sync`: callbacks need no lock for what they capture.
+/// A `Cell` is not `Sync`: callbacks need no lock for the values that they capture.
 #[tokio::test(start_paused = true)]
-async fn fn_mut_callbacks_change_what_they_capture_without_a_lock() {
+async fn fn_mut_callbacks_change_captured_values_without_a_lock() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(SECOND).added(ready("c", 11)).stays_open();
+    let watch = ScriptedWatch::new().wait(SECOND).added(item("c", 11)).stays_open();
     let informer = informer_with(&source("10", &[("a", 5), ("b", 6)], watch), |builder| builder);
     let received = Received::default();
     let (adds, synced) = (received.clone(), received.clone());
@@ -122,7 +116,7 @@ async fn fn_mut_callbacks_change_what_they_capture_without_a_lock() {
     callbacks.register().unwrap();
     informer.start();
     tokio::time::sleep(2 * SECOND).await;
-    settle().await;
+    wait_until_idle().await;
 
     assert_eq!(received.lines(), ["1 1", "2 3", "synced", "3 6"]);
     leaks.stop(&informer).await;
@@ -153,7 +147,7 @@ async fn a_handler_of_fn_mut_closures_can_be_shared_by_two_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_callback_that_is_set_twice_is_the_last_one() {
+async fn the_last_callback_that_is_set_for_an_event_type_is_called() {
     let informer = informer_with(&source("10", &[("a", 5)], ScriptedWatch::new().stays_open()), |builder| builder);
     let received = Received::default();
     let (first, second) = (received.clone(), received.clone());

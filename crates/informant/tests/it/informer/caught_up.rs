@@ -3,31 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use futures_util::{FutureExt, StreamExt};
+use informant::listwatch::{ScriptedSource, ScriptedWatch};
 use informant::subscribers::NotCaughtUp;
+use informant::{Cached, Registration, SharedInformer};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::callbacks::Received;
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::settle;
-use super::support::source;
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, QUEUES, informer, informer_with, item, list, open_watch, source, status_error, wait_until_idle,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -50,7 +37,7 @@ fn gated(informer: &SharedInformer<()>, coalesce_above: usize) -> (Registration,
 fn changes() -> ScriptedSource<()> {
     let mut watch = ScriptedWatch::new();
     for version in 11..=16 {
-        watch = watch.wait(SECOND).modified(ready(if version % 2 == 1 { "a" } else { "b" }, version));
+        watch = watch.wait(SECOND).modified(item(if version % 2 == 1 { "a" } else { "b" }, version));
     }
     source("10", &[("a", 5), ("b", 6)], watch.stays_open())
 }
@@ -61,11 +48,11 @@ async fn a_handler_has_caught_up_when_it_has_returned_from_all_events_up_to_the_
         let leaks = Leaks::watch();
         let informer = informer_with(&changes(), queue);
         let probe = Probe::new();
-        let fast = informer.add_handler(probe.clone()).unwrap();
+        let fast = informer.add_handler(probe.handler()).unwrap();
         let (slow, received, gate) = gated(&informer, usize::MAX);
         let early = {
             let slow = slow.clone();
-            // Begun before the start of the informer.
+            // These waits begin before the informer starts.
             tokio::spawn(async move { slow.caught_up_to(&"13".into()).await })
         };
         informer.start();
@@ -73,18 +60,18 @@ async fn a_handler_has_caught_up_when_it_has_returned_from_all_events_up_to_the_
         assert!(slow.is_synced());
 
         fast.caught_up_to(&"13".into()).await.unwrap();
-        assert_eq!(probe.lines().last().unwrap(), "U(a 11→13)", "it is the handler's newest event");
+        assert_eq!(probe.lines().last().unwrap(), "U(a 11→13)", "the wait ends at the handler's newest event");
         sleep(10 * SECOND).await;
         fast.caught_up_to(&"16".into()).now_or_never().expect("at once").unwrap();
         assert!(!early.is_finished() && slow.caught_up_to(&"11".into()).now_or_never().is_none());
 
         gate.add_permits(1);
-        settle().await;
-        assert!(!early.is_finished(), "of three events one was delivered");
+        wait_until_idle().await;
+        assert!(!early.is_finished(), "one of three events was delivered");
         gate.add_permits(2);
-        settle().await;
+        wait_until_idle().await;
         assert!(!slow.is_removed() && slow.backlog() == 2);
-        // The wait for version 13 began before the later events came.
+        // The wait for version 13 began before the later events arrived.
         early.await.unwrap().unwrap();
         assert_eq!(received.lines(), ["a@11", "b@12", "a@13"]);
         assert!(timeout(SECOND, slow.caught_up_to(&"14".into())).await.is_err());
@@ -101,7 +88,8 @@ async fn a_bookmark_completes_the_wait_of_an_idle_handler() {
     let leaks = Leaks::watch();
     let watch = ScriptedWatch::new().wait(SECOND).bookmark("20").stays_open();
     let informer = informer(&source("10", &[("a", 5)], watch));
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -119,14 +107,14 @@ async fn coalesced_events_count_as_delivered_with_the_event_that_stands_for_them
     let (registration, received, gate) = gated(&informer, 1);
     informer.start();
     informer.caught_up_to(&"16".into(), 60 * SECOND).await.unwrap();
-    settle().await;
+    wait_until_idle().await;
     // The first event is being delivered; of the others, one of each object is left.
     assert_eq!(registration.backlog(), 2);
     let (own, version) = (registration.clone(), "16".into());
     let waiting = tokio::spawn(async move { own.caught_up_to(&version).await });
 
     gate.add_permits(2);
-    settle().await;
+    wait_until_idle().await;
     assert!(!waiting.is_finished());
     gate.add_permits(1);
     waiting.await.unwrap().unwrap();
@@ -142,12 +130,13 @@ async fn events_that_the_filter_hides_and_events_that_panic_count_as_delivered()
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&changes());
-    let hides = informer.subscribe().filter(|object| object.key().name() == "b").handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let hides = informer.subscribe().filter(|object| object.key().name() == "b").handler(probe.handler()).unwrap();
     let panics = informer.subscribe().on_update(|_, _| std::panic::resume_unwind(Box::new("oh"))).register().unwrap();
     informer.start();
 
     hides.caught_up_to(&"15".into()).await.unwrap();
-    // At once, although the handler rests after the panic.
+    // The wait ends at once, although the handler pauses for a second after the panic.
     panics.caught_up_to(&"15".into()).await.unwrap();
 
     assert_eq!(panics.status().panics, 5);
@@ -161,7 +150,7 @@ async fn a_handler_that_joins_late_has_caught_up_when_it_has_received_the_cache(
     informer.start();
     informer.caught_up_to(&"16".into(), 60 * SECOND).await.unwrap();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
 
     registration.caught_up_to(&"12".into()).await.unwrap();
 
@@ -181,7 +170,7 @@ async fn an_event_of_a_stream_counts_as_delivered_when_the_next_one_is_requested
 
     for _ in ["add", "synced"] {
         stream.next().await.unwrap();
-        settle().await;
+        wait_until_idle().await;
         assert!(!waiting.is_finished());
     }
     assert!(stream.next().now_or_never().is_none());
@@ -194,14 +183,16 @@ async fn an_event_of_a_stream_counts_as_delivered_when_the_next_one_is_requested
 async fn a_wait_for_a_version_ends_with_the_handler_and_with_the_informer() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 5)], open_watch()));
-    let [removed, stopped] = std::array::from_fn(|_| informer.subscribe().named("h").handler(Probe::new()).unwrap());
+    let probes = [Probe::new(), Probe::new()];
+    let [removed, stopped] =
+        std::array::from_fn(|number| informer.subscribe().named("h").handler(probes[number].handler()).unwrap());
     informer.start();
     let wait = |registration: &Registration| {
         let registration = registration.clone();
         tokio::spawn(async move { registration.caught_up_to(&"11".into()).await.unwrap_err() })
     };
     let (first, second) = (wait(&removed), wait(&stopped));
-    settle().await;
+    wait_until_idle().await;
 
     removed.remove();
     assert_eq!(
@@ -232,7 +223,7 @@ async fn a_wait_for_a_stuck_handler_ends_when_the_handler_is_removed() {
     informer.caught_up_to(&"16".into(), 60 * SECOND).await.unwrap();
     let own = registration.clone();
     let waiting = tokio::spawn(async move { own.caught_up_to(&"16".into()).await });
-    settle().await;
+    wait_until_idle().await;
 
     registration.remove();
 
@@ -244,7 +235,8 @@ async fn a_wait_for_a_stuck_handler_ends_when_the_handler_is_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_no_number_cannot_be_awaited() {
     let informer = informer(&source("10", &[], open_watch()));
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -259,13 +251,14 @@ async fn a_version_that_is_no_number_cannot_be_awaited() {
 #[tokio::test(start_paused = true)]
 async fn a_history_change_ends_the_wait_of_a_handler() {
     let _logs = Logs::capture();
-    let source = source("100", &[("a", 90)], ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired")));
+    let source = source("100", &[("a", 90)], ScriptedWatch::new().wait(SECOND).breaks(status_error(410, "Expired")));
     for _ in 0..3 {
         source.on_list(list("50", &[("a", 40)]));
     }
     source.on_watch(open_watch());
     let informer = informer(&source);
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::of_changing_history();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 

@@ -1,36 +1,20 @@
 //! `Controller`, the low-level informer: a user's process function over a queue.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant::delta::Delta;
-use informant::informer::Controller;
-use informant::informer::ProcessFailure;
-use informant::listwatch::Backoff;
-use informant::listwatch::Reflector;
-use informant::listwatch::ReflectorBuilder;
-use informant::listwatch::ScriptedWatch;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderChange;
-use informant::queue::InOrderFifo;
-use informant::queue::ObjectChanges;
+use informant::informer::{Controller, ProcessFailure};
+use informant::listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch};
+use informant::queue::{DeltaFifo, InOrderChange, InOrderFifo, ObjectChanges};
 use informant::store::Indexer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Source;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::seconds;
-use super::support::show_error;
-use super::support::source;
-use crate::support::Logs;
-use crate::support::show_change;
-use crate::support::show_deltas;
+use crate::support::informers::{
+    Leaks, Source, item, list, open_watch, show_error, sleep_seconds, source, status_error,
+};
+use crate::support::{Logs, show_change, show_deltas};
 
 type Lines = Arc<Mutex<Vec<(u128, String)>>>;
 
@@ -63,7 +47,7 @@ fn in_order(source: &Source) -> (ReflectorBuilder<()>, InOrderFifo<()>) {
 #[tokio::test(start_paused = true)]
 async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(ready("a", 11)).stays_open();
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(item("a", 11)).stays_open();
     let source = source("10", &[("a", 1), ("b", 2)], watch);
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
@@ -75,7 +59,7 @@ async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(controller.run(async { stopped.await.unwrap_or_default() }));
     queue.synced().await.unwrap();
-    seconds(2.0).await;
+    sleep_seconds(2.0).await;
 
     drop(stop);
     running.await.unwrap();
@@ -91,7 +75,7 @@ async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
 async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second / 20).added(ready("c", 11)).stays_open();
+    let watch = ScriptedWatch::new().wait(second / 20).added(item("c", 11)).stays_open();
     let source = source("10", &[("a", 1), ("b", 2)], watch);
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
@@ -106,7 +90,7 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
         Ok(())
     });
     let controller = controller.backoff(exactly()).on_error(move |error| report(show_error(error)));
-    controller.run(seconds(5.0)).await;
+    controller.run(sleep_seconds(5.0)).await;
 
     let lines = lines.lock().unwrap().clone();
     let times: Vec<_> = lines.iter().map(|(at, line)| (at / 10 * 10, line.as_str())).collect();
@@ -127,7 +111,7 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
 #[tokio::test(start_paused = true)]
 async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
     let leaks = Leaks::watch();
-    let source = source("10", &[("a", 1)], ScriptedWatch::new().modified(ready("a", 11)).stays_open());
+    let source = source("10", &[("a", 1)], ScriptedWatch::new().modified(item("a", 11)).stays_open());
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let _logs = Logs::capture();
@@ -138,7 +122,7 @@ async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
             _ => Ok(()),
         }
     });
-    controller.backoff(exactly()).run(seconds(5.0)).await;
+    controller.backoff(exactly()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1, Updated a@11", "Updated a@11"]);
     leaks.check();
@@ -160,7 +144,7 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
         write(show_deltas(taken.deltas()));
         Ok(())
     });
-    controller.backoff(exactly()).run(seconds(5.0)).await;
+    controller.backoff(exactly()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     let log = logs.take();
@@ -172,7 +156,7 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
 #[tokio::test(start_paused = true)]
 async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().added(ready("b", 11)).modified(ready("a", 12)).stays_open();
+    let watch = ScriptedWatch::new().added(item("b", 11)).modified(item("a", 12)).stays_open();
     let source = source("10", &[("a", 1)], watch);
     let (reflector, queue) = in_order(&source);
     let (lines, write) = writer();
@@ -187,7 +171,7 @@ async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
         Ok(())
     });
     let controller = controller.backoff(exactly()).on_error(move |error| report(error.to_string()));
-    controller.run(seconds(5.0)).await;
+    controller.run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["ReplacedAll@10 [a@1]", "Added b@11", "Updated a@12"]);
     assert_eq!(
@@ -209,7 +193,10 @@ async fn stopping_a_controller_does_not_wait_for_retries() {
     let controller = Controller::new(reflector, queue, |_: &ObjectChanges<()>| Err("never".into()));
     let start = Instant::now();
 
-    controller.backoff(Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600))).run(seconds(1.0)).await;
+    controller
+        .backoff(Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600)))
+        .run(sleep_seconds(1.0))
+        .await;
 
     assert!(start.elapsed() < Duration::from_secs(2));
     assert_eq!(source.open_watches(), 0);
@@ -224,7 +211,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
     let source = source(
         "10",
         &[("a", 1), ("b", 2)],
-        ScriptedWatch::new().wait(second).deleted(ready("a", 11)).wait(second).breaks(says(410, "Expired")),
+        ScriptedWatch::new().wait(second).deleted(item("a", 11)).wait(second).breaks(status_error(410, "Expired")),
     );
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
@@ -243,7 +230,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
         }
         Ok(())
     });
-    controller.run(seconds(100.0)).await;
+    controller.run(sleep_seconds(100.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1", "Replaced b@2", "Deleted a@11", "Missed b@2"]);
     assert!(store.lister().is_empty());
@@ -254,7 +241,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
 async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second / 20).added(ready("b", 11)).wait(10 * second).modified(ready("a", 12));
+    let watch = ScriptedWatch::new().wait(second / 20).added(item("b", 11)).wait(10 * second).modified(item("a", 12));
     let source = source("10", &[("a", 1)], watch.stays_open());
     let (reflector, queue) = grouped(&source);
     let (errors, report) = writer();
@@ -272,7 +259,7 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     let controller = controller.backoff(exactly()).on_error(move |error| {
         report(format!("{} attempt {} at", error.key.as_ref().unwrap(), error.attempt));
     });
-    controller.run(seconds(20.0)).await;
+    controller.run(sleep_seconds(20.0)).await;
 
     let errors: Vec<_> = errors.lock().unwrap().iter().map(|(at, line)| format!("{line} {}", at / 10 * 10)).collect();
     assert_eq!(
@@ -283,7 +270,7 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     leaks.check();
 }
 
-/// The text of the error states it.
+/// The message of the error states that the item is not retried.
 #[tokio::test(start_paused = true)]
 async fn an_item_without_unprocessed_changes_is_not_retried() {
     let leaks = Leaks::watch();
@@ -295,7 +282,7 @@ async fn an_item_without_unprocessed_changes_is_not_retried() {
         write(show_deltas(taken.deltas()));
         Err(ProcessFailure::after(1, "afterwards"))
     });
-    controller.on_error(move |error| report(show_error(error))).run(seconds(100.0)).await;
+    controller.on_error(move |error| report(show_error(error))).run(sleep_seconds(100.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     assert_eq!(
@@ -342,7 +329,7 @@ async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_controller() {
         Ok(())
     });
 
-    controller.backoff(exactly()).run(seconds(5.0)).await;
+    controller.backoff(exactly()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     assert_eq!(logs.take().matches("my last word").count(), 2);

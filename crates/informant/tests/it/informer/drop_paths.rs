@@ -2,34 +2,19 @@
 //!
 //! Each path is a script of a source; it ends at version 99.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use informant::Handler;
-use informant::Key;
-use informant::SharedInformer;
-use informant::informer::AddHandlerError;
-use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::informer::{AddHandlerError, InformerState};
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 use informant::object::Identity;
+use informant::{Handler, Key, SharedInformer};
 use tokio::runtime::Runtime;
 
-use super::support::Bomb;
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::exact;
-use super::support::milliseconds;
-use super::support::says;
-use super::support::settle;
-use super::support::without_deadlock;
 use crate::support::Logs;
+use crate::support::informers::{
+    Bomb, LONG, Leaks, OnDrop, backoff_without_jitter, milliseconds, status_error, wait_until_idle, without_deadlock,
+};
 
 /// An object with a destructor; the transform refuses some of them.
 struct Content {
@@ -37,7 +22,7 @@ struct Content {
     _on_drop: OnDrop,
 }
 
-/// Makes objects that do the same when they are dropped, and counts those.
+/// Makes objects that run the same function when they are dropped, and counts the dropped ones.
 #[derive(Clone)]
 struct Make {
     act: Arc<dyn Fn() + Send + Sync>,
@@ -79,7 +64,7 @@ fn watch() -> ScriptedWatch<Content> {
     ScriptedWatch::new()
 }
 
-/// Brings the informer to the version at which a path ends.
+/// Appends the event at whose version each path ends.
 fn last(watch: ScriptedWatch<Content>) -> ScriptedWatch<Content> {
     watch.bookmark("99").stays_open()
 }
@@ -108,7 +93,7 @@ const PATHS: [(&str, Path); 14] = [
         2
     }),
     ("a list breaks off", |make, source| {
-        source.on_list(make.list("10", &[("a", 1), ("b", 2)]).breaks(says(500, "InternalError")));
+        source.on_list(make.list("10", &[("a", 1), ("b", 2)]).breaks(status_error(500, "InternalError")));
         source.on_list(make.list("10", &[]));
         source.on_watch(last(watch()));
         2
@@ -140,7 +125,7 @@ const PATHS: [(&str, Path); 14] = [
     }),
     ("a streamed list breaks off", |make, source| {
         let events = watch().added(make.object("a", 1)).added(make.object("b", 2));
-        source.on_stream(events.breaks(says(500, "InternalError")));
+        source.on_stream(events.breaks(status_error(500, "InternalError")));
         source.on_stream(last(watch().list_ends("10")));
         source.on_list(make.list("10", &[]));
         source.on_watch(last(watch()));
@@ -181,7 +166,7 @@ const PATHS: [(&str, Path); 14] = [
 fn informer(source: &Source, in_order: bool) -> Informer {
     let refuse = |content: &mut Content| if content.is_refused { Err("refused") } else { Ok(()) };
     let builder = SharedInformer::of_decoded_objects(source.clone()).name("things").transform(refuse);
-    let builder = builder.reflector(|reflector| reflector.backoff(exact()));
+    let builder = builder.reflector(|reflector| reflector.backoff(backoff_without_jitter()));
     if in_order { builder.in_order() } else { builder }.build()
 }
 
@@ -202,7 +187,7 @@ fn on_each_path(act: impl Fn(&Informer) + Clone + Send + Sync + 'static) {
                 let reached = informer.caught_up_to(&"99".into(), LONG).await;
                 let status = informer.status();
                 assert!(reached.is_ok(), "{name}, in order: {in_order}: {reached:?}, {:?}", status.crash);
-                settle().await;
+                wait_until_idle().await;
                 assert_eq!(make.dropped(), expected, "{name}, in order: {in_order}");
                 assert_eq!(informer.state(), InformerState::Running, "{name}, in order: {in_order}");
                 leaks.stop(&informer).await;
@@ -217,7 +202,7 @@ fn paused() -> Runtime {
 
 /// Decision 7
 #[test]
-fn an_object_may_read_the_informer_wherever_it_is_dropped() {
+fn an_object_may_read_the_informer_on_every_path_that_drops_it() {
     without_deadlock(|| {
         on_each_path(|informer| {
             let status = informer.status();
@@ -226,14 +211,14 @@ fn an_object_may_read_the_informer_wherever_it_is_dropped() {
     });
 }
 
-/// Decision 7: nothing is dropped in the turn in which the cache is written.
+/// Decision 7: no object is dropped under the apply lock.
 #[test]
-fn an_object_may_add_a_handler_wherever_it_is_dropped() {
+fn an_object_may_add_a_handler_on_every_path_that_drops_it() {
     without_deadlock(|| {
         let refused = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&refused);
         on_each_path(move |informer| match informer.add_handler(Handler::new()) {
-            // Objects that are dropped with the informer come too late.
+            // Objects that are dropped with the informer cannot add a handler any more.
             Ok(_) | Err(AddHandlerError::Stopped { .. }) => {}
             Err(_) => drop(count.fetch_add(1, Ordering::SeqCst)),
         });
@@ -273,7 +258,7 @@ fn an_object_of_a_coalesced_event_may_add_a_handler_when_it_is_dropped() {
 
 /// P8
 #[test]
-fn an_object_may_panic_wherever_it_is_dropped() {
+fn an_object_may_panic_on_every_path_that_drops_it() {
     let logs = Logs::capture();
     on_each_path(|_| std::panic::resume_unwind(Box::new("my last word")));
     let logs = logs.take();
@@ -312,7 +297,7 @@ fn objects_that_are_dropped_with_a_stopped_informer_may_read_it_and_panic() {
         paused().block_on(async {
             let leaks = Leaks::watch();
             informer.start();
-            settle().await;
+            wait_until_idle().await;
             assert_eq!(make.dropped(), 0);
             leaks.stop(&informer).await;
             assert_eq!(make.dropped(), 2);
@@ -361,7 +346,7 @@ fn an_error_may_read_the_informer_when_it_is_dropped() {
         source.on_list(ScriptedList::fails(SourceError::other(error())));
         source.on_list(ScriptedList::fails(SourceError::other(error())));
         source.on_list(make.list("10", &[("refused-1", 1), ("refused-2", 2), ("refused-3", 3)]));
-        // One is refused again, one is deleted, and the relist has one again that is refused, and lacks another.
+        // The transform refuses one object again; one object is deleted; the relist has one object that is refused again, and lacks another.
         let events = watch().modified(make.object("refused-1", 11)).deleted(make.object("refused-2", 12));
         source.on_watch(expires(events));
         source.on_list(make.list("20", &[("refused-1", 13)]));
@@ -369,14 +354,14 @@ fn an_error_may_read_the_informer_when_it_is_dropped() {
         let transform_error = error.clone();
         let refuse = move |content: &mut Content| if content.is_refused { Err(transform_error()) } else { Ok(()) };
         let builder = SharedInformer::of_decoded_objects(source.clone()).transform(refuse);
-        let informer = builder.reflector(|reflector| reflector.backoff(exact())).build();
+        let informer = builder.reflector(|reflector| reflector.backoff(backoff_without_jitter())).build();
         slot.set(informer.clone()).ok().unwrap();
         paused().block_on(async {
             informer.start();
             informer.caught_up_to(&"99".into(), LONG).await.unwrap();
             assert_eq!(informer.quarantined().len(), 1);
-            // Two of lists, the first of which is replaced by the second, and that by the end of the watch; of six
-            // refusals one is current.
+            // Two errors of lists: the second replaces the first, and the end of the watch replaces the second. Of six
+            // errors of refused objects, one is current.
             assert_eq!(dropped.load(Ordering::SeqCst), 2 + 5);
             informer.stop().await.unwrap();
         });

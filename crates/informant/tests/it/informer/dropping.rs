@@ -1,57 +1,33 @@
-//! What is dropped may be users' code as well: objects, handlers, filters, callbacks.
+//! Destructors of objects, handlers, filters and callbacks are users' code: they may call the informer, panic or hang.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::Handler;
-use informant::Key;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::informer::InformerState;
-use informant::informer::StopError;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use futures_util::{FutureExt, StreamExt};
+use informant::informer::{InformerState, StopError};
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Cached, Handler, Key, Registration, SharedInformer};
 
-use super::support::Bomb;
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::Probe;
-use super::support::informer;
-use super::support::keep;
-use super::support::many_threads;
-use super::support::milliseconds;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::source;
-use super::support::until;
-use super::support::without_deadlock;
 use crate::support::Logs;
+use crate::support::informers::{
+    Bomb, LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
+    wait_until, without_deadlock,
+};
 
 fn object<O: Send + Sync + 'static>(version: u64, content: O) -> Item<O> {
     let version = version.to_string().as_str().into();
     Item::new(Identity { key: Key::cluster_scoped("a"), uid: "u".into(), version }, content)
 }
 
-/// P9: who has left, or was never called, is let go with all that it holds.
+/// P9: a handler that was removed or never called is dropped, with everything that it holds.
 #[tokio::test]
 async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() {
     let leaks = Leaks::watch();
     let token = Arc::new(());
     let held = || Arc::strong_count(&token) - 1;
     let hold = |informer: &SharedInformer<()>| {
-        // A handler that holds its informer would keep it for ever.
+        // A handler that holds its informer would keep the informer alive.
         let (by_handler, by_filter, own) = (Arc::clone(&token), Arc::clone(&token), informer.clone());
         let filter = move |_: &Cached<()>| Arc::strong_count(&by_filter) > 0;
         let handler = Handler::<()>::new().on_synced(move || keep(&(&by_handler, &own)));
@@ -60,11 +36,11 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
     let unstarted = informer(&source("10", &[("a", 1)], open_watch()));
     for _ in 0..10 {
         hold(&unstarted).stop().await.unwrap();
-        assert!(held() <= 1, "a filter may stay until somebody joins or something happens");
+        assert!(held() <= 1, "a filter may stay until the next handler joins or the next event is distributed");
     }
     hold(&unstarted);
     unstarted.stop().await.unwrap();
-    assert_eq!(held(), 0, "after the end of one that never started");
+    assert_eq!(held(), 0, "after the stop of an informer that never started");
 
     let started = informer(&source("10", &[("a", 1)], open_watch()));
     started.start();
@@ -75,18 +51,19 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
     }
     hold(&started);
     started.stop().await.unwrap();
-    assert_eq!(held(), 0, "after the end");
+    assert_eq!(held(), 0, "after the stop");
     leaks.check();
 }
 
-/// A handler is gone when its shut-down returns.
+/// `stop` of a registration returns after the handler was dropped.
 #[tokio::test]
 async fn after_stop_the_handler_is_dropped() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let gone = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&gone);
-    let registration = informer.add_handler(OnDrop::new(move || told.store(true, Ordering::SeqCst)).held()).unwrap();
+    let dropped = Arc::clone(&gone);
+    let registration =
+        informer.add_handler(OnDrop::new(move || dropped.store(true, Ordering::SeqCst)).into_handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -96,9 +73,9 @@ async fn after_stop_the_handler_is_dropped() {
     leaks.stop(&informer).await;
 }
 
-/// Decision 7: no user's code under a lock.
+/// Decision 7: no user code runs under a lock that a reader needs.
 #[test]
-fn an_object_may_look_at_the_informer_when_it_is_dropped() {
+fn an_object_may_read_the_informer_when_it_is_dropped() {
     for coalesces in [false, true] {
         without_deadlock(move || {
             let slot = Arc::new(OnceLock::<(SharedInformer<OnDrop>, Registration)>::new());
@@ -135,7 +112,7 @@ fn an_object_may_look_at_the_informer_when_it_is_dropped() {
                 while let Some(Some(event)) = stream.next().now_or_never() {
                     drop(event);
                 }
-                until(|| dropped.load(Ordering::SeqCst) == 11).await;
+                wait_until(|| dropped.load(Ordering::SeqCst) == 11).await;
                 informer.stop().await.unwrap();
             });
         });
@@ -162,16 +139,16 @@ async fn an_object_that_panics_when_it_is_dropped_ends_no_handler() {
     let registration = informer.add_handler(handler).unwrap();
     informer.start();
 
-    until(|| updates.load(Ordering::SeqCst) == 2).await;
+    wait_until(|| updates.load(Ordering::SeqCst) == 2).await;
 
     assert!(!registration.is_removed());
-    until(|| logs.take().contains("my last word") || registration.status().panics > 0).await;
+    wait_until(|| logs.take().contains("my last word") || registration.status().panics > 0).await;
     leaks.stop(&informer).await;
 }
 
 /// P8, P9
 #[tokio::test]
-async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
+async fn pending_events_of_a_removed_handler_may_panic_when_they_are_dropped() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let source = ScriptedSource::new();
@@ -192,11 +169,11 @@ async fn what_waits_for_a_removed_handler_may_panic_when_it_is_dropped() {
 
 /// P8
 #[tokio::test]
-async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
+async fn a_handler_that_panics_when_it_is_dropped_affects_no_other_handler() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let bad = || OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))).held();
+    let bad = || OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))).into_handler();
     let first = informer.add_handler(bad()).unwrap();
     let second = informer.add_handler(bad()).unwrap();
     informer.start();
@@ -204,16 +181,16 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
     first.stop().await.unwrap();
 
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
+    informer.add_handler(probe.handler()).unwrap().synced().await.unwrap();
     leaks.stop(&informer).await;
 
     assert_eq!(probe.known(), ["a@1"]);
     assert!(second.is_removed());
 }
 
-/// What was set before is dropped without a lock, and so is a handler that is refused.
+/// Replaced callbacks and refused handlers are dropped without a lock.
 #[test]
-fn what_is_replaced_or_refused_may_call_the_informer_when_it_is_dropped() {
+fn a_replaced_callback_or_a_refused_handler_may_call_the_informer_when_it_is_dropped() {
     without_deadlock(|| {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
         let own = informer.clone();
@@ -221,19 +198,19 @@ fn what_is_replaced_or_refused_may_call_the_informer_when_it_is_dropped() {
         informer.set_on_error(move |_| keep(&guard)).unwrap();
         informer.set_on_error(|_| {}).unwrap();
 
-        let said = Arc::new(Mutex::new(String::new()));
-        let (told, own) = (Arc::clone(&said), informer.clone());
+        let result = Arc::new(Mutex::new(String::new()));
+        let (recorded, own) = (Arc::clone(&result), informer.clone());
         let guard = OnDrop::new(move || {
-            *told.lock().unwrap() = own.add_handler(Handler::new()).unwrap_err().to_string();
+            *recorded.lock().unwrap() = own.add_handler(Handler::new()).unwrap_err().to_string();
         });
-        assert!(informer.add_handler(guard.held()).is_err());
-        assert!(said.lock().unwrap().contains("has stopped"), "{}", said.lock().unwrap());
+        assert!(informer.add_handler(guard.into_handler()).is_err());
+        assert!(result.lock().unwrap().contains("has stopped"), "{}", result.lock().unwrap());
     });
 }
 
-/// P9: those are named for whom one waits, and no others.
+/// P9: the error of `stop_within` names the handlers that `stop` waits for, and no others.
 #[test]
-fn a_handler_that_hangs_when_it_is_dropped_is_named_and_a_stream_never_is() {
+fn stop_within_names_a_handler_that_hangs_when_it_is_dropped_and_never_a_stream() {
     without_deadlock(|| {
         let runtime = many_threads();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
@@ -242,12 +219,12 @@ fn a_handler_that_hangs_when_it_is_dropped_is_named_and_a_stream_never_is() {
         let slow = OnDrop::new(move || {
             let _ = gate.lock().unwrap().recv();
         });
-        let registration = informer.subscribe().named("slow to go").handler(slow.held()).unwrap();
+        let registration = informer.subscribe().named("slow to go").handler(slow.into_handler()).unwrap();
         let _stream = informer.stream().unwrap();
         runtime.block_on(async {
             informer.start();
             registration.synced().await.unwrap();
-            // Until it has come to that; before, there is nobody to be named.
+            // Retries until the handler's destructor runs; before, there is no handler to name.
             let named = loop {
                 match informer.stop_within(milliseconds(10)).await {
                     Err(StopError::StillRunning { handlers, .. }) if handlers.is_empty() => {}
@@ -264,15 +241,16 @@ fn a_handler_that_hangs_when_it_is_dropped_is_named_and_a_stream_never_is() {
 
 /// Decision 7
 #[test]
-fn a_filter_that_is_dropped_may_call_the_informer() {
+fn a_filter_may_call_the_informer_when_it_is_dropped() {
     without_deadlock(|| {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let said = Arc::new(Mutex::new(None));
+        let result = Arc::new(Mutex::new(None));
         many_threads().block_on(async {
             informer.start();
             informer.synced().await.unwrap();
-            let (told, own) = (Arc::clone(&said), informer.clone());
-            let guard = OnDrop::new(move || *told.lock().unwrap() = Some(own.add_handler(Handler::new()).map(drop)));
+            let (recorded, own) = (Arc::clone(&result), informer.clone());
+            let guard =
+                OnDrop::new(move || *recorded.lock().unwrap() = Some(own.add_handler(Handler::new()).map(drop)));
             let (open, gate) = mpsc::channel::<()>();
             let (gate, running) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
             let runs = Arc::clone(&running);
@@ -285,22 +263,22 @@ fn a_filter_that_is_dropped_may_call_the_informer() {
                 true
             };
             let registration = informer.subscribe().filter(filter).blocking_handler(handler).unwrap();
-            until(|| running.load(Ordering::SeqCst)).await;
-            // Removed while its call runs; others join before and after its end.
+            wait_until(|| running.load(Ordering::SeqCst)).await;
+            // The handler is removed while its callback runs; other handlers join before and after the callback returns.
             registration.remove();
             informer.add_handler(Handler::new()).unwrap();
             drop(open);
             registration.stop().await.unwrap();
             drop(registration);
             informer.add_handler(Handler::new()).unwrap();
-            until(|| said.lock().unwrap().is_some()).await;
-            assert_eq!(said.lock().unwrap().take(), Some(Ok(())));
+            wait_until(|| result.lock().unwrap().is_some()).await;
+            assert_eq!(result.lock().unwrap().take(), Some(Ok(())));
             informer.stop().await.unwrap();
         });
     });
 }
 
-/// P8: whoever drops it last.
+/// P8: whether the test or the informer drops the last reference.
 #[tokio::test]
 async fn objects_and_filters_that_panic_when_they_are_dropped_stop_no_informer() {
     let logs = Logs::capture();
@@ -331,40 +309,45 @@ async fn objects_and_filters_that_panic_when_they_are_dropped_stop_no_informer()
     }
 }
 
-/// P9: also one that never began.
+/// P9: also for a handler that was never called.
 #[test]
-fn whoever_shuts_a_handler_down_finds_it_dropped_whoever_else_removes_it() {
+fn stop_of_a_registration_returns_after_the_handler_is_dropped_even_if_another_call_removed_it() {
     without_deadlock(|| {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
         let (gone, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (ends, begins) = (Arc::clone(&gone), Arc::clone(&begun));
+        let (release, released) = mpsc::channel();
+        let released = Mutex::new(released);
         let guard = OnDrop::new(move || {
             begins.store(true, Ordering::SeqCst);
-            std::thread::sleep(milliseconds(50));
+            released.lock().unwrap().recv().unwrap();
             ends.store(true, Ordering::SeqCst);
         });
-        let registration = informer.add_handler(guard.held()).unwrap();
+        let registration = informer.add_handler(guard.into_handler()).unwrap();
         let other = registration.clone();
         let removing = std::thread::spawn(move || other.remove());
         one_thread().block_on(async {
-            until(|| begun.load(Ordering::SeqCst)).await;
-            registration.stop().await.unwrap();
+            wait_until(|| begun.load(Ordering::SeqCst)).await;
+            let mut stopping = std::pin::pin!(registration.stop());
+            assert!(stopping.as_mut().now_or_never().is_none(), "the destructor is running");
+            release.send(()).unwrap();
+            stopping.await.unwrap();
         });
         assert!(gone.load(Ordering::SeqCst));
         removing.join().unwrap();
     });
 }
 
-/// A thread that users' code parks is woken all the same.
+/// The worker's thread wakes up for new events even if user code uses up its unpark token.
 #[test]
-fn a_blocking_handler_whose_objects_park_its_thread_misses_nothing() {
+fn a_blocking_handler_whose_objects_park_its_thread_receives_every_event() {
     without_deadlock(|| {
         let (open, gate) = mpsc::channel::<()>();
         let (gate, is_dropping) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
         let drops = Arc::clone(&is_dropping);
         let parks = OnDrop::new(move || {
             drops.store(true, Ordering::SeqCst);
-            // Parks the thread, and uses up whatever wakes it.
+            // Parks the thread, which uses up the token that wakes it.
             let _ = gate.lock().unwrap().recv();
         });
         let plain = || OnDrop::new(|| {});
@@ -374,20 +357,20 @@ fn a_blocking_handler_whose_objects_park_its_thread_misses_nothing() {
         let watch = watch.wait(milliseconds(50)).modified(object(12, plain()));
         source.on_watch(watch.wait(milliseconds(50)).modified(object(13, plain())).stays_open());
         let informer = SharedInformer::of_decoded_objects(source).build();
-        let heard = Arc::new(AtomicUsize::new(0));
-        let hears = Arc::clone(&heard);
+        let received = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&received);
         let handler = Handler::<OnDrop>::new().on_update(move |_, _| {
-            // Longer than the informer holds the old object.
+            // The sleep is real: it must last longer than the informer holds the old object, so that this thread drops the object.
             std::thread::sleep(milliseconds(10));
-            hears.fetch_add(1, Ordering::SeqCst);
+            counter.fetch_add(1, Ordering::SeqCst);
         });
         informer.subscribe().blocking_handler(handler).unwrap();
         many_threads().block_on(async {
             informer.start();
-            until(|| is_dropping.load(Ordering::SeqCst)).await;
+            wait_until(|| is_dropping.load(Ordering::SeqCst)).await;
             informer.caught_up_to(&"12".into(), LONG).await.unwrap();
             open.send(()).unwrap();
-            until(|| heard.load(Ordering::SeqCst) == 3).await;
+            wait_until(|| received.load(Ordering::SeqCst) == 3).await;
             informer.stop().await.unwrap();
         });
     });

@@ -1,69 +1,50 @@
-//! What happens at the source, as handlers hear of it.
+//! The events that handlers receive for the changes of a source.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::EventHandler;
-use informant::Key;
-use informant::Lazy;
-use informant::Origin;
-use informant::SharedInformer;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
 use informant::store::Lister;
+use informant::{Cached, EventHandler, Key, Lazy, Origin, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::Source;
-use super::support::cached;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::reborn;
-use super::support::says;
-use super::support::settle;
-use super::support::source;
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::config_map;
-use crate::reflector::support::server_at_10;
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch, source,
+    status_error, wait_until_idle,
+};
+use crate::support::reflector::{config_map, server_at_10};
 
-/// What a handler hears of a source until it is quiet, and what the cache has then; for both queues.
-async fn hears(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String>); 2] {
+/// Runs an informer over the source until nothing changes any more, once with each queue. Returns the lines of a probe, and the cache.
+async fn events_by_queue(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String>); 2] {
     let mut all = Vec::new();
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let (source, probe) = (make(), Probe::new());
         let informer = informer_with(&source, queue);
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         tokio::time::sleep(Duration::from_secs(100)).await;
         all.push((probe.take(), cached(&informer)));
         leaks.stop(&informer).await;
-        settle().await;
+        wait_until_idle().await;
         assert!(probe.take().is_empty(), "P9");
         assert_eq!(source.open_watches(), 0);
     }
     all.try_into().unwrap()
 }
 
-/// As [`hears`], if both queues must tell the same in the same order.
-async fn hears_alike(make: impl Fn() -> Source) -> (Vec<String>, Vec<String>) {
-    let [grouped, in_order] = hears(make).await;
+/// As [`events_by_queue`], where both queues must deliver the same events in the same order.
+async fn events_of_both_queues(make: impl Fn() -> Source) -> (Vec<String>, Vec<String>) {
+    let [grouped, in_order] = events_by_queue(make).await;
     assert_eq!(grouped, in_order);
     grouped
 }
 
-/// A watch on which one thing happens after the other, so that each is a batch of its own.
+/// A watch with a delay before each event, so that each event is a batch of its own.
 struct Steps(ScriptedWatch<()>);
 
 impl Steps {
@@ -92,39 +73,39 @@ impl Steps {
     }
 
     fn expires(self) -> ScriptedWatch<()> {
-        self.0.breaks(says(410, "Expired"))
+        self.0.breaks(status_error(410, "Expired"))
     }
 }
 
 /// CT-07, CT-08, SI-06, SI-27
 #[tokio::test(start_paused = true)]
 async fn an_object_is_added_updated_and_deleted() {
-    let watch = || Steps::new().added(ready("b", 11)).modified(ready("a", 12)).deleted(ready("b", 13));
-    let (heard, cached) = hears_alike(|| source("10", &[("a", 1)], watch().stays_open())).await;
+    let watch = || Steps::new().added(item("b", 11)).modified(item("a", 12)).deleted(item("b", 13));
+    let (received, cached) = events_of_both_queues(|| source("10", &[("a", 1)], watch().stays_open())).await;
 
-    assert_eq!(heard, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
+    assert_eq!(received, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
     assert_eq!(cached, ["a@12"]);
 }
 
-/// CT-07: what the cache has decides, not what the server calls it.
+/// CT-07: the cached objects decide between an add and an update, not the type of the watch event.
 #[tokio::test(start_paused = true)]
-async fn an_added_object_that_is_there_is_updated_and_a_modified_one_that_is_not_is_added() {
-    let watch = || Steps::new().added(ready("a", 11)).modified(ready("b", 12)).stays_open();
-    let (heard, _) = hears_alike(|| source("10", &[("a", 1)], watch())).await;
+async fn an_added_event_of_a_cached_object_is_an_update_and_a_modified_event_of_an_unknown_one_is_an_add() {
+    let watch = || Steps::new().added(item("a", 11)).modified(item("b", 12)).stays_open();
+    let (received, _) = events_of_both_queues(|| source("10", &[("a", 1)], watch())).await;
 
-    assert_eq!(heard, ["A(a@1, initial)", "synced", "U(a 1→11)", "A(b@12)"]);
+    assert_eq!(received, ["A(a@1, initial)", "synced", "U(a 1→11)", "A(b@12)"]);
 }
 
-/// HC-05, RF-02, CT-08, as we want them
+/// HC-05, RF-02, CT-08 (differs from client-go)
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_of_the_delete_of_an_object_that_nobody_was_told_of() {
+async fn no_handler_receives_the_delete_of_an_unknown_object_or_a_second_delete() {
     let watch = || {
-        let watch = Steps::new().added(ready("x", 11)).modified(ready("x", 12));
-        watch.deleted(ready("x", 13)).deleted(ready("y", 14)).stays_open()
+        let watch = Steps::new().added(item("x", 11)).modified(item("x", 12));
+        watch.deleted(item("x", 13)).deleted(item("y", 14)).stays_open()
     };
-    let (heard, cached) = hears_alike(|| source("10", &[], watch())).await;
+    let (received, cached) = events_of_both_queues(|| source("10", &[], watch())).await;
 
-    assert_eq!(heard, ["synced", "A(x@11)", "U(x 11→12)", "D(x@13)"]);
+    assert_eq!(received, ["synced", "A(x@11)", "U(x 11→12)", "D(x@13)"]);
     assert!(cached.is_empty());
 }
 
@@ -136,7 +117,7 @@ async fn an_empty_first_list_syncs_informer_and_handler_without_any_add() {
         let source = source("50", &[], open_watch());
         let informer = informer_with(&source, queue);
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         registration.synced().await.unwrap();
@@ -152,18 +133,19 @@ async fn an_empty_first_list_syncs_informer_and_handler_without_any_add() {
 fn relist(first: &[(&str, u64)], watch: ScriptedWatch<()>, second: &[(&str, u64)]) -> Source {
     let source = ScriptedSource::new();
     source.on_list(list("10", first));
-    source.on_watch(watch.breaks(says(410, "Expired")));
+    source.on_watch(watch.breaks(status_error(410, "Expired")));
     source.on_list(list("20", second));
     source.on_watch(open_watch());
     source
 }
 
-/// CT-11, CT-12, CT-14, P5: B3 of the past: what a relist finds out is news, not a resync.
+/// CT-11, CT-12, CT-14, P5: the changes that a relist finds are events, not resyncs.
 #[tokio::test(start_paused = true)]
-async fn what_a_relist_finds_out_is_told_to_handlers_that_want_no_resyncs() {
+async fn handlers_without_a_resync_period_receive_the_changes_that_a_relist_finds() {
     let first = [("gone", 1), ("same", 2), ("newer", 3)];
     let second = [("same", 2), ("newer", 15), ("new", 16)];
-    let [(mut grouped, cached), (in_order, _)] = hears(|| relist(&first, ScriptedWatch::new(), &second)).await;
+    let [(mut grouped, cached), (in_order, _)] =
+        events_by_queue(|| relist(&first, ScriptedWatch::new(), &second)).await;
 
     let in_order_after = &in_order[4..];
     assert_eq!(in_order_after, ["T(gone, last@1)", "U(newer 3→15)", "A(new@16)"]);
@@ -173,25 +155,28 @@ async fn what_a_relist_finds_out_is_told_to_handlers_that_want_no_resyncs() {
     assert_eq!(cached, ["new@16", "newer@15", "same@2"]);
 }
 
-/// CT-11, CT-12: both queues; names are chosen so that neither list order nor cache order does it by chance.
+/// CT-11, CT-12: the names are chosen so that neither the order of the list nor that of the cache has the deletes first by chance.
 #[tokio::test(start_paused = true)]
 async fn a_relist_delivers_all_deletes_before_all_adds_and_updates() {
     let make = || {
         let source = ScriptedSource::new();
         source.on_list(list("10", &[("b", 1), ("c", 2), ("d", 3), ("e", 4)]));
-        source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
-        let second = ScriptedList::at("20").object(ready("a", 11)).object(ready("b", 12));
-        let second = second.object(reborn("c", 13, "u2")).object(ready("f", 14)).object(reborn("e", 15, "u3"));
+        source.on_watch(ScriptedWatch::new().breaks(status_error(410, "Expired")));
+        let second = ScriptedList::at("20").object(item("a", 11)).object(item("b", 12));
+        let second = second
+            .object(item_of_incarnation("c", 13, "u2"))
+            .object(item("f", 14))
+            .object(item_of_incarnation("e", 15, "u3"));
         source.on_list(second);
         source.on_watch(open_watch());
         source
     };
 
-    for (heard, cached) in hears(make).await {
-        let (mut deletes, mut others) = (heard[5..8].to_vec(), heard[8..].to_vec());
+    for (received, cached) in events_by_queue(make).await {
+        let (mut deletes, mut others) = (received[5..8].to_vec(), received[8..].to_vec());
         deletes.sort();
         others.sort();
-        assert_eq!(deletes, ["T(c, last@2)", "T(d, last@3)", "T(e, last@4)"], "{heard:?}");
+        assert_eq!(deletes, ["T(c, last@2)", "T(d, last@3)", "T(e, last@4)"], "{received:?}");
         assert_eq!(others, ["A(a@11)", "A(c@13)", "A(e@15)", "A(f@14)", "U(b 1→12)"]);
         assert_eq!(cached, ["a@11", "b@12", "c@13", "e@15", "f@14"]);
     }
@@ -213,7 +198,7 @@ impl EventHandler<&'static str> for Addresses {
 
 /// CT-11, CT-12
 #[tokio::test(start_paused = true)]
-async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost() {
+async fn a_relist_keeps_an_address_that_moved_to_another_object_while_the_watch_was_down() {
     let pod = |name: &str, version: u64, uid: &str, address: &'static str| {
         let identity =
             Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.to_string().as_str().into() };
@@ -224,7 +209,7 @@ async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost
         let source = ScriptedSource::new();
         let first = ScriptedList::at("4").object(pod("old", 1, "u1", "10.0.0.1"));
         source.on_list(first.object(pod("recreated", 2, "u2", "10.0.0.2")));
-        source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
+        source.on_watch(ScriptedWatch::new().breaks(status_error(410, "Expired")));
         let second = ScriptedList::at("9").object(pod("again", 8, "u3", "10.0.0.2"));
         let second = second.object(pod("another", 7, "u4", "10.0.0.1"));
         source.on_list(second.object(pod("recreated", 6, "u5", "10.0.0.3")));
@@ -236,7 +221,7 @@ async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost
         informer.start();
 
         informer.caught_up_to(&"9".into(), Duration::from_secs(100)).await.unwrap();
-        settle().await;
+        wait_until_idle().await;
 
         let expected = [("10.0.0.1", "another"), ("10.0.0.2", "again"), ("10.0.0.3", "recreated")];
         assert_eq!(*addresses.0.lock().unwrap(), expected.map(|(address, name)| (address, name.to_owned())).into());
@@ -246,46 +231,47 @@ async fn an_address_that_another_object_got_while_the_watch_was_down_is_not_lost
 
 /// HC-07 A, SI-26
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_was_seen_before_a_gap_is_told_and_the_new_life_is_an_add() {
+async fn a_delete_before_the_watch_breaks_is_delivered_and_the_new_incarnation_is_an_add() {
     let make = || {
         let source = ScriptedSource::new();
         source.on_list(list("4", &[("x", 1)]));
-        source.on_watch(Steps::new().deleted(ready("x", 5)).expires());
-        source.on_list(ScriptedList::at("9").object(reborn("x", 8, "u2")));
+        source.on_watch(Steps::new().deleted(item("x", 5)).expires());
+        source.on_list(ScriptedList::at("9").object(item_of_incarnation("x", 8, "u2")));
         source.on_watch(open_watch());
         source
     };
-    let (heard, _) = hears_alike(make).await;
+    let (received, _) = events_of_both_queues(make).await;
 
-    assert_eq!(heard, ["A(x@1, initial)", "synced", "D(x@5)", "A(x@8)"]);
+    assert_eq!(received, ["A(x@1, initial)", "synced", "D(x@5)", "A(x@8)"]);
 }
 
-fn recreated_in_a_gap() -> Source {
+fn recreated_while_the_watch_was_down() -> Source {
     let source = ScriptedSource::new();
     source.on_list(list("4", &[("x", 1)]));
-    source.on_watch(ScriptedWatch::new().breaks(says(410, "Expired")));
-    source.on_list(ScriptedList::at("9").object(reborn("x", 8, "u2")));
+    source.on_watch(ScriptedWatch::new().breaks(status_error(410, "Expired")));
+    source.on_list(ScriptedList::at("9").object(item_of_incarnation("x", 8, "u2")));
     source.on_watch(open_watch());
     source
 }
 
-/// HC-07 B, SI-26, as we want them; B6 of the past
+/// HC-07 B, SI-26 (differs from client-go)
 #[tokio::test(start_paused = true)]
-async fn an_object_that_was_recreated_in_a_gap_is_a_missed_delete_and_an_add() {
-    let (heard, cached) = hears_alike(recreated_in_a_gap).await;
+async fn an_object_recreated_while_the_watch_was_down_is_a_missed_delete_and_an_add() {
+    let (received, cached) = events_of_both_queues(recreated_while_the_watch_was_down).await;
 
-    assert_eq!(heard, ["A(x@1, initial)", "synced", "T(x, last@1)", "A(x@8)"]);
+    assert_eq!(received, ["A(x@1, initial)", "synced", "T(x, last@1)", "A(x@8)"]);
     assert_eq!(cached, ["x@8"]);
 }
 
 /// HC-07 B, SI-26
 #[tokio::test(start_paused = true)]
-async fn an_object_that_was_recreated_in_a_gap_is_one_update_for_those_who_want_it_so() {
+async fn an_object_recreated_while_the_watch_was_down_is_one_update_with_recreated_as_update() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let probe = Probe::new();
-        let informer = informer_with(&recreated_in_a_gap(), |builder| queue(builder).recreated_as_update());
-        informer.add_handler(probe.clone()).unwrap();
+        let informer =
+            informer_with(&recreated_while_the_watch_was_down(), |builder| queue(builder).recreated_as_update());
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         probe.until("U(x 1→8)").await;
@@ -295,30 +281,30 @@ async fn an_object_that_was_recreated_in_a_gap_is_one_update_for_those_who_want_
     }
 }
 
-/// A watch that skips the delete between two lives.
+/// The watch skips the delete between two incarnations.
 #[tokio::test(start_paused = true)]
-async fn a_new_life_that_a_watch_tells_without_the_end_of_the_old_one_is_a_delete_and_an_add() {
-    let watch = || Steps::new().modified(reborn("x", 11, "u2")).stays_open();
-    let (heard, _) = hears_alike(|| source("10", &[("x", 1)], watch())).await;
+async fn a_new_incarnation_without_a_delete_of_the_old_one_is_a_missed_delete_and_an_add() {
+    let watch = || Steps::new().modified(item_of_incarnation("x", 11, "u2")).stays_open();
+    let (received, _) = events_of_both_queues(|| source("10", &[("x", 1)], watch())).await;
 
-    assert_eq!(heard, ["A(x@1, initial)", "synced", "T(x, last@1)", "A(x@11)"]);
+    assert_eq!(received, ["A(x@1, initial)", "synced", "T(x, last@1)", "A(x@11)"]);
 }
 
-/// The delete of another life says that the one we know is gone, but not how it ended.
+/// The delete of another incarnation proves that the cached one is gone, but its final state is unknown.
 #[tokio::test(start_paused = true)]
-async fn a_delete_of_another_life_is_a_missed_delete_of_the_one_that_was_told() {
-    let watch = || Steps::new().deleted(reborn("x", 11, "u2")).stays_open();
-    let (heard, cached) = hears_alike(|| source("10", &[("x", 1)], watch())).await;
+async fn a_delete_of_another_incarnation_is_a_missed_delete_of_the_cached_one() {
+    let watch = || Steps::new().deleted(item_of_incarnation("x", 11, "u2")).stays_open();
+    let (received, cached) = events_of_both_queues(|| source("10", &[("x", 1)], watch())).await;
 
-    assert_eq!(heard, ["A(x@1, initial)", "synced", "T(x, last@1)"]);
+    assert_eq!(received, ["A(x@1, initial)", "synced", "T(x, last@1)"]);
     assert!(cached.is_empty());
 }
 
-/// Decision 8: what waits together is grouped by object, and each object's history is told in order.
+/// Decision 8: the grouping queue delivers pending changes by object, the in-order queue in the server's order.
 #[tokio::test(start_paused = true)]
-async fn what_waits_together_is_told_object_by_object_or_in_the_servers_order() {
-    let watch = || ScriptedWatch::new().added(ready("b", 11)).modified(ready("a", 12)).deleted(ready("b", 13));
-    let [(grouped, _), (in_order, _)] = hears(|| source("10", &[("a", 1)], watch().stays_open())).await;
+async fn changes_of_one_batch_are_delivered_by_object_or_in_the_servers_order() {
+    let watch = || ScriptedWatch::new().added(item("b", 11)).modified(item("a", 12)).deleted(item("b", 13));
+    let [(grouped, _), (in_order, _)] = events_by_queue(|| source("10", &[("a", 1)], watch().stays_open())).await;
 
     assert_eq!(grouped, ["A(a@1, initial)", "synced", "U(a 1→12)", "A(b@11)", "D(b@13)"]);
     assert_eq!(in_order, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
@@ -326,17 +312,18 @@ async fn what_waits_together_is_told_object_by_object_or_in_the_servers_order() 
 
 /// CT-13
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_listed_twice_is_one_object() {
-    let [(grouped, cached), (in_order, _)] = hears(|| source("10", &[("a", 1), ("a", 2)], open_watch())).await;
+async fn an_object_that_a_list_contains_twice_is_one_object() {
+    let [(grouped, cached), (in_order, _)] =
+        events_by_queue(|| source("10", &[("a", 1), ("a", 2)], open_watch())).await;
 
     assert_eq!(grouped, ["A(a@1, initial)", "synced", "U(a 1→2)"]);
     assert_eq!(in_order, ["A(a@2, initial)", "synced"]);
     assert_eq!(cached, ["a@2"]);
 }
 
-/// SI-23, SI-25: without a version nobody can tell whether something changed.
+/// SI-23, SI-25: states without a version cannot be compared, so each one counts as a change.
 #[tokio::test(start_paused = true)]
-async fn an_object_without_a_version_is_always_news() {
+async fn every_event_of_an_object_without_a_version_is_an_update() {
     let unversioned = || Item::new(Identity::of_key(Key::cluster_scoped("a")), ());
     let make = || {
         let source = ScriptedSource::new();
@@ -344,18 +331,18 @@ async fn an_object_without_a_version_is_always_news() {
         source.on_watch(Steps::new().modified(unversioned()).stays_open());
         source
     };
-    let (heard, _) = hears_alike(make).await;
+    let (received, _) = events_of_both_queues(make).await;
 
-    assert_eq!(heard, ["A(a@, initial)", "synced", "U(a →)"]);
+    assert_eq!(received, ["A(a@, initial)", "synced", "U(a →)"]);
 }
 
-/// Looks into the cache while it is told.
-struct Looker {
+/// A handler that reads the cache at each add.
+struct CacheReader {
     lister: std::sync::OnceLock<Lister<()>>,
     seen: std::sync::Mutex<Vec<String>>,
 }
 
-impl EventHandler<()> for Looker {
+impl EventHandler<()> for CacheReader {
     fn on_add(&self, object: &Cached<()>, _: Origin) {
         let lister = self.lister.get().unwrap();
         let all = crate::support::show_objects(lister.list()).join(" ");
@@ -365,17 +352,17 @@ impl EventHandler<()> for Looker {
 
 /// P3, CT-09, CT-11, CT-17, HC-36
 #[tokio::test(start_paused = true)]
-async fn the_cache_has_all_of_a_batch_before_a_handler_hears_of_any_of_it() {
+async fn the_cache_has_all_changes_of_a_batch_before_a_handler_receives_the_first_one() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let informer = informer_with(&source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch()), queue);
-        let looker = Arc::new(Looker { lister: informer.lister().into(), seen: Default::default() });
-        let registration = informer.add_handler(Arc::clone(&looker)).unwrap();
+        let reader = Arc::new(CacheReader { lister: informer.lister().into(), seen: Default::default() });
+        let registration = informer.add_handler(Arc::clone(&reader)).unwrap();
         informer.start();
 
         registration.synced().await.unwrap();
 
-        let seen = looker.seen.lock().unwrap().clone();
+        let seen = reader.seen.lock().unwrap().clone();
         assert_eq!(seen, ["a@1", "b@2", "c@3"].map(|object| format!("{object}: a@1 b@2 c@3 at 10")));
         leaks.stop(&informer).await;
     }
@@ -383,17 +370,17 @@ async fn the_cache_has_all_of_a_batch_before_a_handler_hears_of_any_of_it() {
 
 /// CT-16, CT-22
 #[tokio::test(start_paused = true)]
-async fn the_cache_has_the_version_of_what_was_processed_bookmarks_included() {
+async fn the_cache_has_the_version_of_the_last_applied_event_or_bookmark() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let second = Duration::from_secs(1);
-        let watch = ScriptedWatch::new().wait(second).modified(ready("a", 11)).wait(second).bookmark("15");
-        let watch = watch.wait(second).deleted(ready("a", 17)).stays_open();
+        let watch = ScriptedWatch::new().wait(second).modified(item("a", 11)).wait(second).bookmark("15");
+        let watch = watch.wait(second).deleted(item("a", 17)).stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), queue);
         informer.start();
         let mut versions = Vec::new();
         for _ in 0..4 {
-            settle().await;
+            wait_until_idle().await;
             versions.push(informer.lister().version().unwrap().to_string());
             tokio::time::sleep(second).await;
         }
@@ -421,9 +408,9 @@ async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
         })
         .unwrap();
     let deleted = Arc::new(std::sync::Mutex::new(None));
-    let heard = Arc::clone(&deleted);
+    let received = Arc::clone(&deleted);
     let handler = informant::Handler::<ConfigMap>::new().on_delete(move |deleted| {
-        *heard.lock().unwrap() = Some(deleted.object().data.clone());
+        *received.lock().unwrap() = Some(deleted.object().data.clone());
     });
     informer.add_handler(handler).unwrap();
     informer.start();
@@ -439,13 +426,13 @@ async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
     drop(server);
     informer.stop().await.unwrap();
     drop(informer);
-    settle().await;
+    wait_until_idle().await;
     leaks.check();
 }
 
 /// P8, IX-13
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_harms_only_its_own_index() {
+async fn an_index_function_that_panics_affects_only_its_own_index() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let probe = Probe::new();
@@ -456,7 +443,7 @@ async fn an_index_function_that_panics_harms_only_its_own_index() {
             [object.key().name().to_owned()]
         })
         .unwrap();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -466,7 +453,7 @@ async fn an_index_function_that_panics_harms_only_its_own_index() {
     leaks.stop(&informer).await;
 }
 
-/// A handler of lazy objects decodes nothing unless it asks.
+/// The keys and labels of a lazy object can be read without decoding it.
 #[tokio::test(start_paused = true)]
 async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     let leaks = Leaks::watch();
@@ -474,7 +461,7 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     server.put("configmaps", config_map("a", "text")).unwrap();
     let informer = SharedInformer::<Lazy<ConfigMap>>::new(config_maps(&server));
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     probe.until("A(shop/a@11, initial)").await;
@@ -485,72 +472,71 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     drop(server);
     informer.stop().await.unwrap();
     drop(informer);
-    settle().await;
+    wait_until_idle().await;
     leaks.check();
 }
 
-/// The object that was told stays the same one, also if the source repeats itself.
+/// The cached object is not replaced when the source repeats its state.
 #[tokio::test(start_paused = true)]
-async fn an_event_that_repeats_the_known_state_is_no_news_and_changes_nothing() {
-    let watch = || Steps::new().modified(ready("a", 10)).modified(ready("a", 12)).stays_open();
-    let (heard, _) = hears_alike(|| source("10", &[("a", 10)], watch())).await;
+async fn a_watch_event_that_repeats_the_cached_state_is_not_delivered_and_replaces_nothing() {
+    let watch = || Steps::new().modified(item("a", 10)).modified(item("a", 12)).stays_open();
+    let (received, _) = events_of_both_queues(|| source("10", &[("a", 10)], watch())).await;
 
-    // A probe checks that the old object of an update is the very one that it was told of.
-    assert_eq!(heard, ["A(a@10, initial)", "synced", "U(a 10→12)"]);
+    // The probe checks that the old object of the update is the one that it received first.
+    assert_eq!(received, ["A(a@10, initial)", "synced", "U(a 10→12)"]);
 }
 
-/// P7: whatever else has come by then, nothing but the initial list is told before its end.
+/// P7: the handler receives nothing but the initial list before its end, even if later changes are in the same batch.
 #[tokio::test(start_paused = true)]
-async fn what_comes_together_with_the_initial_list_is_told_after_its_end() {
+async fn changes_in_the_batch_of_the_initial_list_are_delivered_after_synced() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
-        let stream = ScriptedWatch::new().added(ready("a", 5)).added(ready("b", 6)).list_ends("10");
-        let stream = stream.added(ready("c", 11)).modified(ready("a", 12)).deleted(ready("b", 13));
-        source.on_stream(stream.added(ready("b", 14)).stays_open());
+        let stream = ScriptedWatch::new().added(item("a", 5)).added(item("b", 6)).list_ends("10");
+        let stream = stream.added(item("c", 11)).modified(item("a", 12)).deleted(item("b", 13));
+        source.on_stream(stream.added(item("b", 14)).stays_open());
         let informer = informer_with(&source, queue);
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         tokio::time::sleep(Duration::from_secs(10)).await;
 
-        let mut heard = probe.take();
-        heard[..2].sort();
-        assert_eq!(heard[..3], ["A(a@5, initial)", "A(b@6, initial)", "synced"]);
-        heard[3..].sort();
-        assert_eq!(heard[3..], ["A(b@14)", "A(c@11)", "D(b@13)", "U(a 5→12)"]);
+        let mut received = probe.take();
+        received[..2].sort();
+        assert_eq!(received[..3], ["A(a@5, initial)", "A(b@6, initial)", "synced"]);
+        received[3..].sort();
+        assert_eq!(received[3..], ["A(b@14)", "A(c@11)", "D(b@13)", "U(a 5→12)"]);
         leaks.stop(&informer).await;
     }
 }
 
-/// RE-21, RE-55: also of a list that came as a stream, in which an object has changed and one has come back meanwhile.
+/// RE-21, RE-55: also for a streamed list in which one object changes and one is created again.
 #[tokio::test(start_paused = true)]
-async fn the_initial_list_is_told_in_the_order_of_the_server() {
+async fn the_initial_list_is_delivered_in_the_servers_order() {
     for queue in QUEUES {
         let (listed, streamed) = (ScriptedSource::new(), ScriptedSource::new());
         listed.on_list(list("10", &[("d", 1), ("b", 2), ("a", 3), ("c", 4)]));
         let stream =
-            ["d", "gone", "b", "a"].iter().fold(ScriptedWatch::new(), |stream, name| stream.added(ready(name, 1)));
-        let stream =
-            stream.modified(ready("d", 2)).deleted(ready("gone", 2)).added(ready("c", 3)).deleted(ready("b", 4));
-        streamed.on_stream(stream.added(ready("b", 5)).list_ends("10").stays_open());
+            ["d", "gone", "b", "a"].iter().fold(ScriptedWatch::new(), |stream, name| stream.added(item(name, 1)));
+        let stream = stream.modified(item("d", 2)).deleted(item("gone", 2)).added(item("c", 3)).deleted(item("b", 4));
+        streamed.on_stream(stream.added(item("b", 5)).list_ends("10").stays_open());
         for (source, order) in [(listed, ["d@1", "b@2", "a@3", "c@4"]), (streamed, ["d@2", "a@1", "c@3", "b@5"])] {
             let leaks = Leaks::watch();
             let (informer, probe) = (informer_with(&source, queue), Probe::new());
-            informer.add_handler(probe.clone()).unwrap();
+            informer.add_handler(probe.handler()).unwrap();
             informer.start();
             tokio::time::sleep(Duration::from_millis(10)).await;
 
-            let told: Vec<_> = probe.take().into_iter().take_while(|heard| heard != "synced").collect();
-            assert_eq!(told, order.map(|object| format!("A({object}, initial)")));
+            let received: Vec<_> = probe.take().into_iter().take_while(|received| received != "synced").collect();
+            assert_eq!(received, order.map(|object| format!("A({object}, initial)")));
             leaks.stop(&informer).await;
         }
     }
 }
 
-/// An unchanged relist: nothing is decoded, indexed or replaced.
+/// Of an unchanged relist, no object is decoded, indexed or replaced.
 #[tokio::test(start_paused = true)]
-async fn what_a_relist_repeats_is_neither_transformed_nor_indexed_again_and_stays_the_very_same() {
+async fn an_unchanged_object_of_a_relist_is_not_transformed_indexed_or_replaced() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let (transformed, indexed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -1,77 +1,55 @@
-//! Thousands of seeded lives of an informer: whatever the server does and whoever joins, leaves, panics or stalls, what each
-//! handler heard is a well-formed history that gives the cache.
+//! Thousands of seeded random runs of an informer: faults of the server, handlers that join, leave, panic or stall. In each run, the events
+//! of each handler are a well-formed history that adds up to the cache.
 //!
-//! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of lives; `--nocapture` shows the figures.
-#![allow(clippy::print_stderr, reason = "the figures are for who asks for them")]
+//! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of runs; `--nocapture` shows the figures.
+#![allow(clippy::print_stderr, reason = "`--nocapture` shows the figures")]
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, atomic};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Deleted;
-use informant::Event;
-use informant::EventHandler;
-use informant::EventStream;
-use informant::Key;
-use informant::Lazy;
-use informant::Origin;
-use informant::Registration;
-use informant::ResourceVersion;
-use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::Backoff;
 use informant::store::Lister;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Backup;
-use informant_apiserver::Fault;
-use informant_apiserver::FaultId;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant::{
+    Cached, Deleted, Event, EventHandler, EventStream, Key, Lazy, Origin, Registration, ResourceVersion, SharedInformer,
+};
+use informant_apiserver::{ApiServer, Backup, Fault, FaultId, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::support::Leaks;
 use crate::reflector::kube_source::config_maps;
 use crate::reflector::soak;
-use crate::reflector::soak::Texted;
-use crate::reflector::soak::contents;
-use crate::reflector::soak::seed;
-use crate::reflector::soak::times;
-use crate::reflector::support::config_map;
-use crate::reflector::support::seconds;
-use crate::reflector::support::server_at_10;
+use crate::reflector::soak::{Texted, contents, seed, times};
+use crate::support::informers::Leaks;
+use crate::support::reflector::{config_map, server_at_10, sleep_seconds};
 
-/// Every state that any object ever had: its texts by key and version. After a restored backup, the server gives out versions again,
+/// Every state that any object ever had: its texts by key and version. After a restored backup, the server uses versions again,
 /// so an object may have several texts under one version.
 type States = Arc<Mutex<BTreeMap<(String, String), BTreeSet<String>>>>;
 
-/// What one follower heard, checked while it hears it.
+/// The events that one follower received; each is checked when it is received.
 struct History<O> {
-    heard: Mutex<Heard<O>>,
+    record: Mutex<Record<O>>,
     states: States,
     /// How many backups were restored so far.
     restores: Arc<AtomicUsize>,
     cache: Lister<O>,
-    life: Life,
-    /// Hears only of objects that pass the filter.
+    run: RunSettings,
+    /// The follower receives only objects that pass the filter.
     is_filtered: bool,
 }
 
-/// Objects that pass the filter of those who have one.
+/// The filter of followers that have one.
 fn passes<O: Texted>(object: &Cached<O>) -> bool {
     object.text().bytes().map(usize::from).sum::<usize>() % 3 > 0
 }
 
-struct Heard<O> {
+struct Record<O> {
     known: BTreeMap<Key, Cached<O>>,
     /// How often the version of an object went backwards.
     went_back: BTreeMap<Key, usize>,
@@ -83,7 +61,7 @@ struct Heard<O> {
 
 impl<O: Texted> History<O> {
     fn new(world: &World<O>, is_filtered: bool) -> Arc<Self> {
-        let heard = Heard {
+        let record = Record {
             known: BTreeMap::new(),
             went_back: BTreeMap::new(),
             events: Vec::new(),
@@ -92,17 +70,17 @@ impl<O: Texted> History<O> {
             wrong: Vec::new(),
         };
         let (states, restores) = (Arc::clone(&world.states), Arc::clone(&world.restores));
-        let (heard, cache) = (Mutex::new(heard), world.informer.lister());
-        Arc::new(Self { heard, states, restores, cache, life: world.life, is_filtered })
+        let (record, cache) = (Mutex::new(record), world.informer.lister());
+        Arc::new(Self { record, states, restores, cache, run: world.run, is_filtered })
     }
 
     fn restores(&self) -> usize {
         self.restores.load(atomic::Ordering::Relaxed)
     }
 
-    fn hear(&self, event: &Event<O>) {
-        let mut heard = self.heard.lock().unwrap();
-        heard.events.push(match event {
+    fn receive(&self, event: &Event<O>) {
+        let mut record = self.record.lock().unwrap();
+        record.events.push(match event {
             Event::Added { object, origin } => format!("A({object:?} {origin:?})"),
             Event::Updated { old, new } => format!("U({old:?} {new:?})"),
             Event::Resynced(object) => format!("R({object:?})"),
@@ -110,34 +88,34 @@ impl<O: Texted> History<O> {
             Event::Deleted(Deleted::Missed { last_known }) => format!("T({last_known:?})"),
             Event::Synced => "synced".into(),
         });
-        let problem = heard
-            .problem(event, self.life, self.restores())
-            .or_else(|| self.unheard_of(event))
+        let problem = record
+            .problem(event, self.run, self.restores())
+            .or_else(|| self.unknown_state(event))
             .or_else(|| self.too_early(event));
         if let Some(problem) = problem {
-            let last = heard.events.len().saturating_sub(12);
-            let problem = format!("{problem}; last heard: {:?}", &heard.events[last..]);
-            heard.wrong.push(problem);
+            let last = record.events.len().saturating_sub(12);
+            let problem = format!("{problem}; last events: {:?}", &record.events[last..]);
+            record.wrong.push(problem);
         }
-        heard.learn(event);
+        record.apply(event);
     }
 
-    /// P2: a state that never was.
-    fn unheard_of(&self, event: &Event<O>) -> Option<String> {
+    /// P2: describes an event with a state that the object never had.
+    fn unknown_state(&self, event: &Event<O>) -> Option<String> {
         let object = event.object()?;
         let state = (object.key().to_string(), object.version().to_string());
         let texts = self.states.lock().unwrap().get(&state).cloned().unwrap_or_default();
         let is_right = match event {
             Event::Added { .. } | Event::Updated { .. } => texts.contains(&object.text()),
-            // The server gives a delete a version of its own, which the final state has.
+            // The final state has the version of the delete.
             Event::Deleted(Deleted::Observed(_)) => texts.is_empty() || self.is_filtered || self.restores() > 0,
             Event::Deleted(Deleted::Missed { .. }) => !texts.is_empty(),
             Event::Resynced(_) | Event::Synced => true,
         };
-        (!is_right).then(|| format!("{event:?} never was {:?}", object.text()))
+        (!is_right).then(|| format!("{event:?} has a state that the object never had: {:?}", object.text()))
     }
 
-    /// P3: the cache is written before a handler receives the event. After a restored backup, events of the old history may wait that
+    /// P3: describes an event that is newer than the cache. After a restored backup, events of the old history may wait that
     /// are newer than the cache.
     fn too_early(&self, event: &Event<O>) -> Option<String> {
         let object = event.object().filter(|_| self.restores() == 0)?;
@@ -152,27 +130,27 @@ impl<O: Texted> History<O> {
                 _,
             ) => false,
         };
-        is_early.then(|| format!("{event:?} is told, but the cache has {cached:?}"))
+        is_early.then(|| format!("{event:?} is delivered, but the cache has {cached:?}"))
     }
 
-    /// Nothing may be heard any more.
+    /// From now on, each further event is an error.
     fn end(&self) {
-        self.heard.lock().unwrap().is_over = true;
+        self.record.lock().unwrap().is_over = true;
     }
 
     fn known(&self) -> BTreeMap<String, String> {
-        let heard = self.heard.lock().unwrap();
-        heard.known.iter().map(|(key, object)| (key.to_string(), shown(object))).collect()
+        let record = self.record.lock().unwrap();
+        record.known.iter().map(|(key, object)| (key.to_string(), shown(object))).collect()
     }
 }
 
-impl<O: Texted> Heard<O> {
-    /// P2, P4: what is not as it should be.
+impl<O: Texted> Record<O> {
+    /// P2, P4: describes an event that does not fit the earlier ones.
     ///
     /// The version of an object may go backwards once for each backup that was restored.
-    fn problem(&self, event: &Event<O>, life: Life, restores: usize) -> Option<String> {
+    fn problem(&self, event: &Event<O>, run: RunSettings, restores: usize) -> Option<String> {
         if self.is_over {
-            return Some("told after the end".into());
+            return Some("an event is delivered after the end".into());
         }
         let before = event.key().and_then(|key| self.known.get(key));
         let goes_back = |before: &Cached<O>, now: &Cached<O>| {
@@ -185,13 +163,15 @@ impl<O: Texted> Heard<O> {
                     return Some(format!("{object:?} is added twice"));
                 }
                 (is_initial == self.is_synced)
-                    .then(|| format!("{object:?} says {origin:?}, synced: {}", self.is_synced))
+                    .then(|| format!("{object:?} has the origin {origin:?}, synced: {}", self.is_synced))
             }
             Event::Updated { old, new } => match before {
-                Some(before) if !Cached::ptr_eq(before, old) => Some(format!("{old:?} is not {before:?}, told before")),
-                Some(before) if goes_back(before, new) => Some(format!("{new:?} comes after {before:?}")),
-                Some(before) if before.uid() != new.uid() && !life.recreated_as_update => {
-                    Some(format!("{new:?} is another life of {before:?}"))
+                Some(before) if !Cached::ptr_eq(before, old) => {
+                    Some(format!("{old:?} is not the last delivered state, {before:?}"))
+                }
+                Some(before) if goes_back(before, new) => Some(format!("{new:?} is delivered after {before:?}")),
+                Some(before) if before.uid() != new.uid() && !run.recreated_as_update => {
+                    Some(format!("{new:?} is another incarnation than {before:?}"))
                 }
                 Some(_) => None,
                 None => Some(format!("{new:?} is updated, but was never added")),
@@ -202,9 +182,11 @@ impl<O: Texted> Heard<O> {
                 None => Some(format!("{object:?} is resynced, but was never added")),
             },
             Event::Deleted(deleted) => match before {
-                Some(before) if goes_back(before, deleted.object()) => Some(format!("{deleted:?} after {before:?}")),
-                Some(before) if before.uid() != deleted.object().uid() && !life.recreated_as_update => {
-                    Some(format!("{deleted:?} is the end of another life than {before:?}"))
+                Some(before) if goes_back(before, deleted.object()) => {
+                    Some(format!("{deleted:?} is delivered after {before:?}"))
+                }
+                Some(before) if before.uid() != deleted.object().uid() && !run.recreated_as_update => {
+                    Some(format!("{deleted:?} is of another incarnation than {before:?}"))
                 }
                 Some(_) => None,
                 None => Some(format!("{} is deleted, but was never added", deleted.key())),
@@ -213,7 +195,7 @@ impl<O: Texted> Heard<O> {
         }
     }
 
-    fn learn(&mut self, event: &Event<O>) {
+    fn apply(&mut self, event: &Event<O>) {
         if let Some(object) = event.object()
             && self.known.get(object.key()).is_some_and(|before| goes_back(before, object))
         {
@@ -238,49 +220,49 @@ fn shown<O: Texted>(object: &Cached<O>) -> String {
     format!("@{} {}", object.version(), object.text())
 }
 
-/// A handler that writes down what it hears, and then panics every now and then.
+/// A handler that records each event, and then sometimes panics.
 struct Panicky<O> {
     history: Arc<History<O>>,
     random: Mutex<fastrand::Rng>,
 }
 
 impl<O: Texted> Panicky<O> {
-    fn hear(&self, event: &Event<O>) {
-        self.history.hear(event);
+    fn receive(&self, event: &Event<O>) {
+        self.history.receive(event);
         if self.random.lock().unwrap().u32(0..25) == 0 {
-            // As a panic, but without a line on the screen.
-            std::panic::resume_unwind(Box::new("as it does every now and then"));
+            // Unlike `panic!`, this prints nothing.
+            std::panic::resume_unwind(Box::new("a random panic"));
         }
     }
 }
 
 impl<O: Texted> EventHandler<O> for Panicky<O> {
     fn on_add(&self, object: &Cached<O>, origin: Origin) {
-        self.hear(&Event::Added { object: object.clone(), origin });
+        self.receive(&Event::Added { object: object.clone(), origin });
     }
 
     fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-        self.hear(&Event::Updated { old: old.clone(), new: new.clone() });
+        self.receive(&Event::Updated { old: old.clone(), new: new.clone() });
     }
 
     fn on_resync(&self, object: &Cached<O>) {
-        self.hear(&Event::Resynced(object.clone()));
+        self.receive(&Event::Resynced(object.clone()));
     }
 
     fn on_delete(&self, deleted: &Deleted<O>) {
-        self.hear(&Event::Deleted(deleted.clone()));
+        self.receive(&Event::Deleted(deleted.clone()));
     }
 
     fn on_synced(&self) {
-        self.hear(&Event::Synced);
+        self.receive(&Event::Synced);
     }
 }
 
-/// Somebody who follows the informer.
+/// A handler or the reader of a stream.
 struct Follower<O> {
     history: Arc<History<O>>,
     registration: Registration,
-    /// Who reads a stream.
+    /// The task that reads a stream.
     reader: Option<JoinHandle<()>>,
 }
 
@@ -311,11 +293,11 @@ impl<O: Texted> Follower<O> {
         Self { history, registration, reader: Some(reader) }
     }
 
-    /// Waits until the follower is synced and its history gives the cache; returns what is wrong if that does not happen.
-    /// The server must be quiet.
+    /// Waits until the follower is synced and its events add up to the cache; returns a description if that does not happen.
+    /// No object may change meanwhile.
     ///
     /// Every event that waits takes at most [`SLOWEST`] seconds, so the time that the backlog needs is known. Resyncs that arrive
-    /// behind it change nothing, and it begins anew only if the cache itself changes.
+    /// after it change nothing, and the wait begins again only if the cache itself changes.
     async fn catches_up(&self, informer: &SharedInformer<O>) -> Option<String> {
         let mut expected = self.expected(informer);
         let mut steps = self.registration.backlog() + 2;
@@ -325,11 +307,11 @@ impl<O: Texted> Follower<O> {
             }
             if steps == 0 {
                 let (known, registration) = (self.history.known(), &self.registration);
-                let events = self.history.heard.lock().unwrap().events.clone();
+                let events = self.history.record.lock().unwrap().events.clone();
                 return Some(format!("P4, P7: {known:?} is not the cache {expected:?}; {registration:?}; {events:?}"));
             }
             steps -= 1;
-            seconds(SLOWEST).await;
+            sleep_seconds(SLOWEST).await;
             let now = self.expected(informer);
             if now != expected {
                 expected = now;
@@ -358,19 +340,19 @@ impl<O: Texted> Follower<O> {
 /// The longest time, in seconds, that a reader takes for one event.
 const SLOWEST: f64 = 100.0;
 
-/// Reads a stream, and stalls every now and then.
+/// Reads a stream, and sometimes stalls.
 async fn read<O: Texted>(mut stream: EventStream<O>, history: Arc<History<O>>, mut random: fastrand::Rng) {
     while let Some(event) = stream.next().await {
-        history.hear(&event);
+        history.receive(&event);
         if random.u32(0..10) == 0 {
-            seconds(random.f64() * SLOWEST).await;
+            sleep_seconds(random.f64() * SLOWEST).await;
         }
     }
 }
 
 #[derive(Default, Debug)]
 struct Figures {
-    lives: usize,
+    runs: usize,
     faults: usize,
     lists: u64,
     events: u64,
@@ -381,13 +363,13 @@ struct Figures {
     resynced: usize,
     waited: usize,
     troubles: BTreeMap<Trouble, usize>,
-    /// Deletes that were seen, and that were not.
+    /// Observed deletes and missed deletes.
     observed: usize,
     missed: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct RunSettings {
     is_in_order: bool,
     streams: bool,
     recreated_as_update: bool,
@@ -399,12 +381,12 @@ struct World<O: Texted> {
     server: ApiServer,
     informer: SharedInformer<O>,
     states: States,
-    life: Life,
-    /// Those who wait for what was written.
+    run: RunSettings,
+    /// Tasks that wait until the cache has a written object.
     waits: Vec<JoinHandle<Option<String>>>,
     /// When the server started.
     started: Instant,
-    /// What a restore goes back to.
+    /// The backup that the next restore uses.
     backup: Backup,
     /// How many backups were restored so far.
     restores: Arc<AtomicUsize>,
@@ -415,7 +397,7 @@ struct World<O: Texted> {
 /// The weight of each kind of restored backup.
 const RESTORES: u32 = 1;
 
-/// What can go wrong in a life. A new fault needs a variant, its weight and an arm in [`World::strike`].
+/// The troubles of a run. A new fault needs a variant, its weight and an arm in [`World::strike`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     /// Some requests fail, or their answers are damaged.
@@ -436,7 +418,7 @@ impl Trouble {
     const ALL: [Self; 6] =
         [Self::Requests, Self::Outage, Self::Silence, Self::QuietRestore, Self::BusyRestore, Self::OvertakenRestore];
 
-    /// How often it happens in relation to the others.
+    /// The probability of this trouble in relation to the others.
     const fn weight(self) -> u32 {
         match self {
             Self::Requests => 16,
@@ -451,8 +433,8 @@ impl Trouble {
     }
 }
 
-/// Decision 13: what was written is there, or something newer. After a restored backup this proves nothing: the version may be of
-/// the one history and the cache of the other.
+/// Decision 13: the cache has the written object, or a newer state. After a restored backup this proves nothing: the version may be of
+/// one history and the cache of the other.
 async fn wait_for<O: Texted>(
     informer: SharedInformer<O>,
     key: String,
@@ -474,13 +456,13 @@ async fn wait_for<O: Texted>(
     .filter(|_| restores.load(atomic::Ordering::Relaxed) == 0)
 }
 
-/// Changes objects, and remembers what they became.
+/// Changes objects, and records their new states.
 fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) -> Vec<(String, String)> {
     let mut written = Vec::new();
     for _ in 0..random.usize(0..6) {
         let name = format!("c{}", random.u32(0..8));
         if random.u32(0..4) == 0 {
-            // It may not be there.
+            // The object may not exist.
             let _ = server.delete("configmaps", &format!("shop/{name}"));
             continue;
         }
@@ -489,7 +471,7 @@ fn change(server: &ApiServer, states: &States, random: &mut fastrand::Rng) -> Ve
     written
 }
 
-/// Writes an object, and remembers what it became; returns its key and version.
+/// Writes an object, and records its new state; returns its key and version.
 fn put(server: &ApiServer, states: &States, name: &str, random: &mut fastrand::Rng) -> (String, String) {
     let text = format!("text {}", random.u32(..));
     let stored = server.put("configmaps", config_map(name, &text)).unwrap();
@@ -511,13 +493,13 @@ impl<O: Texted> World<O> {
     async fn strike(&mut self, trouble: Trouble, random: &mut fastrand::Rng) {
         match trouble {
             Trouble::Requests => {
-                let (on, times, fault) = soak::trouble::<O>(random);
+                let (on, times, fault) = soak::random_fault::<O>(random);
                 self.server.inject(on.times(times), fault);
             }
             Trouble::Outage => {
                 let refusal = self.begin_outage();
                 self.change(random);
-                seconds(random.f64() * [1.0, 20.0, 200.0][random.usize(0..3)]).await;
+                sleep_seconds(random.f64() * [1.0, 20.0, 200.0][random.usize(0..3)]).await;
                 self.server.remove_fault(refusal);
             }
             Trouble::Silence => {
@@ -528,7 +510,7 @@ impl<O: Texted> World<O> {
                 }
                 self.server.cut_all_watches();
                 self.change(random);
-                seconds(random.f64() * [20.0, 200.0, 2000.0][random.usize(0..3)]).await;
+                sleep_seconds(random.f64() * [20.0, 200.0, 2000.0][random.usize(0..3)]).await;
                 faults.into_iter().for_each(|fault| self.server.remove_fault(fault));
             }
             Trouble::QuietRestore => {
@@ -540,7 +522,7 @@ impl<O: Texted> World<O> {
                 self.restore(None, random).await;
                 while self.server.version() <= before {
                     self.change(random);
-                    seconds(random.f64()).await;
+                    sleep_seconds(random.f64()).await;
                 }
             }
             Trouble::OvertakenRestore => self.restore(Some(self.server.version()), random).await,
@@ -562,7 +544,7 @@ impl<O: Texted> World<O> {
         self.server.clear_faults();
         let refusal = self.begin_outage();
         // Requests that the old server accepted before the outage end: the restored one cannot answer them.
-        seconds(60.0).await;
+        sleep_seconds(60.0).await;
         self.server.restore(&self.backup);
         self.restores.fetch_add(1, atomic::Ordering::Relaxed);
         // No deletes: if the restored server deleted the same object at the same version again, both histories would look the same.
@@ -570,19 +552,19 @@ impl<O: Texted> World<O> {
             let name = format!("c{}", random.u32(0..8));
             put(&self.server, &self.states, &name, random);
         }
-        seconds(11.0 + random.f64() * 60.0).await;
+        sleep_seconds(11.0 + random.f64() * 60.0).await;
         self.server.remove_fault(refusal);
         let now = self.started.elapsed();
         let is_watch = |request: &LoggedRequest| {
             request.at >= now && request.faults.is_empty() && matches!(request.verb, Verb::Watch | Verb::WatchList)
         };
-        // If it does not watch, the check of the cache at the end of the life fails.
+        // If the informer does not watch, the check of the cache at the end of the run fails.
         let _ = tokio::time::timeout(Duration::from_secs(4000), self.server.wait_for_request(is_watch)).await;
     }
 }
 
-/// One life of an informer; gives what was wrong.
-async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut Figures) -> Vec<String> {
+/// Runs one informer; returns descriptions of all errors.
+async fn run_once<O: Texted>(run: RunSettings, random: &mut fastrand::Rng, figures: &mut Figures) -> Vec<String> {
     let leaks = Leaks::watch();
     let server = server_at_10();
     let states = States::default();
@@ -590,18 +572,18 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
     // The client has a task of its own.
     let source = config_maps(&server);
     let backoff = Backoff::default().seed(random.u64(..));
-    let mut builder = SharedInformer::<O>::builder(source).name("life").on_error(|_| {}).on_quarantine(|_| {});
+    let mut builder = SharedInformer::<O>::builder(source).name("things").on_error(|_| {}).on_quarantine(|_| {});
     builder = builder.reflector(|reflector| {
         let reflector = reflector.backoff(backoff);
-        if life.streams { reflector } else { reflector.without_streaming() }
+        if run.streams { reflector } else { reflector.without_streaming() }
     });
-    if life.is_in_order {
+    if run.is_in_order {
         builder = builder.in_order();
     }
-    if life.recreated_as_update {
+    if run.recreated_as_update {
         builder = builder.recreated_as_update();
     }
-    if life.distrusts_versions {
+    if run.distrusts_versions {
         builder = builder.distrust_versions();
     }
     if random.bool() {
@@ -612,7 +594,7 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         server,
         informer: builder.build(),
         states,
-        life,
+        run,
         waits: Vec::new(),
         started: Instant::now(),
         restores: Arc::default(),
@@ -623,7 +605,7 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
     let mut histories = Vec::new();
     informer.start();
     if random.bool() {
-        // Many watches end so that everything is listed anew.
+        // Many watches expire, so the informer lists again.
         let expired = Fault::ErrorEvent { code: 410, after: random.usize(0..8) };
         server.inject(On::watch().of("configmaps").with_probability(0.5), expired);
     }
@@ -642,7 +624,7 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         }
         world.change(random);
         let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
-        seconds(random.f64() * longest).await;
+        sleep_seconds(random.f64() * longest).await;
         world.change(random);
         if random.u32(0..15) == 0 {
             server.compact();
@@ -672,7 +654,7 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         figures.coalesced += status.coalesced;
         figures.panics += status.panics;
     }
-    figures.lives += 1;
+    figures.runs += 1;
     figures.faults += server.requests().iter().map(|request| request.faults.len()).sum::<usize>();
     figures.lists += informer.status().source.lists;
     figures.joined += followers.len();
@@ -683,16 +665,16 @@ async fn live<O: Texted>(life: Life, random: &mut fastrand::Rng, figures: &mut F
         histories.push(follower.leave().await);
     }
     drop((world, server, informer));
-    // The server's own watches end by themselves.
-    seconds(1000.0).await;
+    // The server's own watches end after their time limit.
+    sleep_seconds(1000.0).await;
     leaks.check();
     for history in histories {
-        let heard = history.heard.lock().unwrap();
-        let count = |kind| heard.events.iter().filter(|event| event.starts_with(kind)).count();
+        let record = history.record.lock().unwrap();
+        let count = |kind| record.events.iter().filter(|event| event.starts_with(kind)).count();
         figures.resynced += count('R');
         figures.observed += count('D');
         figures.missed += count('T');
-        wrong.extend(heard.wrong.iter().cloned());
+        wrong.extend(record.wrong.iter().cloned());
     }
     wrong
 }
@@ -701,7 +683,7 @@ fn cache<O: Texted>(informer: &SharedInformer<O>) -> BTreeMap<String, String> {
     informer.lister().list().iter().map(|object| (object.key().to_string(), shown(object))).collect()
 }
 
-/// Waits until the cache has what the server has, but for what cannot be read.
+/// Waits until the cache equals the server, except for quarantined objects.
 async fn converges<O: Texted>(informer: &SharedInformer<O>, server: &ApiServer) -> bool {
     for _ in 0..400 {
         let quarantined: BTreeSet<_> =
@@ -713,47 +695,50 @@ async fn converges<O: Texted>(informer: &SharedInformer<O>, server: &ApiServer) 
         if informer.is_synced() && except(cache(informer)) == except(contents(server)) {
             return true;
         }
-        seconds(10.0).await;
+        sleep_seconds(10.0).await;
     }
     false
 }
 
-async fn live_many<O: Texted>(lives: usize) {
+async fn run_many<O: Texted>(runs: usize) {
     let seed = seed();
     let mut figures = Figures::default();
-    for number in 0..lives * times() {
-        // Each life has a seed of its own, so that it can be repeated alone.
+    for number in 0..runs * times() {
+        // Each run has a seed of its own, so that it can be repeated alone.
         let seed = seed.wrapping_add(number as u64);
         fastrand::seed(seed);
         let mut random = fastrand::Rng::with_seed(seed);
-        let life = Life {
+        let run = RunSettings {
             is_in_order: random.bool(),
             streams: random.bool(),
             recreated_as_update: random.u32(0..5) == 0,
             distrusts_versions: random.u32(0..5) == 0,
         };
-        let wrong = live::<O>(life, &mut random, &mut figures).await;
-        assert!(wrong.is_empty(), "{life:?}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
+        let wrong = run_once::<O>(run, &mut random, &mut figures).await;
+        assert!(wrong.is_empty(), "{run:?}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
     }
     eprintln!("{figures:?}");
     assert!(
-        figures.faults > lives / 4 && figures.panics > 0 && figures.coalesced > 0,
-        "there was trouble: {figures:?}"
+        figures.faults > runs / 4 && figures.panics > 0 && figures.coalesced > 0,
+        "faults, panics and coalescing happen: {figures:?}"
     );
     let happened = |trouble: Trouble| trouble.weight() == 0 || figures.troubles.contains_key(&trouble);
     assert!(Trouble::ALL.into_iter().all(happened), "every kind of trouble happens: {figures:?}");
-    assert!(figures.resynced > 0 && figures.left > 0 && figures.waited > lives, "much has happened: {figures:?}");
-    assert!(figures.observed > lives && figures.missed > lives / 10, "deletes are seen, and missed: {figures:?}");
+    assert!(
+        figures.resynced > 0 && figures.left > 0 && figures.waited > runs,
+        "resyncs, removals and waits happen: {figures:?}"
+    );
+    assert!(figures.observed > runs && figures.missed > runs / 10, "observed and missed deletes happen: {figures:?}");
 }
 
 /// P1, P2, P3, P4, P5, P7, P8, P9
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_what_each_handler_heard_gives_the_cache() {
-    live_many::<ConfigMap>(1000).await;
+async fn the_events_of_each_handler_add_up_to_the_cache_under_random_faults() {
+    run_many::<ConfigMap>(1000).await;
 }
 
 /// P1, P2, P3, P4, P5, P7, P8, P9
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_what_each_handler_heard_gives_the_cache_of_lazy_objects_too() {
-    live_many::<Lazy<ConfigMap>>(1000).await;
+async fn the_events_of_each_handler_add_up_to_the_cache_of_lazy_objects_under_random_faults() {
+    run_many::<Lazy<ConfigMap>>(1000).await;
 }

@@ -1,46 +1,35 @@
-//! Who joins when: everything is heard exactly once.
+//! Handlers that join at any time receive every object and every change exactly once.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::AddHandlerError;
 use informant::listwatch::ScriptedWatch;
+use informant::{Cached, Handler, Registration, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::settle;
-use super::support::source;
+use crate::support::informers::{
+    Leaks, Probe, QUEUES, informer, informer_with, item, open_watch, source, wait_until_idle,
+};
 
 /// SI-07, SI-08, SI-09
 #[tokio::test(start_paused = true)]
-async fn who_joins_late_hears_of_everything_that_is_there_and_then_of_every_change() {
+async fn a_handler_that_joins_late_receives_the_cached_objects_and_then_every_change() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().added(ready("c", 11)).wait(Duration::from_secs(10)).modified(ready("a", 12));
+        let watch = ScriptedWatch::new().added(item("c", 11)).wait(Duration::from_secs(10)).modified(item("a", 12));
         let informer = informer_with(&source("10", &[("a", 1), ("b", 2)], watch.stays_open()), queue);
         informer.start();
         tokio::time::sleep(Duration::from_secs(5)).await;
 
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
-        assert!(!registration.is_synced(), "not before it was told");
-        assert_eq!(registration.backlog(), 4, "three adds and the end of them");
+        let registration = informer.add_handler(probe.handler()).unwrap();
+        assert!(!registration.is_synced(), "the handler has received nothing yet");
+        assert_eq!(registration.backlog(), 4, "three adds and the end of the initial list");
         registration.synced().await.unwrap();
 
-        let mut heard = probe.take();
-        heard[..3].sort();
-        assert_eq!(heard, ["A(a@1, initial)", "A(b@2, initial)", "A(c@11, initial)", "synced"]);
+        let mut received = probe.take();
+        received[..3].sort();
+        assert_eq!(received, ["A(a@1, initial)", "A(b@2, initial)", "A(c@11, initial)", "synced"]);
         probe.until("U(a 1→12)").await;
         leaks.stop(&informer).await;
     }
@@ -48,15 +37,15 @@ async fn who_joins_late_hears_of_everything_that_is_there_and_then_of_every_chan
 
 /// SI-04, SI-05
 #[tokio::test(start_paused = true)]
-async fn an_informer_is_synced_before_its_handlers_have_heard_of_it() {
+async fn an_informer_is_synced_before_its_handlers_receive_synced() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let slot = Arc::new(OnceLock::<(SharedInformer<()>, Registration)>::new());
     let (own, seen) = (Arc::clone(&slot), Arc::new(Mutex::new(None)));
-    let told = Arc::clone(&seen);
+    let recorded = Arc::clone(&seen);
     let handler = Handler::<()>::new().on_add(move |_, _| {
         let (informer, registration) = own.get().unwrap();
-        *told.lock().unwrap() = Some((informer.is_synced(), registration.is_synced()));
+        *recorded.lock().unwrap() = Some((informer.is_synced(), registration.is_synced()));
     });
     let registration = informer.add_handler(handler).unwrap();
     slot.set((informer.clone(), registration.clone())).unwrap();
@@ -68,17 +57,17 @@ async fn an_informer_is_synced_before_its_handlers_have_heard_of_it() {
     leaks.stop(&informer).await;
 }
 
-/// SI-07, SI-11, B12 of the past: somebody joins at each moment of a busy life, and nobody hears anything twice or never.
+/// SI-07, SI-11: handlers join at many moments while objects change, and each receives every change once.
 #[tokio::test(start_paused = true)]
-async fn whoever_joins_at_whatever_moment_hears_everything_once() {
+async fn handlers_that_join_at_any_moment_receive_every_change_once() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let mut watch = ScriptedWatch::new();
         for version in 11..200 {
             let name = format!("o{}", version % 7);
             watch = match version % 5 {
-                0 => watch.deleted(ready(&name, version)),
-                _ => watch.modified(ready(&name, version)),
+                0 => watch.deleted(item(&name, version)),
+                _ => watch.modified(item(&name, version)),
             };
             if version % 3 == 0 {
                 watch = watch.wait(Duration::from_millis(1));
@@ -89,16 +78,16 @@ async fn whoever_joins_at_whatever_moment_hears_everything_once() {
         let mut probes = Vec::new();
         for _ in 0..100 {
             let probe = Probe::new();
-            informer.add_handler(probe.clone()).unwrap();
+            informer.add_handler(probe.handler()).unwrap();
             probes.push(probe);
             tokio::time::sleep(Duration::from_micros(700)).await;
             tokio::task::yield_now().await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
 
-        let expected = super::support::cached(&informer);
+        let expected = crate::support::informers::cached(&informer);
         for probe in probes {
-            // What a probe knows is folded from what it heard, and nonsense panics, which would leave it behind.
+            // The probe's known objects are the sum of its events, and the probe fails if an event does not fit the earlier ones.
             assert_eq!(probe.known(), expected);
             assert_eq!(probe.lines().iter().filter(|line| *line == "synced").count(), 1);
         }
@@ -108,7 +97,7 @@ async fn whoever_joins_at_whatever_moment_hears_everything_once() {
 
 /// SI-32
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn joining_while_it_starts_is_safe() {
+async fn handlers_may_join_while_the_informer_starts() {
     for _ in 0..50 {
         let leaks = Leaks::watch();
         let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
@@ -119,7 +108,7 @@ async fn joining_while_it_starts_is_safe() {
                 let informer = informer.clone();
                 tokio::spawn(async move {
                     let probe = Probe::new();
-                    informer.add_handler(probe.clone()).unwrap().synced().await.unwrap();
+                    informer.add_handler(probe.handler()).unwrap().synced().await.unwrap();
                     let mut known = probe.known();
                     known.sort();
                     assert_eq!(known, ["a@1", "b@2"]);
@@ -137,13 +126,13 @@ async fn joining_while_it_starts_is_safe() {
 
 /// SI-11, SI-12, HC-19
 #[tokio::test(start_paused = true)]
-async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
+async fn the_same_handler_can_be_added_twice_with_independent_registrations() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).added(ready("b", 11)).wait(second).added(ready("c", 12));
+    let watch = ScriptedWatch::new().wait(second).added(item("b", 11)).wait(second).added(item("c", 12));
     let informer = informer(&source("10", &[], watch.stays_open()));
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let writing = Arc::clone(&heard);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let writing = Arc::clone(&received);
     let handler = Arc::new(Handler::<()>::new().on_add(move |object: &Cached<()>, _| {
         writing.lock().unwrap().push(format!("{object:?}"));
     }));
@@ -151,13 +140,13 @@ async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
     let second = informer.add_handler(handler).unwrap();
     informer.start();
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(*heard.lock().unwrap(), ["b@11", "b@11"]);
+    assert_eq!(*received.lock().unwrap(), ["b@11", "b@11"]);
 
     first.remove();
     first.remove();
     tokio::time::sleep(Duration::from_secs(1)).await;
 
-    assert_eq!(*heard.lock().unwrap(), ["b@11", "b@11", "c@12"]);
+    assert_eq!(*received.lock().unwrap(), ["b@11", "b@11", "c@12"]);
     assert!(first.is_removed() && !second.is_removed());
     leaks.stop(&informer).await;
     second.remove();
@@ -165,14 +154,14 @@ async fn the_same_handler_can_follow_twice_and_each_registration_is_its_own() {
 
 /// SI-10, HC-19
 #[tokio::test(start_paused = true)]
-async fn nobody_can_join_after_the_end() {
+async fn adding_a_handler_after_stop_is_an_error() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     informer.start();
     informer.synced().await.unwrap();
     leaks.stop(&informer).await;
 
-    let error = informer.add_handler(Probe::new()).unwrap_err();
+    let error = informer.add_handler(Probe::new().handler()).unwrap_err();
 
     assert_eq!(error, AddHandlerError::Stopped { informer: "things".into() });
     assert_eq!(
@@ -187,16 +176,16 @@ async fn nobody_can_join_after_the_end() {
     assert_eq!(informer.lister().len(), 1);
 }
 
-/// Decision 7: an index function that wants a turn of its own gets an error, not a deadlock.
+/// Decision 7: an index function that needs the apply lock gets an error, not a deadlock.
 #[tokio::test(start_paused = true)]
 async fn an_index_function_cannot_add_handlers() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let refused = Arc::new(Mutex::new(None));
-    let (inside, told) = (informer.clone(), Arc::clone(&refused));
+    let (inside, recorded) = (informer.clone(), Arc::clone(&refused));
     informer
         .add_index("odd", move |_: &Cached<()>| {
-            *told.lock().unwrap() = inside.add_handler(Probe::new()).err();
+            *recorded.lock().unwrap() = inside.add_handler(Probe::new().handler()).err();
             None::<String>
         })
         .unwrap();
@@ -207,5 +196,5 @@ async fn an_index_function_cannot_add_handlers() {
     let refused = refused.lock().unwrap().take();
     assert_eq!(refused, Some(AddHandlerError::InsideIndexFunction { informer: "things".into() }));
     leaks.stop(&informer).await;
-    settle().await;
+    wait_until_idle().await;
 }

@@ -1,46 +1,25 @@
-//! From new to stopped: what may be done when, and that nothing is left at the end.
+//! The phases of an informer, the calls that are allowed in each, and the absence of leaked tasks after the stop.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::InformerState;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::Served;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use informant::listwatch::{
+    ListRequest, ListStream, ListWatch, ScriptedSource, ScriptedWatch, Served, WatchRequest, WatchStream,
+};
 use informant::subscribers::NotSynced;
+use informant::{Cached, Handler, Registration, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::seconds;
-use super::support::settle;
-use super::support::show_error;
-use super::support::source;
-use super::support::stuck;
-use super::support::until;
-use crate::support::Logs;
-use crate::support::poll_once;
+use crate::support::informers::{
+    Leaks, Probe, QUEUES, add_stuck_handler, informer, informer_with, item, open_watch, show_error, sleep_seconds,
+    source, wait_until, wait_until_idle,
+};
+use crate::support::{Logs, poll_once};
 
 /// SI-01
 #[tokio::test(start_paused = true)]
-async fn it_is_new_then_runs_then_has_stopped_and_starts_only_once() {
+async fn an_informer_is_new_then_running_then_stopped_and_starts_only_once() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[], open_watch()));
@@ -54,17 +33,17 @@ async fn it_is_new_then_runs_then_has_stopped_and_starts_only_once() {
     leaks.stop(&informer).await;
 
     assert_eq!(informer.state(), InformerState::Stopped);
-    assert!(!informer.start(), "nor does one after the end");
+    assert!(!informer.start(), "nor does a start after the stop");
     informer.stop().await.unwrap();
 }
 
 /// SI-02
 #[tokio::test(start_paused = true)]
-async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_counts() {
+async fn the_transform_and_the_error_callback_are_set_before_the_start_and_the_last_one_is_used() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    source.on_list(informant::listwatch::ScriptedList::fails(super::support::refused()));
-    source.on_list(super::support::list("10", &[("a", 1)]));
+    source.on_list(informant::listwatch::ScriptedList::fails(crate::support::informers::connection_refused()));
+    source.on_list(crate::support::informers::list("10", &[("a", 1)]));
     source.on_watch(open_watch());
     let informer = informer(&source);
     let (first, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -75,10 +54,10 @@ async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_
             Ok::<_, std::convert::Infallible>(())
         };
         informer.set_transform(transform).unwrap();
-        let hear = move |_: &informant::listwatch::ListWatchError| {
+        let count_error = move |_: &informant::listwatch::ListWatchError| {
             failed.fetch_add(10, Ordering::SeqCst);
         };
-        informer.set_on_error(hear).unwrap();
+        informer.set_on_error(count_error).unwrap();
     }
     informer.start();
     informer.synced().await.unwrap();
@@ -92,10 +71,11 @@ async fn transform_and_error_callback_are_set_before_the_start_and_the_last_one_
 
 /// SI-03
 #[tokio::test(start_paused = true)]
-async fn once_synced_it_stays_synced_also_after_the_end() {
+async fn a_synced_informer_stays_synced_after_stop() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -106,14 +86,14 @@ async fn once_synced_it_stays_synced_also_after_the_end() {
     registration.synced().await.unwrap();
 }
 
-/// SI-03, SI-16, SI-28: never synced if it is stopped earlier.
+/// SI-03, SI-16, SI-28
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
-    let other = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    let other = informer.add_handler(probe.handler()).unwrap();
     other.stop().await.unwrap();
 
     informer.stop().await.unwrap();
@@ -135,14 +115,14 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
 
 /// SI-13, SI-14, PL-05
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_hears_nothing_any_more_and_others_go_on() {
+async fn a_removed_handler_receives_no_more_events_and_other_handlers_do() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).added(ready("b", 11)).wait(second).added(ready("c", 12));
+    let watch = ScriptedWatch::new().wait(second).added(item("b", 11)).wait(second).added(item("c", 12));
     let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
     let (leaves, stays) = (Probe::new(), Probe::new());
-    let leaving = informer.add_handler(leaves.clone()).unwrap();
-    informer.add_handler(stays.clone()).unwrap();
+    let leaving = informer.add_handler(leaves.handler()).unwrap();
+    informer.add_handler(stays.handler()).unwrap();
     informer.start();
     stays.until("A(b@11)").await;
 
@@ -155,18 +135,18 @@ async fn a_removed_handler_hears_nothing_any_more_and_others_go_on() {
     leaving.remove();
 }
 
-/// PL-05: of fifty events that wait, none is taken after the removal.
+/// PL-05: of fifty pending events, none is delivered after the removal.
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_removed_handler_is_never_delivered() {
+async fn pending_events_of_a_removed_handler_are_never_delivered() {
     let leaks = Leaks::watch();
     let names: Vec<_> = (1..=50).map(|number| format!("o{number:02}")).collect();
     let objects: Vec<_> = names.iter().zip(1..).map(|(name, version)| (name.as_str(), version)).collect();
     let informer = informer(&source("100", &objects, open_watch()));
-    let heard = Arc::new(AtomicUsize::new(0));
+    let received = Arc::new(AtomicUsize::new(0));
     let slot = Arc::new(OnceLock::<Registration>::new());
-    let (counting, own) = (Arc::clone(&heard), Arc::clone(&slot));
+    let (counting, own) = (Arc::clone(&received), Arc::clone(&slot));
     let handler = Handler::<()>::new().on_add(move |_, _| {
-        // SI-17: from inside its own callback.
+        // SI-17: the handler is removed inside its own callback.
         if counting.fetch_add(1, Ordering::SeqCst) == 3 {
             own.get().unwrap().remove();
         }
@@ -174,21 +154,21 @@ async fn what_waits_for_a_removed_handler_is_never_delivered() {
     slot.set(informer.add_handler(handler).unwrap()).unwrap();
     informer.start();
     informer.synced().await.unwrap();
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
 
-    assert_eq!(heard.load(Ordering::SeqCst), 4);
+    assert_eq!(received.load(Ordering::SeqCst), 4);
     assert_eq!(slot.get().unwrap().backlog(), 0);
     leaks.stop(&informer).await;
 }
 
 /// SI-16, SI-28, PL-06, P9
 #[tokio::test]
-async fn shutting_down_a_handler_and_stopping_wait_for_the_call_that_is_running() {
+async fn stop_of_a_handler_and_of_the_informer_wait_for_the_running_callback() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
-    let (registration, open, running) = stuck(&informer);
+    let (registration, open, running) = add_stuck_handler(&informer);
     informer.start();
-    until(|| running.load(Ordering::SeqCst) == 1).await;
+    wait_until(|| running.load(Ordering::SeqCst) == 1).await;
 
     let (mut shutting, mut stopping) = (Box::pin(registration.stop()), Box::pin(informer.stop()));
     assert!(poll_once(&mut shutting).await.is_none() && poll_once(&mut stopping).await.is_none());
@@ -210,10 +190,11 @@ async fn shutting_down_a_handler_and_stopping_wait_for_the_call_that_is_running(
 async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let (registration, open, calls) = stuck(&informer);
-    informer.add_handler(Probe::new()).unwrap();
+    let (registration, open, calls) = add_stuck_handler(&informer);
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
     informer.start();
-    until(|| calls.load(Ordering::SeqCst) == 1).await;
+    wait_until(|| calls.load(Ordering::SeqCst) == 1).await;
     registration.remove();
 
     let error = informer.stop_within(Duration::from_millis(50)).await.unwrap_err();
@@ -224,23 +205,23 @@ async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
     leaks.check();
 }
 
-/// SI-17, B11 of the past: waiting for oneself is an error, not a deadlock.
+/// SI-17: a callback that waits for its own end gets an error, not a deadlock.
 #[tokio::test(start_paused = true)]
-async fn shutting_down_from_inside_ones_own_callback_is_an_error() {
+async fn stop_inside_a_callback_of_the_same_handler_is_an_error() {
     let leaks = Leaks::watch();
     let errors = Arc::new(Mutex::new(Vec::new()));
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let slot = Arc::new(OnceLock::<Registration>::new());
-    let (own, told, whole) = (Arc::clone(&slot), Arc::clone(&errors), informer.clone());
+    let (own, recorded, whole) = (Arc::clone(&slot), Arc::clone(&errors), informer.clone());
     let handler = Handler::<()>::new().on_add(move |_, _| {
         let error = futures_util::FutureExt::now_or_never(own.get().unwrap().stop());
-        told.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
+        recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
         let error = futures_util::FutureExt::now_or_never(whole.stop());
-        told.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
+        recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
     });
     slot.set(informer.subscribe().named("self").handler(handler).unwrap()).unwrap();
     informer.start();
-    until(|| informer.state() == InformerState::Stopped).await;
+    wait_until(|| informer.state() == InformerState::Stopped).await;
 
     let errors = errors.lock().unwrap().clone();
     assert_eq!(
@@ -256,22 +237,22 @@ async fn shutting_down_from_inside_ones_own_callback_is_an_error() {
 
 /// Decision 16
 #[tokio::test(start_paused = true)]
-async fn when_the_last_handle_is_dropped_it_stops_by_itself() {
+async fn an_informer_stops_when_its_last_handle_is_dropped() {
     let leaks = Leaks::watch();
     let source = source("10", &[("a", 1)], open_watch());
     let informer = informer(&source);
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     let lister = informer.lister();
     let another = informer.clone();
     informer.start();
     registration.synced().await.unwrap();
 
     drop(informer);
-    settle().await;
-    assert!(!registration.is_removed(), "there is another handle");
+    wait_until_idle().await;
+    assert!(!registration.is_removed(), "another handle exists");
     drop(another);
-    settle().await;
+    wait_until_idle().await;
 
     assert!(registration.is_removed());
     assert_eq!((lister.len(), source.open_watches()), (1, 0));
@@ -280,12 +261,13 @@ async fn when_the_last_handle_is_dropped_it_stops_by_itself() {
 
 /// Decision 16
 #[test]
-fn when_the_runtime_ends_everybody_is_told_that_the_informer_has() {
+fn an_informer_whose_runtime_ends_is_stopped_and_its_handlers_are_removed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (probe, blocking_probe) = (Probe::new(), Probe::new());
     let (informer, registration, blocking) = runtime.block_on(async {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let registration = informer.add_handler(Probe::new()).unwrap();
-        let blocking = informer.subscribe().blocking_handler(Probe::new()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
+        let blocking = informer.subscribe().blocking_handler(blocking_probe.handler()).unwrap();
         informer.start();
         registration.synced().await.unwrap();
         (informer, registration, blocking)
@@ -294,17 +276,17 @@ fn when_the_runtime_ends_everybody_is_told_that_the_informer_has() {
     drop(runtime);
 
     assert!(registration.is_removed() && blocking.is_removed());
-    // Its thread ends by itself.
+    // The thread of the blocking handler ends without another call.
     let another = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     another.block_on(informer.stop()).unwrap();
     assert_eq!(informer.state(), InformerState::Stopped);
 }
 
-/// CT-01, CT-02, HC-29 (e): what is being processed is brought to its end, and nothing more is taken.
+/// CT-01, CT-02, HC-29 (e): the current batch is applied, and no other is taken.
 #[tokio::test]
-async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_nothing_more() {
+async fn stop_waits_for_a_blocked_index_function_and_takes_no_other_batch() {
     for queue in QUEUES {
-        let watch = ScriptedWatch::new().wait(Duration::from_millis(1)).added(ready("b", 11)).stays_open();
+        let watch = ScriptedWatch::new().wait(Duration::from_millis(1)).added(item("b", 11)).stays_open();
         let (open, gate) = std::sync::mpsc::channel::<()>();
         let (gate, indexed) = (Mutex::new(gate), Arc::new(Mutex::new(Vec::new())));
         let source = source("10", &[("a", 1)], watch);
@@ -318,8 +300,8 @@ async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_no
             })
             .unwrap();
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
-        // In a runtime of its own, because an index function blocks its thread.
+        informer.add_handler(probe.handler()).unwrap();
+        // The informer has a runtime of its own, because an index function blocks its thread.
         let running = informer.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -330,10 +312,10 @@ async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_no
                 assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
             });
         });
-        until(|| !indexed.lock().unwrap().is_empty()).await;
+        wait_until(|| !indexed.lock().unwrap().is_empty()).await;
         let stopping = informer.clone();
         let stopping = tokio::spawn(async move { stopping.stop().await });
-        until(|| informer.state() == InformerState::Stopping).await;
+        wait_until(|| informer.state() == InformerState::Stopping).await;
         let error = informer.stop_within(Duration::from_millis(20)).await.unwrap_err().to_string();
         assert!(error.ends_with("an index function or a callback of the reflector is still running"), "{error}");
         assert!(!stopping.is_finished());
@@ -342,7 +324,7 @@ async fn stopping_while_the_consumer_is_blocked_waits_for_that_step_and_takes_no
         stopping.await.unwrap().unwrap();
         thread.join().unwrap();
 
-        assert_eq!(*indexed.lock().unwrap(), ["a"], "nothing more was taken");
+        assert_eq!(*indexed.lock().unwrap(), ["a"], "no other batch was taken");
         assert_eq!(source.open_watches(), 0);
     }
 }
@@ -356,7 +338,7 @@ impl ListWatch<()> for Panicking {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::listwatch::SourceError> {
-        unreachable!("it never gets there")
+        unreachable!("the list panics first")
     }
 
     async fn is_served(&self) -> Served {
@@ -372,13 +354,14 @@ impl ListWatch<()> for Panicking {
     }
 }
 
-/// A bug in a source is no silent death.
+/// The error of the stopped informer and of its handlers contains the panic.
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
+async fn a_source_that_panics_stops_the_informer_and_its_errors_contain_the_panic() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = SharedInformer::of_decoded_objects(Panicking).build();
-    let registration = informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     informer.start();
 
     let error = informer.synced().await.unwrap_err();
@@ -386,7 +369,7 @@ async fn a_source_that_panics_stops_the_informer_and_everybody_hears_why() {
     let said = "informer trouble stopped before it was synced: panicked: no such luck";
     assert_eq!(show_error(&error), said);
     assert!(registration.synced().await.is_err());
-    until(|| informer.state() == InformerState::Stopped).await;
+    wait_until(|| informer.state() == InformerState::Stopped).await;
     assert!(logs.take().contains("the informer stops because of an internal error"));
     leaks.check();
 }

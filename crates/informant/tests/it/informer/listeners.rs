@@ -1,43 +1,23 @@
-//! Handlers that are slow, panic or fall behind: each harms only itself.
+//! Handlers that are slow, panic or fall behind affect no other handler.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Event;
-use informant::EventHandler;
-use informant::Handler;
-use informant::Origin;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::listwatch::Item;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Cached, Event, EventHandler, Handler, Origin, Registration, SharedInformer};
 use tokio::time::Instant;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::seconds;
-use super::support::source;
-use super::support::until;
-use crate::support::Logs;
-use crate::support::Tracked;
+use crate::support::informers::{
+    Leaks, Probe, ProbeHandler, QUEUES, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until,
+};
+use crate::support::{Logs, Tracked};
 
-/// Panics at objects whose name begins with "bad", after it has written them down.
+/// A handler that panics at objects whose name begins with "bad", after it has recorded them.
 struct Fragile {
-    probe: Probe<()>,
+    probe: ProbeHandler<()>,
 }
 
 impl EventHandler<()> for Fragile {
@@ -57,16 +37,16 @@ impl EventHandler<()> for Fragile {
     }
 }
 
-/// HC-18, PL-07, PL-08, CT-05, as we want them: P8
+/// HC-18, PL-07, PL-08, CT-05 (differs from client-go), P8
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_goes_on_a_second_later_becomes_synced_and_harms_nobody() {
+async fn a_handler_that_panics_continues_a_second_later_becomes_synced_and_affects_no_other_handler() {
     for queue in QUEUES {
         let logs = Logs::capture();
         let leaks = Leaks::watch();
         let informer = informer_with(&source("10", &[("bad", 1), ("good", 2)], open_watch()), queue);
         let (fragile, sound) = (Probe::new(), Probe::new());
-        let shaken = informer.add_handler(Fragile { probe: fragile.clone() }).unwrap();
-        let calm = informer.add_handler(sound.clone()).unwrap();
+        let shaken = informer.add_handler(Fragile { probe: fragile.handler() }).unwrap();
+        let calm = informer.add_handler(sound.handler()).unwrap();
         let start = Instant::now();
         informer.start();
 
@@ -74,10 +54,10 @@ async fn a_handler_that_panics_goes_on_a_second_later_becomes_synced_and_harms_n
         assert!(start.elapsed() < Duration::from_millis(500) && !shaken.is_synced());
         shaken.synced().await.unwrap();
 
-        let heard = fragile.times(start);
-        let lines: Vec<_> = heard.iter().map(|(_, line)| line.as_str()).collect();
+        let received = fragile.times(start);
+        let lines: Vec<_> = received.iter().map(|(_, line)| line.as_str()).collect();
         assert_eq!(lines, ["A(bad@1, initial)", "A(good@2, initial)", "synced"]);
-        assert!(heard[1].0 - heard[0].0 >= 1000, "a second later: {heard:?}");
+        assert!(received[1].0 - received[0].0 >= 1000, "a second later: {received:?}");
         let log = logs.take();
         assert_eq!(log.matches("a handler panicked").count(), 1, "{log}");
         assert!(
@@ -93,13 +73,13 @@ async fn a_handler_that_panics_goes_on_a_second_later_becomes_synced_and_harms_n
 
 /// HC-18
 #[tokio::test(start_paused = true)]
-async fn five_panics_take_four_seconds() {
+async fn a_handler_that_panics_five_times_pauses_four_seconds() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let objects = [("bad1", 1), ("bad2", 2), ("bad3", 3), ("bad4", 4), ("bad5", 5)];
     let informer = informer(&source("10", &objects, open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(Fragile { probe: probe.clone() }).unwrap();
+    let registration = informer.add_handler(Fragile { probe: probe.handler() }).unwrap();
     let start = Instant::now();
     informer.start();
 
@@ -110,14 +90,14 @@ async fn five_panics_take_four_seconds() {
     leaks.stop(&informer).await;
 }
 
-/// P9: the rest after a panic does not hold up the end.
+/// P9: the pause after a panic does not delay the stop.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_rests_after_a_panic_is_stopped_at_once() {
+async fn a_handler_that_pauses_after_a_panic_is_stopped_at_once() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("bad", 1), ("good", 2)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(Fragile { probe: probe.clone() }).unwrap();
+    let registration = informer.add_handler(Fragile { probe: probe.handler() }).unwrap();
     informer.start();
     probe.until("A(bad@1, initial)").await;
     let start = Instant::now();
@@ -131,30 +111,30 @@ async fn a_handler_that_rests_after_a_panic_is_stopped_at_once() {
 
 /// HC-15, PL-01, PL-02, PL-03, SI-33
 #[tokio::test]
-async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_hears_everything_in_order() {
+async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_receives_all_events_in_order() {
     const EVENTS: u64 = 5000;
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let mut watch = ScriptedWatch::new();
         for version in 11..11 + EVENTS {
-            watch = watch.modified(ready(&format!("o{}", version % 50), version));
+            watch = watch.modified(item(&format!("o{}", version % 50), version));
         }
         let informer = informer_with(&source("10", &[], watch.stays_open()), queue);
         let (gate, wait) = std::sync::mpsc::channel::<()>();
         let (wait, slow, quick) = (Mutex::new(wait), Probe::new(), Probe::new());
-        let writing = slow.clone();
+        let writing = slow.handler();
         let slow_one = Handler::<()>::new()
             .on_add({
                 let writing = writing.clone();
                 move |object, origin| {
-                    // Until the gate is open for good.
+                    // Waits until the test drops the sender.
                     let _ = wait.lock().unwrap().recv();
                     writing.on_add(object, origin);
                 }
             })
             .on_update(move |old, new| writing.on_update(old, new));
         let slow_one = informer.subscribe().blocking_handler(slow_one).unwrap();
-        informer.add_handler(quick.clone()).unwrap();
+        informer.add_handler(quick.handler()).unwrap();
         informer.start();
 
         quick.until_lines(|lines| lines.len() > EVENTS as usize).await;
@@ -165,9 +145,9 @@ async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_hears_ev
 
         drop(gate);
         slow.until_lines(|lines| lines.len() == EVENTS as usize).await;
-        let mut heard = quick.lines();
-        heard.retain(|line| line != "synced");
-        assert!(slow.lines() == heard, "the same in the same order");
+        let mut received = quick.lines();
+        received.retain(|line| line != "synced");
+        assert!(slow.lines() == received, "the same events in the same order");
         leaks.stop(&informer).await;
     }
 }
@@ -182,7 +162,7 @@ async fn a_slow_call_with_a_long_backlog_is_logged_with_the_handlers_name_once_i
     let informer = informer(&source("10", &objects, open_watch()));
     let calls = AtomicUsize::new(0);
     let handler = Handler::<()>::new().on_add(move |_, _| {
-        // Long enough by a real clock, which is what a call that blocks takes.
+        // The sleep is real: the library measures the duration of a call with the real clock.
         if calls.fetch_add(1, Ordering::SeqCst) < 3 {
             std::thread::sleep(Duration::from_millis(110));
         }
@@ -198,12 +178,13 @@ async fn a_slow_call_with_a_long_backlog_is_logged_with_the_handlers_name_once_i
     leaks.stop(&informer).await;
 }
 
-/// PL-09: few wait, so nobody needs to know.
+/// PL-09
 #[tokio::test]
-async fn a_slow_call_with_a_short_backlog_is_not_worth_a_word() {
+async fn a_slow_call_with_a_short_backlog_is_not_logged() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
+    // The sleep is real: the library measures the duration of a call with the real clock.
     let handler = Handler::<()>::new().on_add(|_, _| std::thread::sleep(Duration::from_millis(110)));
     let registration = informer.add_handler(handler).unwrap();
     informer.start();
@@ -214,12 +195,12 @@ async fn a_slow_call_with_a_short_backlog_is_not_worth_a_word() {
     leaks.stop(&informer).await;
 }
 
-/// Many updates of few objects, then a quiet watch.
-fn busy(events: u64, objects: u64) -> ScriptedWatch<()> {
-    busy_with(events, objects, ready)
+/// A watch with many updates of few objects that stays open.
+fn many_updates(events: u64, objects: u64) -> ScriptedWatch<()> {
+    many_updates_of(events, objects, item)
 }
 
-fn busy_with<O>(events: u64, objects: u64, item: impl Fn(&str, u64) -> Item<O>) -> ScriptedWatch<O> {
+fn many_updates_of<O>(events: u64, objects: u64, item: impl Fn(&str, u64) -> Item<O>) -> ScriptedWatch<O> {
     let mut watch = ScriptedWatch::new().wait(Duration::from_secs(1));
     for version in 11..11 + events {
         watch = watch.modified(item(&format!("o{}", version % objects), version));
@@ -230,42 +211,42 @@ fn busy_with<O>(events: u64, objects: u64, item: impl Fn(&str, u64) -> Item<O>) 
     watch.stays_open()
 }
 
-/// Decision 10: at most two for each object, and the last state is what is told. PL-04, B11 of the past: nobody waits for one
-/// who does not read.
+/// Decision 10, PL-04: at most two events of each object wait, the last one has the newest state, and the informer does not wait for
+/// a stream that is not read.
 #[tokio::test(start_paused = true)]
-async fn what_waits_too_long_is_merged_and_gives_the_same_in_the_end() {
+async fn coalesced_events_of_a_slow_stream_add_up_to_the_cache() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let informer = informer_with(&source("10", &[("o1", 1)], busy(5000, 20)), queue);
-        let mut merging = informer.subscribe().coalesce_above(100).stream().unwrap();
+        let informer = informer_with(&source("10", &[("o1", 1)], many_updates(5000, 20)), queue);
+        let mut coalescing = informer.subscribe().coalesce_above(100).stream().unwrap();
         let keeping = informer.subscribe().stream().unwrap();
         informer.start();
-        seconds(60.0).await;
+        sleep_seconds(60.0).await;
 
-        let backlog = merging.registration().backlog();
+        let backlog = coalescing.registration().backlog();
         assert!(backlog <= 100, "{backlog}");
         assert!(keeping.registration().backlog() >= 5000);
         let probe = Probe::new();
         for _ in 0..backlog {
-            probe.hear(&merging.next().await.unwrap());
+            probe.receive(&coalescing.next().await.unwrap());
         }
         let mut known = probe.known();
         known.sort();
-        assert_eq!(known, super::support::cached(&informer));
-        let status = merging.registration().status();
+        assert_eq!(known, crate::support::informers::cached(&informer));
+        let status = coalescing.registration().status();
         assert!(status.coalesced + status.delivered >= 5002, "{status:?}");
-        drop((merging, keeping));
+        drop((coalescing, keeping));
         leaks.stop(&informer).await;
     }
 }
 
-/// Decision 10: below the bound nothing is coalesced.
+/// Decision 10: below the bound no event is coalesced.
 #[tokio::test(start_paused = true)]
-async fn who_keeps_up_hears_of_every_change_also_if_it_may_be_merged() {
+async fn a_handler_that_keeps_up_receives_every_change_although_coalescing_is_on() {
     let leaks = Leaks::watch();
-    let informer = informer(&source("10", &[], busy(1000, 5)));
+    let informer = informer(&source("10", &[], many_updates(1000, 5)));
     let probe = Probe::new();
-    let registration = informer.subscribe().coalesce_above(200).handler(probe.clone()).unwrap();
+    let registration = informer.subscribe().coalesce_above(200).handler(probe.handler()).unwrap();
     informer.start();
     probe.until("U(o0 1005→1010)").await;
 
@@ -274,16 +255,16 @@ async fn who_keeps_up_hears_of_every_change_also_if_it_may_be_merged() {
     leaks.stop(&informer).await;
 }
 
-/// Decision 10: the end of the initial list is reached in any case.
+/// Decision 10: `synced` is never coalesced.
 #[tokio::test(start_paused = true)]
-async fn merging_everything_away_does_not_lose_the_end_of_the_initial_list() {
+async fn coalescing_every_event_does_not_lose_synced() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).deleted(ready("a", 11)).deleted(ready("b", 12)).stays_open();
+    let watch = ScriptedWatch::new().wait(second).deleted(item("a", 11)).deleted(item("b", 12)).stays_open();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], watch));
     let mut stream = informer.subscribe().coalesce_above(0).stream().unwrap();
     informer.start();
-    seconds(10.0).await;
+    sleep_seconds(10.0).await;
     assert_eq!(stream.registration().backlog(), 1);
 
     assert!(matches!(stream.next().await, Some(Event::Synced)));
@@ -293,9 +274,9 @@ async fn merging_everything_away_does_not_lose_the_end_of_the_initial_list() {
     leaks.stop(&informer).await;
 }
 
-/// Decision 10: one survivor does not keep a whole batch alive.
+/// Decision 10: one remaining event does not keep a whole batch in memory.
 #[tokio::test(start_paused = true)]
-async fn objects_that_were_merged_away_are_freed() {
+async fn objects_of_coalesced_events_are_freed() {
     let leaks = Leaks::watch();
     let tracked = |name: &str, version: u64| {
         let version = version.to_string().as_str().into();
@@ -304,16 +285,16 @@ async fn objects_that_were_merged_away_are_freed() {
     };
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("10").object(tracked("o1", 1)));
-    source.on_watch(busy_with(2000, 10, tracked));
+    source.on_watch(many_updates_of(2000, 10, tracked));
     let informer = SharedInformer::of_decoded_objects(source).build();
     let stream = informer.subscribe().coalesce_above(10).stream().unwrap();
     informer.start();
     informer.synced().await.unwrap();
     let first = informer.lister().get(&informant::Key::cluster_scoped("o1")).unwrap().watch();
-    seconds(1.5).await;
+    sleep_seconds(1.5).await;
     let early = informer.lister().list()[0].watch();
 
-    seconds(60.0).await;
+    sleep_seconds(60.0).await;
 
     assert!(early.upgrade().is_none() || informer.lister().list().iter().any(|now| now.watch().ptr_eq(&early)));
     assert!(first.upgrade().is_none(), "its add was coalesced into a newer one");
@@ -323,40 +304,41 @@ async fn objects_that_were_merged_away_are_freed() {
 
 /// PL-15, PL-16
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_called_what_it_calls_itself_or_after_its_type_or_after_its_place() {
+async fn the_name_of_a_handler_is_its_own_name_or_its_type_or_its_place_in_the_code() {
+    let (probe, named_probe) = (Probe::new(), Probe::new());
     struct Nameless;
     impl EventHandler<()> for Nameless {}
     let informer = informer(&source("10", &[], open_watch()));
 
     let names = [
-        informer.add_handler(Probe::new()).unwrap().name(),
+        informer.add_handler(probe.handler()).unwrap().name(),
         informer.add_handler(Nameless).unwrap().name(),
         informer.add_handler(Arc::new(Nameless)).unwrap().name(),
         informer.add_handler(Box::new(Nameless)).unwrap().name(),
         informer.add_handler(Handler::new()).unwrap().name(),
-        informer.subscribe().named("given").handler(Probe::new()).unwrap().name(),
+        informer.subscribe().named("given").handler(named_probe.handler()).unwrap().name(),
     ];
 
     assert_eq!(&*names[0], "probe");
     assert!(names[1].ends_with("::Nameless"), "{names:?}");
-    // Those of one name are told apart.
+    // Handlers of the same name get a number.
     assert_eq!([&*names[2], &*names[3]], [format!("{} (2)", names[1]), format!("{} (3)", names[1])]);
     assert!(names[4].starts_with("handler at ") && names[4].contains("listeners.rs:"), "{names:?}");
     assert_eq!(&*names[5], "given");
 }
 
-/// CT-25: each may be left out.
+/// CT-25: each closure is optional.
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_closures_hears_what_it_has_a_closure_for() {
+async fn a_handler_of_closures_receives_the_events_that_it_has_a_closure_for() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(Duration::from_millis(1500)).modified(ready("a", 11)).deleted(ready("a", 12));
+    let watch = ScriptedWatch::new().wait(Duration::from_millis(1500)).modified(item("a", 11)).deleted(item("a", 12));
     let informer = informer_with(&source("10", &[("a", 1)], watch.stays_open()), |builder| {
         builder.resync_every(Duration::from_secs(1))
     });
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let write = |what: &'static str| {
-        let heard = Arc::clone(&heard);
-        move || heard.lock().unwrap().push(what)
+        let received = Arc::clone(&received);
+        move || received.lock().unwrap().push(what)
     };
     informer.add_handler(Handler::new()).unwrap();
     let add = write("add");
@@ -367,16 +349,16 @@ async fn a_handler_of_closures_hears_what_it_has_a_closure_for() {
     let resync = write("resync");
     informer.add_handler(Handler::<()>::new().on_resync(move |_| resync())).unwrap();
     informer.start();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
-    let mut heard = heard.lock().unwrap().clone();
-    heard.sort_unstable();
-    // The update comes twice: once more for the resync at the first second, which has no closure of its own.
-    assert_eq!(heard, ["add", "delete", "resync", "synced", "update", "update"]);
+    let mut received = received.lock().unwrap().clone();
+    received.sort_unstable();
+    // The update closure is called twice: the second call is the resync after one second, which has no closure of its own.
+    assert_eq!(received, ["add", "delete", "resync", "synced", "update", "update"]);
     leaks.stop(&informer).await;
 }
 
-/// A blocking handler has a thread of its own, which ends with it.
+/// The thread of a blocking handler ends with the handler.
 #[tokio::test]
 async fn a_blocking_handler_is_called_by_one_thread_of_its_own() {
     let leaks = Leaks::watch();
@@ -400,17 +382,18 @@ async fn a_blocking_handler_is_called_by_one_thread_of_its_own() {
     leaks.stop(&informer).await;
 }
 
-/// A name is free again when its handler has left.
+/// A handler that is added later gets the name of a removed one.
 #[tokio::test(start_paused = true)]
-async fn a_name_is_given_back() {
+async fn the_name_of_a_removed_handler_is_used_again() {
     let informer = informer(&source("10", &[], open_watch()));
-    let first = informer.add_handler(Probe::new()).unwrap();
-    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (2)");
+    let [first_probe, second_probe, third_probe, fourth_probe] = std::array::from_fn(|_| Probe::new());
+    let first = informer.add_handler(first_probe.handler()).unwrap();
+    assert_eq!(&*informer.add_handler(second_probe.handler()).unwrap().name(), "probe (2)");
 
     first.remove();
 
-    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe");
-    assert_eq!(&*informer.add_handler(Probe::new()).unwrap().name(), "probe (3)");
+    assert_eq!(&*informer.add_handler(third_probe.handler()).unwrap().name(), "probe");
+    assert_eq!(&*informer.add_handler(fourth_probe.handler()).unwrap().name(), "probe (3)");
 }
 
 /// PL-05, P9: the filter is users' code that may take long, or remove the handler itself.
@@ -439,7 +422,7 @@ async fn a_handler_that_is_removed_while_its_filter_runs_is_not_called() {
         slot.set(registration.clone()).unwrap();
         informer.start();
 
-        until(|| registration.is_removed()).await;
+        wait_until(|| registration.is_removed()).await;
         registration.stop().await.unwrap();
 
         assert_eq!((calls.load(Ordering::SeqCst), registration.status().delivered), (0, 0));

@@ -1,4 +1,4 @@
-//! Shared informers: one cache, many handlers.
+//! Shared informers: one cache and several handlers.
 
 mod async_callbacks;
 mod callbacks;
@@ -16,7 +16,6 @@ mod quarantine;
 mod reads;
 mod resync;
 mod streams;
-pub(crate) mod support;
 mod sync;
 mod users_code;
 mod visible;

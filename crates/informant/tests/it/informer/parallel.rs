@@ -1,36 +1,27 @@
-//! Real threads: what holds on one of them holds on many.
+//! Handlers and streams on a runtime with several threads.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informant::EventStream;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
 use informant::informer::Subscribe;
 use informant::listwatch::ScriptedWatch;
+use informant::{EventStream, Handler, Registration, ResourceVersion, SharedInformer};
+use tokio::time::timeout;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::cached;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::source;
+use crate::support::informers::{
+    Leaks, Probe, ProbeHandler, QUEUES, cached, informer, informer_with, item, open_watch, source,
+};
 
-/// A watch on which objects come and go as fast as they can.
-fn hurry(events: u64) -> ScriptedWatch<()> {
+/// A watch that creates, changes and deletes objects with few delays.
+fn fast_changes(events: u64) -> ScriptedWatch<()> {
     let mut watch = ScriptedWatch::new();
     for version in 11..11 + events {
         let name = format!("o{}", version * 7 % 23);
         watch = match version % 4 {
-            0 => watch.deleted(ready(&name, version)),
-            _ => watch.modified(ready(&name, version)),
+            0 => watch.deleted(item(&name, version)),
+            _ => watch.modified(item(&name, version)),
         };
         if version % 211 == 0 {
             watch = watch.wait(Duration::from_millis(1));
@@ -39,31 +30,31 @@ fn hurry(events: u64) -> ScriptedWatch<()> {
     watch.stays_open()
 }
 
-async fn read(mut stream: EventStream<()>, probe: Probe<()>) {
+async fn read(mut stream: EventStream<()>, probe: ProbeHandler<()>) {
     while let Some(event) = stream.next().await {
-        probe.hear(&event);
+        probe.receive(&event);
     }
 }
 
-/// P2, P4, P9: the probes check what they hear, and panic at nonsense; nobody may have panicked.
+/// P2, P4, P9: the probes check the events that they receive; no handler may have panicked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
+async fn on_many_threads_the_events_of_each_handler_add_up_to_the_cache() {
     const EVENTS: u64 = 5000;
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let informer = informer_with(&source("10", &[("o1", 1)], hurry(EVENTS)), queue);
+        let informer = informer_with(&source("10", &[("o1", 1)], fast_changes(EVENTS)), queue);
         let is_over = Arc::new(AtomicBool::new(false));
         let join = |number: usize, informer: &SharedInformer<()>| -> (Probe<()>, Registration) {
             let probe = Probe::new();
             let subscribe: Subscribe<'_, ()> = informer.subscribe();
             let subscribe = if number.is_multiple_of(2) { subscribe.coalesce_above(number % 50) } else { subscribe };
             let registration = match number % 3 {
-                0 => subscribe.handler(probe.clone()).unwrap(),
-                1 => subscribe.blocking_handler(probe.clone()).unwrap(),
+                0 => subscribe.handler(probe.handler()).unwrap(),
+                1 => subscribe.blocking_handler(probe.handler()).unwrap(),
                 _ => {
                     let stream = subscribe.stream().unwrap();
                     let registration = stream.registration().clone();
-                    tokio::spawn(read(stream, probe.clone()));
+                    tokio::spawn(read(stream, probe.handler()));
                     registration
                 }
             };
@@ -81,16 +72,17 @@ async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
                         break;
                     }
                     let (probe, registration) = join(number, &informer);
+                    // The sleep is real, as the threads are: it lets events arrive before the handler leaves.
                     tokio::time::sleep(Duration::from_micros(200)).await;
                     match number % 5 {
                         0 => stayed.push((probe, registration)),
                         1 => registration.remove(),
                         _ => {
                             registration.stop().await.unwrap();
-                            let heard = probe.lines().len();
+                            let received = probe.lines().len();
                             tokio::task::yield_now().await;
-                            // Of a stream, one event may be on its way to its reader.
-                            assert!(probe.lines().len() <= heard + usize::from(number % 3 == 2), "P9");
+                            // The reader of a stream may be about to record one more event.
+                            assert!(probe.lines().len() <= received + usize::from(number % 3 == 2), "P9");
                             assert_eq!(registration.status().panics, 0);
                         }
                     }
@@ -98,38 +90,33 @@ async fn on_many_threads_too_what_each_handler_heard_gives_the_cache() {
                 stayed
             }));
         }
-        let last = (10 + EVENTS).to_string();
-        informer.caught_up_to(&last.as_str().into(), Duration::from_secs(120)).await.unwrap();
+        let last = ResourceVersion::new((10 + EVENTS).to_string());
+        informer.caught_up_to(&last, Duration::from_secs(120)).await.unwrap();
         is_over.store(true, Ordering::SeqCst);
         for task in tasks {
             stayed.extend(task.await.unwrap());
         }
-        assert!(stayed.len() > 3, "some have joined on the way");
+        assert!(stayed.len() > 3, "some handlers joined while objects changed");
         let expected = cached(&informer);
         for (probe, registration) in &stayed {
             registration.synced().await.unwrap();
-            let is_right = |probe: &Probe<()>| {
-                let mut known = probe.known();
-                known.sort();
-                known == expected
-            };
-            for _ in 0..10_000 {
-                if registration.backlog() == 0 && is_right(probe) {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            assert!(is_right(probe), "{registration:?}: {:?} is not {expected:?}", probe.known());
-            assert_eq!(registration.status().panics, 0, "nobody was told nonsense");
+            // The time limit only turns a hang into a failure.
+            let caught_up = timeout(Duration::from_secs(120), registration.caught_up_to(&last)).await;
+            assert!(matches!(caught_up, Ok(Ok(()))), "{registration:?}: {caught_up:?}");
+            let mut known = probe.known();
+            known.sort();
+            assert_eq!(known, expected, "{registration:?}");
+            assert_eq!(registration.backlog(), 0);
+            assert_eq!(registration.status().panics, 0, "no handler panicked");
         }
         informer.stop().await.unwrap();
         leaks.check_soon().await;
     }
 }
 
-/// Everything that is awaited can be awaited in a task.
+/// The futures of the public API can be awaited in a spawned task.
 #[test]
-fn futures_can_go_to_another_thread() {
+fn futures_of_informers_and_registrations_are_send() {
     fn is_send<T: Send>(_: &T) {}
     let informer = informer(&source("10", &[], open_watch()));
     let registration = informer.add_handler(Handler::new()).unwrap();
@@ -147,14 +134,15 @@ fn futures_can_go_to_another_thread() {
     is_send(&informer.stream().unwrap());
 }
 
-/// P9: who has left is forgotten, before the start and after it.
+/// P9: before the start and after it, the informer keeps nothing of a removed handler.
 #[test]
-fn coming_and_going_leaves_no_memory_behind() {
+fn handlers_and_streams_that_join_and_leave_leak_no_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let come_and_go = async |times: usize| {
+    let join_and_leave = async |times: usize| {
         for _ in 0..times {
-            let handler = informer.add_handler(Probe::new()).unwrap();
+            let probe = Probe::new();
+            let handler = informer.add_handler(probe.handler()).unwrap();
             let stream = informer.stream().unwrap();
             handler.remove();
             drop(stream);
@@ -162,8 +150,8 @@ fn coming_and_going_leaves_no_memory_behind() {
         }
     };
     let measure = |times: usize| {
-        runtime.block_on(come_and_go(10));
-        allocation_counter::measure(|| runtime.block_on(come_and_go(times))).bytes_current
+        runtime.block_on(join_and_leave(10));
+        allocation_counter::measure(|| runtime.block_on(join_and_leave(times))).bytes_current
     };
 
     let unstarted = measure(500);
@@ -174,7 +162,7 @@ fn coming_and_going_leaves_no_memory_behind() {
     let started = measure(500);
 
     assert!(unstarted < 20_000, "{unstarted} bytes before the start");
-    assert!(started < 20_000, "{started} bytes after it");
+    assert!(started < 20_000, "{started} bytes after the start");
     runtime.block_on(async {
         informer.stop().await.unwrap();
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);

@@ -1,31 +1,17 @@
 //! Quarantined objects: the events that handlers receive, and calls that wait for such objects.
 
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use informant::Cached;
-use informant::Key;
 use informant::informer::WaitError;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Cached, Key};
 
-use super::support::Builder;
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer_with;
-use super::support::list;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::reborn;
-use super::support::says;
-use super::support::seconds;
-use super::support::source;
-use super::support::until;
+use crate::support::informers::{
+    Builder, Leaks, Probe, QUEUES, informer_with, item, item_of_incarnation, list, one_thread, open_watch,
+    sleep_seconds, source, status_error, wait_until,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -52,22 +38,22 @@ async fn a_quarantined_object_stays_in_the_cache_until_its_incarnation_ends() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
-        let expires = || ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired"));
+        let expires = || ScriptedWatch::new().wait(SECOND).breaks(status_error(410, "Expired"));
         source.on_list(list("10", &[("a", 1), ("b", 2)]));
         source.on_watch(expires());
         // a@15 is quarantined: a@1 stays in the cache.
         source.on_list(list("20", &[("a", 15), ("b", 2)]));
         source.on_watch(expires());
         // The next incarnation is quarantined too: the first one is deleted.
-        source.on_list(ScriptedList::at("30").object(reborn("a", 25, "u2")).object(ready("b", 2)));
+        source.on_list(ScriptedList::at("30").object(item_of_incarnation("a", 25, "u2")).object(item("b", 2)));
         // Then a can be decoded. The final state of b cannot, but b is deleted.
-        let watch = ScriptedWatch::new().wait(SECOND).modified(reborn("a", 35, "u2")).wait(SECOND);
-        source.on_watch(watch.deleted(ready("b", 40)).stays_open());
+        let watch = ScriptedWatch::new().wait(SECOND).modified(item_of_incarnation("a", 35, "u2")).wait(SECOND);
+        source.on_watch(watch.deleted(item("b", 40)).stays_open());
         let informer = informer_with(&source, |builder| queue(failing_at(&[3, 4, 6])(builder)));
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
-        seconds(100.0).await;
+        sleep_seconds(100.0).await;
 
         let expected = ["A(a@1, initial)", "A(b@2, initial)", "synced", "T(a, last@1)", "A(a@35)", "T(b, last@2)"];
         assert_eq!(probe.take(), expected);
@@ -81,15 +67,15 @@ async fn a_quarantined_object_stays_in_the_cache_until_its_incarnation_ends() {
 async fn a_watch_event_of_a_quarantined_new_incarnation_deletes_the_old_one() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).added(reborn("a", 12, "u2")).stays_open();
+        let watch = ScriptedWatch::new().wait(SECOND).added(item_of_incarnation("a", 12, "u2")).stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[2])(builder)));
         let probe = Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.caught_up_to(&"12".into(), 100 * SECOND).await.unwrap();
 
         informer.wait_until_gone(&identity("1", "u1"), SECOND).await.unwrap();
-        assert!(informer.wait_until_gone(&identity("12", "u2"), SECOND).await.is_err(), "that one is there");
+        assert!(informer.wait_until_gone(&identity("12", "u2"), SECOND).await.is_err(), "the new incarnation exists");
 
         assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "T(a, last@1)"]);
         leaks.stop(&informer).await;
@@ -101,7 +87,7 @@ async fn a_watch_event_of_a_quarantined_new_incarnation_deletes_the_old_one() {
 async fn wait_until_gone_does_not_treat_a_quarantined_object_as_gone() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(10 * SECOND).deleted(ready("a", 11)).stays_open();
+        let watch = ScriptedWatch::new().wait(10 * SECOND).deleted(item("a", 11)).stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[1])(builder)));
         informer.start();
         informer.synced().await.unwrap();
@@ -119,8 +105,8 @@ async fn wait_until_gone_does_not_treat_a_quarantined_object_as_gone() {
 async fn wait_for_is_an_error_if_the_object_is_quarantined_at_that_version_or_an_older_one() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).modified(ready("a", 12)).added(ready("b", 20));
-        let watch = watch.wait(10 * SECOND).modified(ready("a", 30)).stays_open();
+        let watch = ScriptedWatch::new().wait(SECOND).modified(item("a", 12)).added(item("b", 20));
+        let watch = watch.wait(10 * SECOND).modified(item("a", 30)).stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), |builder| queue(failing_at(&[2])(builder)));
         informer.start();
         let key = Key::cluster_scoped("a");
@@ -132,7 +118,7 @@ async fn wait_for_is_an_error_if_the_object_is_quarantined_at_that_version_or_an
         }
         let found = informer.wait_for(&key, &"25".into(), 100 * SECOND).await.unwrap();
 
-        assert_eq!(format!("{:?}", found.unwrap()), "a@30", "it has changed again, and can be decoded");
+        assert_eq!(format!("{:?}", found.unwrap()), "a@30", "the object has changed again, and can be decoded");
         leaks.stop(&informer).await;
     }
 }
@@ -145,7 +131,7 @@ async fn a_first_list_with_a_quarantined_object_syncs() {
         let source = source("10", &[("a", 1), ("b", 2)], open_watch());
         let informer = informer_with(&source, |builder| queue(failing_at(&[1])(builder)));
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         informer.start();
 
         registration.synced().await.unwrap();
@@ -162,10 +148,10 @@ async fn an_object_released_from_quarantine_is_neither_gone_nor_seen_until_it_is
     let (enter, entered) = mpsc::channel();
     let (open, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
-    let watch = ScriptedWatch::new().wait(SECOND / 100).added(ready("a", 11)).wait(SECOND / 10);
-    let watch = watch.modified(ready("a", 12)).stays_open();
+    let watch = ScriptedWatch::new().wait(SECOND / 100).added(item("a", 11)).wait(SECOND / 10);
+    let watch = watch.modified(item("a", 12)).stays_open();
     let informer = informer_with(&source("10", &[("z", 1)], watch), failing_at(&[2]));
-    // In a runtime of its own, because the informer has to wait for the lock of the cache.
+    // The informer has a runtime of its own, because it must wait for the lock of the cache.
     let running = informer.clone();
     let thread = std::thread::spawn(move || {
         one_thread().block_on(async {
@@ -186,7 +172,7 @@ async fn an_object_released_from_quarantine_is_neither_gone_nor_seen_until_it_is
         adding.add_index("slow", values).unwrap();
     });
     entered.recv().unwrap();
-    until(|| informer.quarantined().is_empty()).await;
+    wait_until(|| informer.quarantined().is_empty()).await;
 
     let deleted = identity("11", "u1");
     assert!(informer.wait_until_gone(&deleted, SECOND / 50).await.is_err());

@@ -1,42 +1,23 @@
-//! Reading one's own writes.
+//! Waits for versions, writes and deletions, by which a program reads its own writes.
 
 use std::time::Duration;
 
-use informant::Key;
-use informant::SharedInformer;
 use informant::informer::WaitError;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
+use informant::listwatch::{Backoff, KubeSource, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
+use informant::{Key, SharedInformer};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::Patch;
-use kube::api::PatchParams;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::reborn;
-use super::support::refused;
-use super::support::says;
-use super::support::settle;
-use super::support::show_error;
-use super::support::source;
-use super::support::until;
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::config_map;
-use crate::reflector::support::server_at_10;
+use crate::support::informers::{
+    Leaks, QUEUES, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
+    open_watch, show_error, source, status_error, wait_until, wait_until_idle,
+};
+use crate::support::reflector::{config_map, server_at_10};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(1000);
@@ -47,10 +28,10 @@ fn identity(name: &str, version: &str, uid: &str) -> Identity {
 
 /// Decision 13
 #[tokio::test(start_paused = true)]
-async fn caught_up_means_that_everything_up_to_the_version_is_in_the_cache() {
+async fn caught_up_to_returns_when_all_changes_up_to_the_version_are_in_the_cache() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).added(ready("a", 15)).wait(SECOND).bookmark("20").stays_open();
+        let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND).bookmark("20").stays_open();
         let informer = informer_with(&source("10", &[], watch), queue);
         informer.start();
 
@@ -74,11 +55,11 @@ async fn caught_up_means_that_everything_up_to_the_version_is_in_the_cache() {
 
 /// Decision 13
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_write_gives_the_object_or_nothing_if_it_is_gone_by_then() {
+async fn wait_for_returns_the_object_or_none_if_it_was_deleted_meanwhile() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).added(ready("a", 15)).wait(SECOND);
-        let watch = watch.added(ready("b", 16)).deleted(ready("b", 17)).stays_open();
+        let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND);
+        let watch = watch.added(item("b", 16)).deleted(item("b", 17)).stays_open();
         let informer = informer_with(&source("10", &[], watch), queue);
         informer.start();
         let (a, b) = (Key::cluster_scoped("a"), Key::cluster_scoped("b"));
@@ -86,7 +67,7 @@ async fn waiting_for_a_write_gives_the_object_or_nothing_if_it_is_gone_by_then()
         let found = informer.wait_for(&a, &"15".into(), LONG).await.unwrap();
         assert_eq!(format!("{:?}", found.unwrap()), "a@15");
         let found = informer.wait_for(&a, &"12".into(), LONG).await.unwrap();
-        assert_eq!(format!("{:?}", found.unwrap()), "a@15", "a newer one is as good");
+        assert_eq!(format!("{:?}", found.unwrap()), "a@15", "a newer version ends the wait too");
         assert!(informer.wait_for(&b, &"16".into(), LONG).await.unwrap().is_none());
 
         let error = informer.wait_for(&a, &"30".into(), SECOND).await.unwrap_err();
@@ -100,10 +81,14 @@ async fn waiting_for_a_write_gives_the_object_or_nothing_if_it_is_gone_by_then()
 
 /// Decision 13
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_seen_when_that_life_is_not_in_the_cache_any_more() {
+async fn wait_until_gone_returns_when_that_incarnation_is_not_in_the_cache_any_more() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).deleted(ready("a", 15)).added(reborn("a", 16, "u2")).stays_open();
+        let watch = ScriptedWatch::new()
+            .wait(SECOND)
+            .deleted(item("a", 15))
+            .added(item_of_incarnation("a", 16, "u2"))
+            .stays_open();
         let informer = informer_with(&source("10", &[("a", 1)], watch), queue);
         informer.start();
         informer.synced().await.unwrap();
@@ -114,17 +99,17 @@ async fn a_deletion_is_seen_when_that_life_is_not_in_the_cache_any_more() {
             "informer things has not seen the deletion of a within 500ms; its cache is at version 10"
         );
         informer.wait_until_gone(&identity("a", "1", "u1"), LONG).await.unwrap();
-        assert_eq!(informer.lister().list()[0].uid(), &"u2".into(), "another life has begun");
+        assert_eq!(informer.lister().list()[0].uid(), &"u2".into(), "the next incarnation is cached");
         assert!(informer.wait_until_gone(&identity("a", "16", "u2"), SECOND).await.is_err());
         leaks.stop(&informer).await;
     }
 }
 
-/// A cache that has not seen the create has not seen the delete either.
+/// A cache that has not reached the object's version cannot prove that the object is gone.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_not_seen_before_the_object_could_be() {
+async fn wait_until_gone_does_not_return_before_the_cache_has_reached_the_objects_version() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(SECOND).added(ready("a", 15)).wait(SECOND).deleted(ready("a", 16));
+    let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND).deleted(item("a", 16));
     let informer = informer(&source("10", &[], watch.stays_open()));
     informer.start();
     informer.synced().await.unwrap();
@@ -136,9 +121,9 @@ async fn a_deletion_is_not_seen_before_the_object_could_be() {
     leaks.stop(&informer).await;
 }
 
-/// Decision 13: versions of another kind are an error, not a wrong answer; also before the first list.
+/// Decision 13: also before the first list.
 #[tokio::test(start_paused = true)]
-async fn versions_that_cannot_be_compared_are_an_error() {
+async fn waits_for_versions_that_cannot_be_compared_are_an_error() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let error = informer.caught_up_to(&"v7".into(), LONG).await.unwrap_err();
@@ -151,23 +136,23 @@ async fn versions_that_cannot_be_compared_are_an_error() {
     leaks.stop(&informer).await;
 }
 
-/// Decision 13: an etcd that was restored.
+/// Decision 13: the server's storage was restored from a backup.
 #[tokio::test(start_paused = true)]
 async fn a_history_change_fails_waits_and_updates_every_object() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
         source.on_list(list("100", &[("a", 90), ("same", 5)]));
-        source.on_watch(ScriptedWatch::new().wait(SECOND).breaks(says(410, "Expired")));
-        // Older than what was seen: asked for again, then believed.
+        source.on_watch(ScriptedWatch::new().wait(SECOND).breaks(status_error(410, "Expired")));
+        // The list is older than the cache: the reflector lists again, and then accepts it.
         source.on_list(list("50", &[("a", 40), ("same", 5)]));
         source.on_list(list("50", &[("a", 40), ("same", 5)]));
-        // One more without anything of the cache.
+        // The reflector lists once more without reusing cached objects.
         source.on_list(list("50", &[("a", 40), ("same", 5)]));
-        source.on_watch(ScriptedWatch::new().wait(SECOND).modified(ready("a", 200)).stays_open());
+        source.on_watch(ScriptedWatch::new().wait(SECOND).modified(item("a", 200)).stays_open());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = super::support::Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        let probe = crate::support::informers::Probe::of_changing_history();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.synced().await.unwrap();
 
@@ -179,15 +164,15 @@ async fn a_history_change_fails_waits_and_updates_every_object() {
         assert_eq!(informer.status().source.history_changes, 1);
         informer.caught_up_to(&"150".into(), LONG).await.unwrap();
         probe.until("U(a 40→200)").await;
-        let heard = probe.take();
-        assert!(heard.contains(&"U(a 90→40)".into()) && heard.contains(&"U(same 5→5)".into()), "{heard:?}");
+        let received = probe.take();
+        assert!(received.contains(&"U(a 90→40)".into()) && received.contains(&"U(same 5→5)".into()), "{received:?}");
         leaks.stop(&informer).await;
     }
 }
 
-/// Decision 3: an object that cannot be read will not be seen, and that is said at once.
+/// Decision 3: the wait fails at once, because a quarantined object does not reach the cache.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_an_object_that_cannot_be_read_is_an_error() {
+async fn wait_for_a_quarantined_object_is_an_error() {
     let leaks = Leaks::watch();
     let server = server_at_10();
     server.put("configmaps", config_map("a", "good")).unwrap();
@@ -208,17 +193,17 @@ async fn waiting_for_an_object_that_cannot_be_read_is_an_error() {
     drop(server);
     informer.stop().await.unwrap();
     drop(informer);
-    settle().await;
+    wait_until_idle().await;
     leaks.check();
 }
 
-/// The time limit says what is wrong, if something is.
+/// The error of the time limit contains the last error of the source.
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_says_what_failed_and_where_the_cache_stands() {
+async fn the_time_limit_error_of_a_wait_contains_the_last_error_and_the_version_of_the_cache() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
     for _ in 0..20 {
-        source.on_list(ScriptedList::fails(refused()));
+        source.on_list(ScriptedList::fails(connection_refused()));
     }
     let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
     informer.start();
@@ -233,13 +218,13 @@ async fn a_time_limit_says_what_failed_and_where_the_cache_stands() {
     leaks.stop(&informer).await;
 }
 
-/// Decisions 11 and 13: after a history change was applied, versions say again what they said.
+/// Decisions 11 and 13: after a history change was applied, equal versions mean equal states again.
 #[tokio::test(start_paused = true)]
 async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
-        let expires = || ScriptedWatch::new().wait(100 * SECOND).breaks(says(410, "Expired"));
+        let expires = || ScriptedWatch::new().wait(100 * SECOND).breaks(status_error(410, "Expired"));
         source.on_list(list("100", &[("a", 5)]));
         source.on_watch(expires());
         for _ in 0..2 {
@@ -251,25 +236,29 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
         }
         source.on_watch(open_watch());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = super::support::Probe::new();
-        informer.add_handler(probe.clone()).unwrap();
+        let probe = crate::support::informers::Probe::new();
+        informer.add_handler(probe.handler()).unwrap();
         informer.start();
         informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
         assert_eq!(informer.status().source.history_changes, 1);
-        settle().await;
-        assert_eq!(probe.take(), ["A(a@5, initial)", "synced", "U(a 5→5)"], "perhaps it has another content");
+        wait_until_idle().await;
+        assert_eq!(
+            probe.take(),
+            ["A(a@5, initial)", "synced", "U(a 5→5)"],
+            "the content may differ in the new history"
+        );
 
         informer.caught_up_to(&"300".into(), LONG).await.unwrap();
-        settle().await;
+        wait_until_idle().await;
 
         assert!(probe.take().is_empty());
         leaks.stop(&informer).await;
     }
 }
 
-/// An object may have no version, although the collection has one.
+/// An object may have no version, although the list has one.
 #[tokio::test(start_paused = true)]
-async fn the_version_of_the_cache_decides_about_an_object_that_has_none() {
+async fn wait_for_an_object_without_a_version_uses_the_version_of_the_cache() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
     let object = informant::listwatch::Item::new(Identity::of_key(Key::cluster_scoped("a")), ());
@@ -284,9 +273,9 @@ async fn the_version_of_the_cache_decides_about_an_object_that_has_none() {
     leaks.stop(&informer).await;
 }
 
-/// Limits of the time limits.
+/// `Duration::ZERO` and `Duration::MAX` do not panic.
 #[tokio::test(start_paused = true)]
-async fn no_time_at_all_and_all_the_time_are_time_limits() {
+async fn waits_accept_the_smallest_and_the_largest_time_limit() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     informer.start();
@@ -300,16 +289,16 @@ async fn no_time_at_all_and_all_the_time_are_time_limits() {
     leaks.check();
 }
 
-/// Whoever waits while the informer stops hears of that, and not only when all callbacks have returned.
+/// The wait does not last until its time limit.
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_when_the_cache_will_not_move_any_more() {
+async fn a_wait_ends_when_the_informer_stops() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     informer.start();
     informer.synced().await.unwrap();
     let waiting = informer.clone();
     let waiting = tokio::spawn(async move { waiting.caught_up_to(&"99".into(), LONG).await });
-    settle().await;
+    wait_until_idle().await;
     let start = tokio::time::Instant::now();
 
     informer.stop().await.unwrap();
@@ -320,7 +309,7 @@ async fn a_wait_ends_when_the_cache_will_not_move_any_more() {
     leaks.check();
 }
 
-/// Decision 13: also if the relist stands behind a long backlog.
+/// Decision 13: also if many changes wait in the queue before the relist.
 #[test]
 fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
     for in_order in [false, true] {
@@ -334,7 +323,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
         let source = ScriptedSource::new();
         source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));
         let busy = (11..300).fold(ScriptedWatch::new(), |watch, version| watch.modified(object("b", version, 0)));
-        source.on_watch(busy.breaks(says(410, "Expired")));
+        source.on_watch(busy.breaks(status_error(410, "Expired")));
         for _ in 0..2 {
             source.on_list(ScriptedList::at("6").object(object("a", 5, 2)));
         }
@@ -343,7 +332,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
         let builder = SharedInformer::of_decoded_objects(source).reflector(|reflector| reflector.backoff(quickly));
         let builder = builder.on_error(|_| {});
         let informer = if in_order { builder.in_order() } else { builder }.build();
-        // Slow enough that the list comes while changes wait.
+        // The sleep is real, in a synchronous transform: the relist must arrive while changes wait in the queue.
         let slow = |_: &informant::Cached<u32>| {
             std::thread::sleep(Duration::from_millis(1));
             None::<String>
@@ -351,7 +340,7 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
         informer.add_index("slow", slow).unwrap();
         one_thread().block_on(async {
             informer.start();
-            until(|| informer.lister().version() == Some("6".into())).await;
+            wait_until(|| informer.lister().version() == Some("6".into())).await;
             assert_eq!(informer.status().source.history_changes, 1);
             assert_eq!(*informer.lister().get(&Key::cluster_scoped("a")).unwrap(), 2, "in order: {in_order}");
             informer.stop().await.unwrap();
@@ -361,13 +350,13 @@ fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
 
 /// A watch that begins without a version delivers what exists in any order.
 #[tokio::test(start_paused = true)]
-async fn versions_of_objects_that_come_in_no_order_do_not_count_as_reached() {
+async fn versions_of_a_watch_without_order_do_not_count_as_reached() {
     for (queue, version) in QUEUES.into_iter().flat_map(|queue| [(queue, "0"), (queue, "")]) {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
         source.on_list(list(version, &[]));
-        let events = ScriptedWatch::new().added(ready("a", 100)).wait(SECOND * 10).added(ready("b", 50));
-        source.on_watch(events.wait(SECOND * 10).modified(ready("a", 120)).stays_open());
+        let events = ScriptedWatch::new().added(item("a", 100)).wait(SECOND * 10).added(item("b", 50));
+        source.on_watch(events.wait(SECOND * 10).modified(item("a", 120)).stays_open());
         let informer = informer_with(&source, queue);
         informer.start();
         informer.synced().await.unwrap();
@@ -376,7 +365,7 @@ async fn versions_of_objects_that_come_in_no_order_do_not_count_as_reached() {
         let error = informer.caught_up_to(&"60".into(), SECOND).await.unwrap_err();
         assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
         let found = informer.wait_for(&Key::cluster_scoped("b"), &"50".into(), LONG).await.unwrap();
-        assert!(found.is_some(), "b is not gone, it has not come yet");
+        assert!(found.is_some(), "b is not gone; it has not arrived yet");
         informer.caught_up_to(&"120".into(), LONG).await.unwrap();
         leaks.stop(&informer).await;
     }

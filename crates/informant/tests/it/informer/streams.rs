@@ -1,52 +1,40 @@
-//! Events for whoever asks for them.
+//! Streams of events, and the filters of handlers and streams.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::task::Context;
-use std::task::Wake;
-use std::task::Waker;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Event;
-use informant::Origin;
-use informant::SharedInformer;
+use futures_util::{FutureExt, StreamExt};
 use informant::listwatch::ScriptedWatch;
+use informant::{Event, Origin, SharedInformer};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::seconds;
-use super::support::settle;
-use super::support::source;
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until_idle,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_has_every_event_in_order_and_ends_with_the_informer() {
     let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(ready("a", 11)).deleted(ready("a", 12));
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(item("a", 11)).deleted(item("a", 12));
     let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
     let mut stream = informer.stream().unwrap();
     informer.start();
     let probe = Probe::new();
     for _ in 0..4 {
-        probe.hear(&stream.next().await.unwrap());
+        probe.receive(&stream.next().await.unwrap());
     }
 
     assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→11)", "D(a@12)"]);
-    assert!(stream.next().now_or_never().is_none(), "nothing more yet");
+    assert!(stream.next().now_or_never().is_none(), "no further event");
     leaks.stop(&informer).await;
     assert!(stream.next().await.is_none());
-    assert!(stream.next().await.is_none(), "and so it stays");
+    assert!(stream.next().await.is_none(), "the stream stays ended");
 }
 
-/// SI-05: by asking for the next event, a reader says that it is done with those before.
+/// SI-05: a request for the next event acknowledges the earlier ones.
 #[tokio::test(start_paused = true)]
-async fn a_stream_is_synced_when_its_reader_has_asked_for_what_comes_after_the_initial_list() {
+async fn a_stream_is_synced_when_its_reader_has_requested_the_event_after_the_initial_list() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let mut stream = informer.stream().unwrap();
@@ -61,9 +49,9 @@ async fn a_stream_is_synced_when_its_reader_has_asked_for_what_comes_after_the_i
     leaks.stop(&informer).await;
 }
 
-/// P7. A waker is called in the middle of the turn, where a reader on another thread would be let go.
+/// P7: the waker is called under the apply lock, at the moment at which a reader on another thread would continue.
 #[tokio::test(start_paused = true)]
-async fn whoever_hears_of_synced_finds_the_informer_synced() {
+async fn an_informer_is_synced_when_a_stream_receives_synced() {
     struct Asks(SharedInformer<()>, Mutex<Vec<bool>>);
     impl Wake for Asks {
         fn wake(self: Arc<Self>) {
@@ -86,12 +74,12 @@ async fn whoever_hears_of_synced_finds_the_informer_synced() {
     leaks.stop(&informer).await;
 }
 
-/// B10 of the past: whoever waits is woken, whatever comes and goes meanwhile.
+/// The waiting reader is woken for the first event that passes the filter.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_waits_is_woken_also_if_all_it_is_woken_for_is_filtered_away() {
+async fn a_reader_of_a_filtered_stream_receives_the_next_event_that_passes() {
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).added(ready("other", 11)).wait(second).added(ready("mine", 12));
+    let watch = ScriptedWatch::new().wait(second).added(item("other", 11)).wait(second).added(item("mine", 12));
     let informer = informer(&source("10", &[], watch.stays_open()));
     let mut stream = informer.subscribe().filter(|object| object.key().name() == "mine").stream().unwrap();
     informer.start();
@@ -114,7 +102,7 @@ async fn dropping_a_stream_unregisters_it() {
     assert_eq!(informer.status().handlers[0].name, "reader".into());
 
     drop(stream);
-    settle().await;
+    wait_until_idle().await;
 
     assert!(registration.is_removed());
     assert!(informer.status().handlers.is_empty());
@@ -123,9 +111,9 @@ async fn dropping_a_stream_unregisters_it() {
     leaks.stop(&informer).await;
 }
 
-/// A removed stream ends, also for a reader that waits.
+/// The waiting reader receives the end of the stream.
 #[tokio::test(start_paused = true)]
-async fn removing_a_stream_ends_it_for_whoever_waits() {
+async fn removing_a_stream_ends_it_for_a_waiting_reader() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[], open_watch()));
     let mut stream = informer.stream().unwrap();
@@ -138,7 +126,7 @@ async fn removing_a_stream_ends_it_for_whoever_waits() {
         }
         count
     });
-    settle().await;
+    wait_until_idle().await;
 
     registration.remove();
 
@@ -148,28 +136,28 @@ async fn removing_a_stream_ends_it_for_whoever_waits() {
 
 /// CT-26
 #[tokio::test(start_paused = true)]
-async fn a_filter_turns_what_enters_into_adds_and_what_leaves_into_deletes() {
+async fn a_filter_delivers_objects_that_begin_to_pass_as_adds_and_that_stop_passing_as_deletes() {
     let leaks = Leaks::watch();
     // Even versions pass.
     let mut watch = ScriptedWatch::new().wait(Duration::from_secs(1));
     for version in [12, 14, 15, 17, 18] {
-        watch = watch.modified(ready("a", version));
+        watch = watch.modified(item("a", version));
     }
-    let watch = watch.deleted(ready("a", 19)).added(ready("b", 21)).deleted(ready("b", 22)).stays_open();
+    let watch = watch.deleted(item("a", 19)).added(item("b", 21)).deleted(item("b", 22)).stays_open();
     let informer = informer(&source("10", &[("a", 1), ("c", 2)], watch));
     let is_even = |version: &str| version.parse::<u64>().unwrap() % 2 == 0;
     let probe = Probe::new();
     let stream = Probe::new();
     let passes = move |object: &informant::Cached<()>| is_even(object.version().as_str());
-    informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    informer.subscribe().filter(passes).handler(probe.handler()).unwrap();
     let mut events = informer.subscribe().filter(passes).stream().unwrap();
     informer.start();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
     while let Some(Some(event)) = events.next().now_or_never() {
-        stream.hear(&event);
+        stream.receive(&event);
     }
 
-    // The last delete is told although the final state does not pass: the one that was told before did.
+    // The last delete is delivered although its final state does not pass, because the delivered state before it did.
     let expected = ["A(c@2, initial)", "synced", "A(a@12)", "U(a 12→14)", "D(a@14)", "A(a@18)", "D(a@19)"];
     assert_eq!(probe.take(), expected);
     assert_eq!(stream.take(), expected);
@@ -187,13 +175,13 @@ async fn an_object_at_which_a_filter_panics_does_not_pass() {
         _ => true,
     };
     let probe = Probe::new();
-    let handler = informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    let handler = informer.subscribe().filter(passes).handler(probe.handler()).unwrap();
     let mut stream = informer.subscribe().named("reader").filter(passes).stream().unwrap();
     informer.start();
     handler.synced().await.unwrap();
     let read = Probe::new();
     while !stream.registration().is_synced() {
-        read.hear(&stream.next().await.unwrap());
+        read.receive(&stream.next().await.unwrap());
     }
 
     assert_eq!(probe.take(), ["A(a@1, initial)", "A(c@3, initial)", "synced"]);
@@ -203,27 +191,27 @@ async fn an_object_at_which_a_filter_panics_does_not_pass() {
     leaks.stop(&informer).await;
 }
 
-/// P4, P8: what a filter panics at does not pass, before and after.
+/// P4, P8: a state at which the filter panics does not pass, as old state and as new state.
 #[tokio::test(start_paused = true)]
 async fn a_filter_that_panics_at_one_state_gives_a_well_formed_history() {
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).modified(ready("a", 12)).wait(second).modified(ready("a", 13));
-    let watch = watch.wait(second).modified(ready("a", 14)).wait(second).deleted(ready("a", 15)).stays_open();
+    let watch = ScriptedWatch::new().wait(second).modified(item("a", 12)).wait(second).modified(item("a", 13));
+    let watch = watch.wait(second).modified(item("a", 14)).wait(second).deleted(item("a", 15)).stays_open();
     let informer = informer(&source("10", &[("a", 1)], watch));
     let passes = |object: &informant::Cached<()>| match object.version().as_str() {
         "1" | "14" => std::panic::resume_unwind(Box::new("no label")),
         _ => true,
     };
     let probe = Probe::new();
-    let registration = informer.subscribe().filter(passes).handler(probe.clone()).unwrap();
+    let registration = informer.subscribe().filter(passes).handler(probe.handler()).unwrap();
     informer.start();
-    seconds(20.0).await;
+    sleep_seconds(20.0).await;
 
     assert_eq!(probe.take(), ["synced", "A(a@12)", "U(a 12→13)", "D(a@13)"]);
     let status = registration.status();
-    assert_eq!(status.delivered, 4, "what is hidden is not delivered");
+    assert_eq!(status.delivered, 4, "hidden events do not count as delivered");
     assert!(status.panics >= 2, "{status:?}");
     leaks.stop(&informer).await;
 }

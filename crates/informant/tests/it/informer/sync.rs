@@ -3,27 +3,18 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
+use informant::listwatch::{ScriptedList, ScriptedSource};
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::QUEUES;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::refused;
-use super::support::says;
-use super::support::seconds;
-use super::support::show_error;
-use super::support::source;
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, QUEUES, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds,
+    source, status_error,
+};
 
 fn forbidden() -> ScriptedSource<()> {
     let source = ScriptedSource::new();
     for _ in 0..100 {
-        source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+        source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     }
     source
 }
@@ -34,7 +25,7 @@ async fn the_status_of_an_informer_that_is_not_synced_shows_the_error() {
     let leaks = Leaks::watch();
     let informer = informer_with(&forbidden(), |builder| builder.on_error(|_| {}));
     informer.start();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let status = informer.status();
 
@@ -92,11 +83,12 @@ async fn synced_completes_at_the_moment_of_the_sync() {
     for queue in QUEUES {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
-        source.on_list(ScriptedList::fails(refused()));
+        source.on_list(ScriptedList::fails(connection_refused()));
         source.on_list(list("10", &[("a", 1)]));
         source.on_watch(open_watch());
         let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let registration = informer.add_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         let start = tokio::time::Instant::now();
         informer.start();
         assert!(!informer.is_synced() && !registration.is_synced());
@@ -120,9 +112,9 @@ async fn a_handler_that_is_added_during_the_first_list_is_synced_with_it() {
         source.on_watch(open_watch());
         let informer = informer_with(&source, queue);
         informer.start();
-        seconds(2.0).await;
+        sleep_seconds(2.0).await;
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.clone()).unwrap();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         assert!(!registration.is_synced());
 
         registration.synced().await.unwrap();
@@ -142,7 +134,7 @@ async fn last_version_is_that_of_the_source_and_none_before_the_start() {
     informer.synced().await.unwrap();
     assert_eq!(informer.last_version(), Some("10".into()));
     leaks.stop(&informer).await;
-    assert_eq!(informer.last_version(), Some("10".into()), "also after the end");
+    assert_eq!(informer.last_version(), Some("10".into()), "also after the stop");
 }
 
 /// Decision 11
@@ -172,13 +164,13 @@ async fn synced_logs_one_warning_after_ten_seconds_if_the_informer_was_not_start
         async move { informer.synced().await }
     });
 
-    seconds(9.9).await;
+    sleep_seconds(9.9).await;
     assert_eq!(logs.take(), "");
-    seconds(0.2).await;
+    sleep_seconds(0.2).await;
     let logged = logs.take();
     assert!(logged.contains("WARN") && logged.contains("informer=\"things\""), "{logged}");
     assert!(logged.contains("waiting for an informer to sync that has not been started"), "{logged}");
-    seconds(1000.0).await;
+    sleep_seconds(1000.0).await;
     assert_eq!(logs.take(), "");
 
     informer.start();
@@ -196,10 +188,10 @@ async fn synced_logs_no_warning_if_the_informer_is_started_during_the_wait() {
         let informer = informer.clone();
         async move { informer.synced().await }
     });
-    seconds(9.0).await;
+    sleep_seconds(9.0).await;
     informer.start();
 
-    seconds(100.0).await;
+    sleep_seconds(100.0).await;
 
     assert!(!logs.take().contains("has not been started"));
     leaks.stop(&informer).await;

@@ -1,55 +1,23 @@
 //! Users' code that blocks, panics, hangs or calls the informer, when it is called and when it is dropped, affects only itself.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use futures_util::stream;
-use informant::Cached;
-use informant::Event;
-use informant::Handler;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::informer::InformerState;
-use informant::informer::StopError;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::SourceEvent;
-use informant::listwatch::WatchPiece;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use futures_util::{FutureExt, StreamExt, stream};
+use informant::informer::{InformerState, StopError};
+use informant::listwatch::{
+    ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+    SourceEvent, WatchPiece, WatchRequest, WatchStream,
+};
 use informant::store::Lister;
+use informant::{Cached, Event, Handler, Registration, SharedInformer};
 
-use super::support::Bomb;
-use super::support::LONG;
-use super::support::Leaks;
-use super::support::OnDrop;
-use super::support::Probe;
-use super::support::Source;
-use super::support::informer;
-use super::support::list;
-use super::support::many_threads;
-use super::support::milliseconds;
-use super::support::one_thread;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::source;
-use super::support::stuck;
-use super::support::until;
-use super::support::without_deadlock;
 use crate::support::Logs;
+use crate::support::informers::{
+    Bomb, LONG, Leaks, OnDrop, Probe, Source, add_stuck_handler, informer, item, list, many_threads, milliseconds,
+    one_thread, open_watch, source, wait_until, without_deadlock,
+};
 
 /// A blocking handler may call functions that panic inside a runtime, such as `block_on`.
 #[test]
@@ -60,6 +28,7 @@ fn a_blocking_handler_may_block_on_the_runtime_itself() {
         let (send, mut receive) = tokio::sync::mpsc::channel(1);
         let handle = runtime.handle().clone();
         let handler = Handler::<()>::new().on_add(move |object, _| {
+            // A future with a timer, which needs the runtime.
             handle.block_on(tokio::time::sleep(milliseconds(1)));
             send.blocking_send(object.key().to_string()).unwrap();
         });
@@ -80,7 +49,8 @@ fn an_informer_stops_if_its_runtime_ends_before_the_first_poll() {
     without_deadlock(|| {
         let runtime = one_thread();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let registration = informer.add_handler(Probe::new()).unwrap();
+        let probe = Probe::new();
+        let registration = informer.add_handler(probe.handler()).unwrap();
         runtime.block_on(async { assert!(informer.start()) });
 
         drop(runtime);
@@ -97,10 +67,10 @@ fn stop_waits_for_a_blocking_callback_even_if_the_runtime_has_ended() {
     without_deadlock(|| {
         let runtime = one_thread();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let (_, open, running) = stuck(&informer);
+        let (_, open, running) = add_stuck_handler(&informer);
         runtime.block_on(async {
             informer.start();
-            until(|| running.load(Ordering::SeqCst) == 1).await;
+            wait_until(|| running.load(Ordering::SeqCst) == 1).await;
         });
         drop(runtime);
 
@@ -124,7 +94,8 @@ impl ListWatch<()> for Trouble {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
-        // Waits until the list has been processed.
+        // The sleep is real, because these tests use several threads. It gives the process loop time to apply the list; the tests wait
+        // for the call of the handler.
         tokio::time::sleep(milliseconds(20)).await;
         let _held = (self.0)();
         std::future::pending().await
@@ -144,10 +115,10 @@ fn stop_waits_for_callbacks_even_if_the_source_panics() {
         without_deadlock(move || {
             let runtime = many_threads();
             let informer = SharedInformer::of_decoded_objects(Trouble(trouble)).build();
-            let (_, open, running) = stuck(&informer);
+            let (_, open, running) = add_stuck_handler(&informer);
             runtime.block_on(async {
                 informer.start();
-                until(|| running.load(Ordering::SeqCst) == 1).await;
+                wait_until(|| running.load(Ordering::SeqCst) == 1).await;
                 let error = informer.stop_within(milliseconds(50)).await.unwrap_err();
                 assert!(error.to_string().ends_with("callbacks of stuck have not returned"), "{error}");
                 drop(open);
@@ -166,15 +137,15 @@ fn an_informer_whose_source_panicked_is_stopping_at_once() {
         let runtime = many_threads();
         let informer =
             SharedInformer::of_decoded_objects(Trouble(|| std::panic::resume_unwind(Box::new("boom")))).build();
-        let (_, open, running) = stuck(&informer);
+        let (_, open, running) = add_stuck_handler(&informer);
         runtime.block_on(async {
             informer.start();
-            until(|| running.load(Ordering::SeqCst) == 1).await;
-            until(|| informer.state() == InformerState::Stopping).await;
+            wait_until(|| running.load(Ordering::SeqCst) == 1).await;
+            wait_until(|| informer.state() == InformerState::Stopping).await;
             assert!(informer.status().is_stale());
-            assert!(informer.add_handler(Probe::new()).is_err());
+            assert!(informer.add_handler(Probe::new().handler()).is_err());
             drop(open);
-            until(|| informer.state() == InformerState::Stopped).await;
+            wait_until(|| informer.state() == InformerState::Stopped).await;
         });
     });
 }
@@ -186,7 +157,7 @@ fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not
         let runtime = many_threads();
         let mut watch = ScriptedWatch::new();
         for version in 11..200 {
-            watch = watch.modified(ready("b", version)).wait(milliseconds(1));
+            watch = watch.modified(item("b", version)).wait(milliseconds(1));
         }
         let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
         runtime.block_on(async {
@@ -196,6 +167,7 @@ fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not
         for number in 0..5 {
             let own = informer.clone();
             let values = move |_: &Cached<()>| {
+                // The sleep is real: it lets the informer write the cache while the index is built.
                 std::thread::sleep(milliseconds(5));
                 let period = own.resync_check_period().is_some();
                 (own.add_handler(Handler::new()).is_ok() || period).then(String::new)
@@ -206,15 +178,15 @@ fn an_index_function_that_calls_the_informer_while_the_cache_is_written_does_not
     });
 }
 
-/// B11 of the past: index functions and callbacks of the reflector cannot wait for their own end either.
+/// Index functions and callbacks of the reflector cannot wait for their own end either.
 #[tokio::test(start_paused = true)]
 async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
     for in_transform in [false, true] {
         let leaks = Leaks::watch();
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
         let errors = Arc::new(Mutex::new(Vec::new()));
-        let (own, told) = (informer.clone(), Arc::clone(&errors));
-        let stop = move || told.lock().unwrap().push(own.stop().now_or_never().expect("at once"));
+        let (own, recorded) = (informer.clone(), Arc::clone(&errors));
+        let stop = move || recorded.lock().unwrap().push(own.stop().now_or_never().expect("at once"));
         if in_transform {
             let transform = move |_: &mut ()| {
                 stop();
@@ -229,7 +201,7 @@ async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
             informer.add_index("odd", values).unwrap();
         }
         informer.start();
-        until(|| informer.state() == InformerState::Stopped).await;
+        wait_until(|| informer.state() == InformerState::Stopped).await;
 
         let errors = std::mem::take(&mut *errors.lock().unwrap());
         assert!(matches!(errors[..], [Err(StopError::InsideCallback { .. })]), "{errors:?}");
@@ -240,7 +212,7 @@ async fn stop_inside_an_index_function_or_a_transform_is_an_error() {
 fn many(objects: u64) -> Source {
     let source = ScriptedSource::new();
     let listed = (0..objects)
-        .fold(ScriptedList::at("1000000000"), |list, number| list.object(ready(&format!("o{number}"), number + 1)));
+        .fold(ScriptedList::at("1000000000"), |list, number| list.object(item(&format!("o{number}"), number + 1)));
     source.on_list(listed);
     source.on_watch(open_watch());
     source
@@ -299,10 +271,11 @@ async fn a_handler_that_becomes_slow_yields_to_other_tasks_after_a_few_calls() {
     let (calls, others) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     // For each slow call, how often the other task had been polled before.
     let turns = Arc::new(Mutex::new(Vec::new()));
-    let (seen, told) = (Arc::clone(&others), Arc::clone(&turns));
+    let (seen, recorded) = (Arc::clone(&others), Arc::clone(&turns));
     let handler = Handler::<()>::new().on_add(move |_, _| {
         if (1000..1100).contains(&calls.fetch_add(1, Ordering::SeqCst)) {
-            told.lock().unwrap().push(seen.load(Ordering::SeqCst));
+            recorded.lock().unwrap().push(seen.load(Ordering::SeqCst));
+            // The sleep is real: the worker measures the duration of a call with the real clock.
             std::thread::sleep(milliseconds(2));
         }
     });
@@ -350,8 +323,8 @@ fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
     without_deadlock(|| {
         let _logs = Logs::capture();
         let runtime = Arc::new(one_thread());
-        let watch = ScriptedWatch::new().wait(milliseconds(50)).added(ready("b", 11));
-        let watch = watch.wait(milliseconds(100)).added(ready("c", 12)).stays_open();
+        let watch = ScriptedWatch::new().wait(milliseconds(50)).added(item("b", 11));
+        let watch = watch.wait(milliseconds(100)).added(item("c", 12)).stays_open();
         let informer = informer(&source("10", &[("a", 1)], watch));
         runtime.block_on(async {
             informer.start();
@@ -360,6 +333,7 @@ fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
         let own = Arc::clone(&runtime);
         let values = move |object: &Cached<()>| {
             if object.key().name() == "a" {
+                // The sleep is real: the watch delivers `b` meanwhile, after 50 ms.
                 own.block_on(tokio::time::sleep(milliseconds(80)));
             }
             None::<String>
@@ -368,7 +342,7 @@ fn a_batch_is_retried_if_an_index_function_runs_the_runtime_meanwhile() {
 
         runtime.block_on(informer.caught_up_to(&"12".into(), LONG)).unwrap();
 
-        assert_eq!(super::support::cached(&informer), ["a@1", "b@11", "c@12"]);
+        assert_eq!(crate::support::informers::cached(&informer), ["a@1", "b@11", "c@12"]);
         runtime.block_on(informer.stop()).unwrap();
     });
 }
@@ -383,7 +357,7 @@ const FLOOD: usize = 20_000;
 
 impl ListWatch<()> for Flood {
     async fn list(&self, _: ListRequest) -> Result<ListStream<()>, SourceError> {
-        Ok(ListPiece::page("1", [ready("a", 1)]))
+        Ok(ListPiece::page("1", [item("a", 1)]))
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, SourceError> {
@@ -391,7 +365,7 @@ impl ListWatch<()> for Flood {
         let events = (2..FLOOD).map(move |version| {
             let cached = lister.get().and_then(|lister| lister.version()?.as_str().parse().ok()).unwrap_or(1);
             farthest.fetch_max(version - cached, Ordering::SeqCst);
-            Ok(WatchPiece::Event(SourceEvent::Modified(ready("a", version as u64))))
+            Ok(WatchPiece::Event(SourceEvent::Modified(item("a", version as u64))))
         });
         Ok(stream::iter(events).chain(stream::pending()).boxed())
     }

@@ -4,48 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
-use informant::Cached;
-use informant::Handler;
-use informant::Key;
-use informant::SharedInformer;
+use futures_util::{FutureExt, StreamExt};
 use informant::informer::InformerState;
-use informant::listwatch::Item;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::ScriptedList;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
-use informant::object::Identity;
-use informant::object::Provenance;
+use informant::listwatch::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+    WatchRequest, WatchStream,
+};
+use informant::object::{Identity, Provenance};
+use informant::{Cached, Handler, Key, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
-use super::support::Leaks;
-use super::support::Probe;
-use super::support::informer;
-use super::support::informer_with;
-use super::support::list;
-use super::support::open_watch;
-use super::support::ready;
-use super::support::says;
-use super::support::seconds;
-use super::support::settle;
-use super::support::source;
 use crate::reflector::kube_source::config_maps;
-use crate::reflector::support::config_map;
-use crate::reflector::support::server_at_10;
 use crate::support::Logs;
+use crate::support::informers::{
+    Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error, wait_until_idle,
+};
+use crate::support::reflector::{config_map, server_at_10};
 
 /// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.
 fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
@@ -63,7 +40,7 @@ fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     shown.collect()
 }
 
-/// Decision 18, MX-01, MX-02, MX-03 under our names
+/// Decision 18; MX-01, MX-02, MX-03 under other names
 #[tokio::test(start_paused = true)]
 async fn metrics_are_recorded_under_their_documented_names() {
     let _logs = Logs::capture();
@@ -73,8 +50,8 @@ async fn metrics_are_recorded_under_their_documented_names() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[("a", 1), ("b", 2)]));
     let second = Duration::from_secs(1);
-    let watch = ScriptedWatch::new().wait(second).modified(ready("a", 11)).wait(second).deleted(ready("b", 12));
-    source.on_watch(watch.wait(second).breaks(says(410, "Expired")));
+    let watch = ScriptedWatch::new().wait(second).modified(item("a", 11)).wait(second).deleted(item("b", 12));
+    source.on_watch(watch.wait(second).breaks(status_error(410, "Expired")));
     source.on_list(list("20", &[("a", 11)]));
     source.on_watch(open_watch());
     // The informer records to the recorder that is installed in this thread when it is built.
@@ -92,7 +69,7 @@ async fn metrics_are_recorded_under_their_documented_names() {
         .unwrap();
     informer.start();
     registration.synced().await.unwrap();
-    seconds(20.0).await;
+    sleep_seconds(20.0).await;
 
     let figures = figures_of(&snapshotter);
 
@@ -135,10 +112,11 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
     let fresh = informer.status();
     assert_eq!((fresh.state, fresh.is_stale(), fresh.last_event_age()), (InformerState::New, true, None));
-    informer.add_handler(Probe::new()).unwrap();
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
     let stream = informer.subscribe().named("idle").stream().unwrap();
     informer.start();
-    seconds(5.0).await;
+    sleep_seconds(5.0).await;
 
     let status = informer.status();
 
@@ -160,24 +138,24 @@ async fn the_status_of_an_informer_whose_source_fails_is_stale_and_shows_since_w
     let informer = SharedInformer::<ConfigMap>::builder(config_maps(&server)).on_error(|_| {}).build();
     informer.start();
     informer.synced().await.unwrap();
-    seconds(1.0).await;
+    sleep_seconds(1.0).await;
     assert!(!informer.status().is_stale());
 
     server.inject(informant_apiserver::On::any(), informant_apiserver::Fault::Refuse);
     server.compact();
-    seconds(3600.0).await;
+    sleep_seconds(3600.0).await;
 
     let status = informer.status();
     assert!(status.is_synced && status.is_stale() && !status.is_watching());
     assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
     assert_eq!(informer.lister().len(), 1, "the cache keeps its objects");
     server.clear_faults();
-    seconds(120.0).await;
+    sleep_seconds(120.0).await;
     assert!(!informer.status().is_stale());
     drop(server);
     informer.stop().await.unwrap();
     drop(informer);
-    settle().await;
+    wait_until_idle().await;
     leaks.check();
 }
 
@@ -207,16 +185,16 @@ async fn counters_of_a_second_informer_of_the_same_name_add_to_those_of_the_firs
     for _ in 0..2 {
         let source = ScriptedSource::new();
         source.on_list(list("10", &[("a", 1)]));
-        source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(1)).breaks(says(410, "Expired")));
+        source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(1)).breaks(status_error(410, "Expired")));
         source.on_list(list("20", &[("a", 1)]));
         source.on_watch(open_watch());
         let informer = metrics::with_local_recorder(&recorder, || informer(&source));
         informer.start();
-        seconds(10.0).await;
+        sleep_seconds(10.0).await;
         informer.stop().await.unwrap();
     }
 
-    // A snapshot contains what was counted since the previous one.
+    // A snapshot contains the counts since the previous one.
     assert_eq!(figures_of(&snapshotter)["lists_total{informer=things}"], 4.0);
 }
 
@@ -251,12 +229,12 @@ async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
 async fn the_queue_depth_includes_the_batch_that_is_being_applied() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let (tell, seen) = std::sync::mpsc::channel();
+    let (send, seen) = std::sync::mpsc::channel();
     let informer =
         metrics::with_local_recorder(&recorder, || informer(&source("10", &[("a", 1), ("b", 2)], open_watch())));
     informer
         .add_index("look", move |_: &Cached<()>| {
-            tell.send(figures_of(&snapshotter)["queue_depth{informer=things}"]).unwrap();
+            send.send(figures_of(&snapshotter)["queue_depth{informer=things}"]).unwrap();
             None::<String>
         })
         .unwrap();
@@ -342,7 +320,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
     let _logs = Logs::capture();
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    source.on_list(ScriptedList::fails(says(403, "Forbidden")));
+    source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     let informer = informer(&source);
     let status = |informer: &SharedInformer<()>| serde_json::to_value(informer.status()).unwrap();
     assert_eq!(
@@ -352,7 +330,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
 
     informer.start();
     source.wait_for_requests(1).await;
-    settle().await;
+    wait_until_idle().await;
 
     let reason = format!("{:#}", informer.status().source.last_error.unwrap().report());
     let failing = status(&informer);

@@ -8,7 +8,7 @@ use informant_apiserver::{ApiServer, CannedResponse, CutAfter, CutEnding, Fault,
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::{Recorder, Running, backoff_without_jitter, config_map, sleep_seconds, start};
+use crate::support::reflector::{Recorder, Running, backoff_without_jitter, config_map, sleep_seconds, start};
 
 fn server() -> ApiServer {
     let server = ApiServer::new();
@@ -138,7 +138,7 @@ async fn a_watch_response_that_makes_no_sense_is_reported_and_the_watch_resumes(
         running.recorder.wait_until(|_, state| state == ["shop/a@10", "shop/b@11"]).await;
 
         assert!(running.last_error().contains(expected), "{fault:?}: {}", running.last_error());
-        let lists = super::support::full_lists(&server, "configmaps");
+        let lists = crate::support::reflector::full_lists(&server, "configmaps");
         assert_eq!(lists == 1, resumes, "{fault:?}: {:?}", server.requests_for("configmaps"));
         running.stop().await;
     }
@@ -214,7 +214,7 @@ async fn the_reflector_works_without_bookmarks() {
 
     server.put("configmaps", config_map("b", "1")).unwrap();
     running.wait_for_line("Added shop/b@11").await;
-    assert_eq!(super::support::full_lists(&server, "configmaps"), 1);
+    assert_eq!(crate::support::reflector::full_lists(&server, "configmaps"), 1);
     running.stop().await;
 }
 

@@ -8,7 +8,7 @@ use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::{
+use crate::support::reflector::{
     Recorder, Running, backoff_without_jitter, config_map, item, list, open_watch, run_without_jitter, server_at_10,
     sleep_seconds, start, wait_until_idle,
 };

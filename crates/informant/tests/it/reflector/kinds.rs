@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::kube_source::config_maps;
-use super::support::{
+use crate::support::reflector::{
     Recorder, backoff_without_jitter, config_map, list, open_watch, run_without_jitter, server_at_10, sleep_seconds,
     start, status_error,
 };

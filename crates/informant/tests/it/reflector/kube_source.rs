@@ -9,7 +9,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta
 use serde::Deserialize;
 use serde_json::json;
 
-use super::support::{
+use crate::support::reflector::{
     Recorder, Running, backoff_without_jitter, config_map, server_at_10, sleep_seconds, start, wait_until_idle,
 };
 

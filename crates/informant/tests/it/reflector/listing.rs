@@ -6,7 +6,7 @@ use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
 use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
 
-use super::support::{
+use crate::support::reflector::{
     backoff_without_jitter, connection_lost, item, list, open_watch, run, run_with, seconds_between_requests,
     sleep_seconds, status_error, wait_until_idle,
 };

@@ -15,6 +15,5 @@ mod status;
 mod stopping;
 mod streaming;
 mod streaming_failures;
-pub(crate) mod support;
 mod versions;
 mod watching;

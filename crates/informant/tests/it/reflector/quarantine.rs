@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::kube_source::config_maps;
-use super::support::{
+use crate::support::reflector::{
     Recorder, Running, backoff_without_jitter, config_map, server_at_10, show_error, sleep_seconds, start,
     wait_until_idle,
 };

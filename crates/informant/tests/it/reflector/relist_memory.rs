@@ -8,7 +8,7 @@ use informant::listwatch::{Backoff, Reflector, ScriptedList, ScriptedSource, Scr
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use super::support::{Recorder, Running, start, status_error};
+use crate::support::reflector::{Recorder, Running, start, status_error};
 
 const PODS: usize = 200;
 

@@ -19,10 +19,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;
 
 use super::kube_source::config_maps;
-use super::support::{config_map, server_at_10, sleep_seconds};
-
-// The former name, which the tests of informers still use.
-pub(crate) use random_fault as trouble;
+use crate::support::reflector::{config_map, server_at_10, sleep_seconds};
 
 /// Reads the text of a config map, whatever its object type.
 pub(crate) trait Texted: Object {
@@ -289,7 +286,7 @@ impl Figures {
     fn count(&mut self, server: &ApiServer) {
         for request in server.requests() {
             self.faults += request.faults.len();
-            if super::support::is_lookup(&request) {
+            if crate::support::reflector::is_lookup(&request) {
                 continue;
             }
             match request.to_string().split('(').next() {

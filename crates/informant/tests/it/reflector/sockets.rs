@@ -8,7 +8,7 @@ use informant::listwatch::{Backoff, KubeSource, Reflector};
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, Load, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-use super::support::{Recorder, Running, config_map, server_at_10, show_error, start};
+use crate::support::reflector::{Recorder, Running, config_map, server_at_10, show_error, start};
 
 fn client(address: std::net::SocketAddr, scheme: &str) -> kube::Client {
     let mut config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant::listwatch::{Activity, ScriptedList, ScriptedSource, ScriptedWatch};
 use tokio::time::Instant;
 
-use super::support::{
+use crate::support::reflector::{
     backoff_without_jitter, connection_refused, item, list, open_watch, run, run_with, run_without_jitter,
     sleep_seconds, status_error, wait_until_idle,
 };

@@ -8,7 +8,7 @@ use informant::listwatch::{
 };
 use informant::queue::{DeltaFifo, InOrderFifo};
 
-use super::support::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
+use crate::support::reflector::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
 
 /// Stops a reflector and asserts that this takes no (paused) time.
 macro_rules! stop_at_once {

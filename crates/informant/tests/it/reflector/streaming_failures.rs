@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
 
-use super::support::{
+use crate::support::reflector::{
     backoff_without_jitter, connection_lost, connection_refused, item, list, open_watch, run_with, run_without_jitter,
     sleep_seconds, status_error, wait_until_idle,
 };

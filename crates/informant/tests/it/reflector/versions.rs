@@ -9,7 +9,7 @@ use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::{
+use crate::support::reflector::{
     Recorder, backoff_without_jitter, config_map, connection_refused, item, list, open_watch, run_with,
     run_without_jitter, seconds_between_requests, server_at_10, sleep_seconds, start, status_error, wait_until_idle,
 };

@@ -14,11 +14,11 @@ use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use super::support::{
+use crate::support::Tracked;
+use crate::support::reflector::{
     Recorder, backoff_without_jitter, config_map, connection_lost, connection_refused, item, list, open_watch, run,
     run_with, seconds_between_requests, sleep_seconds, start, status_error, wait_until_idle,
 };
-use crate::support::Tracked;
 
 /// A source whose first list has version 10 and no objects.
 fn source_listed_at_10() -> ScriptedSource<()> {
@@ -257,7 +257,7 @@ async fn retry_server_errors_for_resumes_watches_after_server_errors_for_that_lo
         source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
     }
     let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1)).without_jitter();
-    let settings = |builder: super::support::ScriptedBuilder| builder.backoff(backoff);
+    let settings = |builder: crate::support::reflector::ScriptedBuilder| builder.backoff(backoff);
     let running = run_with(&source, |builder| settings(builder).retry_server_errors_for(Duration::from_secs(30)));
     sleep_seconds(60.0).await;
 

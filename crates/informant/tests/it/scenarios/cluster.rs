@@ -1,38 +1,28 @@
-//! Where scenarios happen: some server, and namespaces of one's own.
+//! The server of a scenario, and the namespaces that belong to the scenario alone.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use informant::Key;
-use informant::SharedInformerFactory;
 use informant::object::Identity;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Listening;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::Client;
-use kube::Config;
-use kube::ResourceExt;
-use kube::api::DeleteParams;
-use kube::api::ListParams;
-use kube::api::PostParams;
+use informant::{Key, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Listening};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, Config, ResourceExt};
 use serde_json::json;
 
-use super::forms::PodForm;
-use super::forms::Seen;
+use super::pod_types::{PodType, Seen};
 
-/// More than anything here takes.
+/// A time limit that only a hang exceeds.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A server, and a client of it.
 pub(super) struct Cluster {
     pub(super) client: Client,
-    /// Tells the namespaces of this scenario from those of others.
+    /// Distinguishes the namespaces of this scenario from those of others.
     prefix: String,
-    /// Of the embedded one, which stops when it is dropped.
+    /// The embedded server, if the scenario uses it; it stops when it is dropped.
     _listening: Option<Listening>,
 }
 
@@ -47,7 +37,7 @@ impl Cluster {
             }
         };
         let mut config = Config::new(url.parse().unwrap());
-        // A server for tests has a certificate of its own making.
+        // A server for tests has a self-signed certificate.
         config.accept_invalid_certs = true;
         config.auth_info.token = std::env::var("INFORMANT_CONFORMANCE_TOKEN").ok().map(Into::into);
         let client = Client::try_from(config).unwrap();
@@ -60,7 +50,7 @@ impl Cluster {
         SharedInformerFactory::new(self.client.clone())
     }
 
-    /// A namespace that nobody else uses.
+    /// A new namespace that only this scenario uses.
     pub(super) async fn namespace(&self, name: &str) -> Pods {
         let name = format!("{}-{name}", self.prefix);
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
@@ -100,7 +90,7 @@ impl Pods {
         self.api.delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
     }
 
-    /// What the server has: the version of each pod, and what is seen of it.
+    /// The pods on the server: the version of each, and the fields that scenarios read.
     pub(super) async fn on_server(&self) -> BTreeMap<Key, (String, Seen)> {
         let pods = self.api.list(&ListParams::default()).await.unwrap();
         let shown = |pod: Pod| (self.key(&pod.name_any()), (pod.resource_version().unwrap(), pod.seen()));

@@ -1,26 +1,26 @@
-//! From end to end: a client writes to a server over HTTP, and informers of every form of pods show it.
+//! End-to-end scenarios: a client writes to a server over HTTP, and informers of every object type for pods show the changes.
 //!
-//! Nothing here knows which server it is. By default it is the embedded one; with `INFORMANT_CONFORMANCE_URL` (and
-//! `INFORMANT_CONFORMANCE_TOKEN` if it wants one) it is that one: `INFORMANT_CONFORMANCE_URL=https://127.0.0.1:6443
-//! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant scenarios`. Its admission must let in pods without a service account, and
-//! the namespaces stay there.
+//! The scenarios run against any server. The default is the embedded one; with `INFORMANT_CONFORMANCE_URL` (and
+//! `INFORMANT_CONFORMANCE_TOKEN` if the server needs one) they use that server: `INFORMANT_CONFORMANCE_URL=https://127.0.0.1:6443
+//! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant scenarios`. Its admission must accept pods without a service account, and
+//! the namespaces are not deleted afterwards.
 
 mod cluster;
-mod forms;
-mod lives;
+mod pod_types;
+mod pods;
 mod scopes;
 mod storm;
 
-/// A test of a scenario for each form.
-macro_rules! for_every_form {
+/// A test of a scenario for each object type.
+macro_rules! for_every_pod_type {
     ($($(#[$doc:meta])* $scenario:ident),+ $(,)?) => {$(
         $(#[$doc])*
         mod $scenario {
             use informant::Lazy;
             use k8s_openapi::api::core::v1::Pod;
 
-            use crate::scenarios::forms::Inherited;
-            use crate::scenarios::forms::Projected;
+            use crate::scenarios::pod_types::Inherited;
+            use crate::scenarios::pod_types::Projected;
 
             #[tokio::test]
             async fn whole() {
@@ -44,4 +44,4 @@ macro_rules! for_every_form {
         }
     )+};
 }
-use for_every_form;
+use for_every_pod_type;

@@ -1,21 +1,20 @@
-//! Some of the pods: of namespaces, with labels, on a node.
+//! Pods that are selected by namespaces, labels or node.
 
 use informant::View;
 
-use super::cluster::Cluster;
-use super::cluster::LONG;
-use super::forms::PodForm;
-use super::lives::in_cache;
-use crate::informer::support::Probe;
+use super::cluster::{Cluster, LONG};
+use super::pod_types::PodType;
+use super::pods::in_cache;
+use crate::support::informers::Probe;
 
-super::for_every_form!(
-    what_enters_a_selector_is_added_and_what_leaves_it_deleted,
-    the_pods_of_a_node_are_had_by_a_field,
-    several_namespaces_are_one_view,
+super::for_every_pod_type!(
+    pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matching_are_deleted,
+    a_field_selector_selects_the_pods_of_a_node,
+    a_view_has_the_pods_of_several_namespaces,
 );
 
 /// FA-04
-async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>() {
+async fn pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matching_are_deleted<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -23,7 +22,7 @@ async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>(
     let factory = cluster.factory();
     let informer = factory.request::<F>().in_namespace(&pods.namespace).with_labels("app=web").informer().unwrap();
     let probe = Probe::new();
-    informer.add_handler(probe.clone()).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     assert_eq!(informer.lister().keys(), [pods.key("a")]);
@@ -38,7 +37,7 @@ async fn what_enters_a_selector_is_added_and_what_leaves_it_deleted<F: PodForm>(
 }
 
 /// FA-04
-async fn the_pods_of_a_node_are_had_by_a_field<F: PodForm>() {
+async fn a_field_selector_selects_the_pods_of_a_node<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -56,7 +55,7 @@ async fn the_pods_of_a_node_are_had_by_a_field<F: PodForm>() {
 }
 
 /// Decision 17
-async fn several_namespaces_are_one_view<F: PodForm>() {
+async fn a_view_has_the_pods_of_several_namespaces<F: PodType>() {
     let cluster = Cluster::start().await;
     let (shop, bank, home) =
         (cluster.namespace("shop").await, cluster.namespace("bank").await, cluster.namespace("home").await);
@@ -65,7 +64,7 @@ async fn several_namespaces_are_one_view<F: PodForm>() {
     let factory = cluster.factory();
     let view: View<F> = factory.request().in_namespaces([&*shop.namespace, &*bank.namespace]).view().unwrap();
     let probe = Probe::new();
-    view.add_handler(probe.clone()).unwrap();
+    view.add_handler(probe.handler()).unwrap();
     factory.start();
     view.synced_within(LONG).await.unwrap();
     probe.until("synced").await;

@@ -1,27 +1,25 @@
-//! Many changes, at random: at the end everybody agrees with the server.
+//! Many random changes, after which caches and handlers agree with the server.
 
 use std::collections::BTreeSet;
 
 use informant::Cached;
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
-use super::cluster::LONG;
-use super::forms::PodForm;
-use super::lives::in_cache;
-use crate::informer::support::Probe;
-use crate::informer::support::until;
+use super::cluster::{Cluster, LONG};
+use super::pod_types::PodType;
+use super::pods::in_cache;
 use crate::random;
+use crate::support::informers::{Probe, wait_until};
 use crate::support::show_objects;
 
-super::for_every_form!(a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server);
+super::for_every_pod_type!(a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server);
 
 const APPS: [&str; 4] = ["web", "db", "api", "cache"];
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
 /// P1, P2, P4, P6
-#[expect(clippy::print_stderr, reason = "shown if it fails")]
-async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server<F: PodForm>() {
+#[expect(clippy::print_stderr, reason = "a failing test shows the seed")]
+async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server<F: PodType>() {
     let steps = proptest::collection::vec((0..12_usize, 0..APPS.len(), 0..NODES.len(), 0..4_u32), 150);
     let (steps, seed) = random::one(&steps);
     eprintln!("repeat with INFORMANT_SEED={seed}");
@@ -31,7 +29,7 @@ async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_se
     let informer = factory.request::<F>().in_namespace(&pods.namespace).informer().unwrap();
     let by_node = informer.add_index("node", |pod: &Cached<F>| pod.seen().node).unwrap();
     let (early, late) = (Probe::new(), Probe::new());
-    informer.add_handler(early.clone()).unwrap();
+    informer.add_handler(early.handler()).unwrap();
     factory.start();
 
     let mut alive = BTreeSet::new();
@@ -49,15 +47,15 @@ async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_se
             (true, _) => drop(pods.label(&name, app).await),
         }
         if step == 75 {
-            informer.add_handler(late.clone()).unwrap();
+            informer.add_handler(late.handler()).unwrap();
         }
     }
 
     let on_server = pods.on_server().await;
-    let caught_up = async { until(|| in_cache(&informer.lister()) == on_server).await };
+    let caught_up = async { wait_until(|| in_cache(&informer.lister()) == on_server).await };
     timeout(LONG, caught_up).await.unwrap();
     let cached = show_objects(informer.lister().list());
-    until(|| early.known() == cached && late.known() == cached).await;
+    wait_until(|| early.known() == cached && late.known() == cached).await;
     for node in NODES {
         let expected = on_server.values().filter(|(_, seen)| seen.node.as_deref() == Some(node)).count();
         assert_eq!(by_node.count(node), expected);

@@ -19,14 +19,6 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-// Former names, which the tests of informers and factories still use.
-pub(crate) use backoff_without_jitter as exact;
-pub(crate) use connection_refused as refused;
-pub(crate) use item as ready;
-pub(crate) use sleep_seconds as seconds;
-pub(crate) use status_error as says;
-pub(crate) use wait_until_idle as settle;
-
 /// A destination that records each call as a line: `Replaced@10 [a@1]`, `Added b@11`, `Bookmark@12` …
 pub(crate) struct Recorder<O> {
     shared: Arc<Shared<O>>,

@@ -1,32 +1,30 @@
-//! Forms of pods, and what scenarios ask of them.
+//! The object types in which scenarios hold pods, and the fields that they read.
 
 use std::collections::BTreeMap;
 
-use informant::Lazy;
 use informant::object::OfKind;
-use informant::projection;
+use informant::{Lazy, projection};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
-/// What a scenario reads of a pod.
+/// The fields of a pod that scenarios read.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seen {
     pub(super) node: Option<String>,
     pub(super) app: Option<String>,
 }
 
-/// A form of pods.
-pub(super) trait PodForm: OfKind<Kind = Self::Pods> {
-    /// Pods, or what inherits their kind.
+/// An object type for pods.
+pub(super) trait PodType: OfKind<Kind = Self::Pods> {
+    /// Pods, or a type that inherits their kind.
     type Pods: Resource<DynamicType = ()>;
 
     fn seen(&self) -> Seen;
 }
 
-/// Only what is read.
+/// A projection with only these fields.
 #[derive(Deserialize)]
 pub(super) struct Projected {
     metadata: Labels,
@@ -47,7 +45,7 @@ struct Spec {
 
 projection!(Projected of Pod);
 
-/// Metadata as it is, and of the rest what is read.
+/// A projection with all metadata and the fields that scenarios read.
 #[derive(Resource, Deserialize, Clone, Debug)]
 #[resource(inherit = Pod)]
 pub(super) struct Inherited {
@@ -55,7 +53,7 @@ pub(super) struct Inherited {
     spec: Spec,
 }
 
-impl PodForm for Pod {
+impl PodType for Pod {
     type Pods = Pod;
 
     fn seen(&self) -> Seen {
@@ -64,7 +62,7 @@ impl PodForm for Pod {
     }
 }
 
-impl PodForm for Lazy<Pod> {
+impl PodType for Lazy<Pod> {
     type Pods = Pod;
 
     fn seen(&self) -> Seen {
@@ -72,7 +70,7 @@ impl PodForm for Lazy<Pod> {
     }
 }
 
-impl PodForm for Projected {
+impl PodType for Projected {
     type Pods = Pod;
 
     fn seen(&self) -> Seen {
@@ -80,7 +78,7 @@ impl PodForm for Projected {
     }
 }
 
-impl PodForm for Inherited {
+impl PodType for Inherited {
     type Pods = Inherited;
 
     fn seen(&self) -> Seen {

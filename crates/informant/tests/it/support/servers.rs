@@ -1,30 +1,20 @@
-//! A server with a few objects, and a factory of informers of it.
+//! An embedded server with a few objects, and a factory for it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Kind;
+use informant::{SharedInformer, SharedInformerFactory, View};
+use informant_apiserver::{ApiServer, Kind};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::ApiResource;
-use kube::core::GroupVersionKind;
-use serde_json::Value;
-use serde_json::json;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
 
-pub(crate) use crate::informer::support::LONG;
-pub(crate) use crate::informer::support::Leaks;
-pub(crate) use crate::informer::support::Probe;
-pub(crate) use crate::informer::support::cached;
-pub(crate) use crate::informer::support::until;
+pub(crate) use super::Logs;
+pub(crate) use super::informers::{LONG, Leaks, Probe, cached, wait_until, within_limit};
+pub(crate) use super::reflector::{backoff_without_jitter, wait_until_idle};
 pub(crate) use crate::reflector::kube_source::client;
-pub(crate) use crate::reflector::support::exact;
-pub(crate) use crate::reflector::support::settle;
-pub(crate) use crate::support::Logs;
 
-/// A config map of a key.
+/// A config map with this key.
 pub(crate) fn config(key: &str) -> Value {
     let (namespace, name) = key.split_once('/').unwrap();
     json!({"metadata": {"namespace": namespace, "name": name, "labels": {"name": name}}, "data": {"text": key}})
@@ -54,7 +44,7 @@ pub(crate) fn widget(name: &str) -> Value {
     json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"size": 3}})
 }
 
-/// Whether two handles are of the same informer.
+/// Returns true if both handles belong to the same informer.
 pub(crate) fn is_same<O: Send + Sync + 'static>(one: &SharedInformer<O>, other: &SharedInformer<O>) -> bool {
     Arc::ptr_eq(one.name(), other.name())
 }
@@ -66,7 +56,7 @@ pub(crate) fn keys<O: Send + Sync + 'static>(informer: &SharedInformer<O>) -> Ve
     keys
 }
 
-/// Stops everything; nothing may be left.
+/// Stops all informers, and checks that no task is left.
 pub(crate) async fn stop_factory(factory: &SharedInformerFactory, leaks: &Leaks) {
     factory.stop().await.unwrap();
     leaks.check();
@@ -74,7 +64,7 @@ pub(crate) async fn stop_factory(factory: &SharedInformerFactory, leaks: &Leaks)
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A view of two namespaces of a server that has three, synced.
+/// A synced view of two of the three namespaces of [`three_namespaces`].
 pub(crate) async fn two_namespaces(server: &ApiServer) -> (SharedInformerFactory, View<ConfigMap>, Leaks) {
     let factory = factory(server);
     let leaks = Leaks::watch();

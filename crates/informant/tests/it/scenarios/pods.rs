@@ -1,37 +1,32 @@
-//! Pods come, change and go; readers and handlers see it.
+//! Pods are created, changed and deleted; readers and handlers receive the changes.
 
 use std::collections::BTreeMap;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Event;
-use informant::Key;
-use informant::Origin;
 use informant::informer::InformerState;
 use informant::store::Lister;
+use informant::{Cached, Event, Key, Origin};
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
-use super::cluster::LONG;
-use super::forms::PodForm;
-use super::forms::Seen;
-use crate::informer::support::Probe;
+use super::cluster::{Cluster, LONG};
+use super::pod_types::{PodType, Seen};
+use crate::support::informers::Probe;
 use crate::support::show_objects;
 
-super::for_every_form!(
-    pods_are_followed_through_their_lives,
-    whoever_joins_late_hears_of_what_is_there_then,
-    what_was_written_can_be_waited_for,
-    a_stopped_informer_is_replaced_by_a_fresh_one,
+super::for_every_pod_type!(
+    handlers_and_readers_follow_pods_from_create_to_delete,
+    a_stream_that_joins_late_receives_the_cached_pods,
+    a_client_can_wait_for_its_own_writes,
+    a_stopped_informer_is_replaced_by_a_new_one,
 );
 
-/// The version of each cached pod, and what is seen of it.
-pub(super) fn in_cache<F: PodForm>(lister: &Lister<F>) -> BTreeMap<Key, (String, Seen)> {
+/// The version of each cached pod, and the fields that scenarios read.
+pub(super) fn in_cache<F: PodType>(lister: &Lister<F>) -> BTreeMap<Key, (String, Seen)> {
     lister.list().iter().map(|pod| (pod.key().clone(), (pod.version().to_string(), pod.seen()))).collect()
 }
 
 /// P1, P3, P4
-async fn pods_are_followed_through_their_lives<F: PodForm>() {
+async fn handlers_and_readers_follow_pods_from_create_to_delete<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -40,7 +35,7 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
     let informer = factory.request::<F>().in_namespace(&pods.namespace).informer().unwrap();
     let by_node = informer.add_index("node", |pod: &Cached<F>| pod.seen().node).unwrap();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.clone()).unwrap();
+    let registration = informer.add_handler(probe.handler()).unwrap();
     factory.start();
     timeout(LONG, factory.synced()).await.unwrap().unwrap();
     timeout(LONG, registration.synced()).await.unwrap().unwrap();
@@ -52,12 +47,12 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
     pods.delete("b").await;
     probe.until_lines(|lines| lines.iter().any(|line| line.starts_with(&format!("D({}", pods.key("b"))))).await;
 
-    let heard = probe.lines();
-    assert!(heard.contains(&format!("A({}@{})", created.key, created.version)), "{heard:?}");
+    let received = probe.lines();
+    assert!(received.contains(&format!("A({}@{})", created.key, created.version)), "{received:?}");
     let update = |line: &String| {
         line.starts_with(&format!("U({} ", labelled.key)) && line.ends_with(&format!("→{})", labelled.version))
     };
-    assert!(heard.iter().any(update), "{heard:?}");
+    assert!(received.iter().any(update), "{received:?}");
     assert_eq!(in_cache(&informer.lister()), pods.on_server().await);
     assert_eq!(probe.known(), show_objects(informer.lister().list()));
     assert_eq!((by_node.count("n1"), by_node.count("n2")), (2, 0));
@@ -67,7 +62,7 @@ async fn pods_are_followed_through_their_lives<F: PodForm>() {
 }
 
 /// Decision 9
-async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
+async fn a_stream_that_joins_late_receives_the_cached_pods<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;
@@ -83,16 +78,21 @@ async fn whoever_joins_late_hears_of_what_is_there_then<F: PodForm>() {
     informer.wait_for(&labelled.key, &labelled.version, LONG).await.unwrap();
 
     let mut events = informer.stream().unwrap();
-    let Some(Event::Added { object, origin: Origin::InitialList }) = events.next().await else { panic!("it is there") };
-    assert_eq!(object.identity(), &labelled, "in its newest state");
-    assert!(Cached::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()), "shared, not copied");
-    assert!(matches!(events.next().await, Some(Event::Synced)), "and nothing else");
+    let Some(Event::Added { object, origin: Origin::InitialList }) = events.next().await else {
+        panic!("the pod is cached")
+    };
+    assert_eq!(object.identity(), &labelled, "the add has the newest state");
+    assert!(
+        Cached::ptr_eq(&object, &informer.lister().get(&labelled.key).unwrap()),
+        "the object is shared, not copied"
+    );
+    assert!(matches!(events.next().await, Some(Event::Synced)), "there is no other pod");
     factory.stop().await.unwrap();
     assert!(events.next().await.is_none());
 }
 
 /// Decision 13
-async fn what_was_written_can_be_waited_for<F: PodForm>() {
+async fn a_client_can_wait_for_its_own_writes<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     let factory = cluster.factory();
@@ -115,7 +115,7 @@ async fn what_was_written_can_be_waited_for<F: PodForm>() {
 }
 
 /// Decision 16
-async fn a_stopped_informer_is_replaced_by_a_fresh_one<F: PodForm>() {
+async fn a_stopped_informer_is_replaced_by_a_new_one<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
     pods.create("a", "n1", "web").await;

@@ -1,5 +1,10 @@
 //! Builds the values that tests of all subjects use, shows them as text, and captures logs.
 
+pub(crate) mod informers;
+pub(crate) mod probe;
+pub(crate) mod reflector;
+pub(crate) mod servers;
+
 use std::{
     future::poll_fn,
     pin::Pin,
