@@ -43,6 +43,20 @@ impl ResourceVersion {
         Self(SmolStr::new(text))
     }
 
+    /// The `metadata.resourceVersion` of an object that a server returned; empty if it has none.
+    ///
+    /// ```
+    /// use informant::ResourceVersion;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let mut pod = Pod::default();
+    /// pod.metadata.resource_version = Some("15".into());
+    /// assert_eq!(ResourceVersion::of(&pod).as_str(), "15");
+    /// ```
+    pub fn of(object: &impl kube::Resource) -> Self {
+        Self::new(object.meta().resource_version.as_deref().unwrap_or_default())
+    }
+
     /// The text that the server sent.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -7,11 +7,11 @@
 //! `registry` holds the informers and the rules of sharing them, `request` the options of one request, `builder` the options of all
 //! informers.
 
-mod builder;
-mod discovery;
-mod object_type;
-mod registry;
-mod request;
+mod builder; // `FactoryBuilder`: settings for all informers
+mod discovery; // finds kinds that are known only at run time
+mod object_type; // names of object types
+mod registry; // the informers, and the rules of sharing them
+mod request; // `InformerRequest`: the scope of one informer
 
 use std::fmt;
 use std::sync::Arc;

@@ -43,18 +43,18 @@
 //! # }
 //! ```
 
-mod any_source;
-mod decoder;
-mod destination;
-mod error;
-pub mod frames;
-mod health;
-mod kube_api;
-mod quarantine;
-mod reflector;
-mod rules;
-mod scripted;
-mod source;
+mod any_source; // a source without its object type
+mod decoder; // items become objects
+mod destination; // where a reflector sends its changes
+mod error; // errors of lists and watches
+pub mod frames; // cuts responses into items and lines
+mod health; // what reflectors of one client know of the server
+mod kube_api; // `KubeSource`, the Kubernetes API as a source
+mod quarantine; // objects that cannot be decoded
+mod reflector; // lists, watches, and recovers from failures
+mod rules; // decisions of the reflector, without I/O and clock
+mod scripted; // `ScriptedSource`, a source for tests
+mod source; // `ListWatch`, the trait of sources
 
 pub(crate) use decoder::Transform;
 pub use decoder::TransformResult;

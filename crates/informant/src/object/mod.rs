@@ -12,19 +12,19 @@
 //! | projection | a type of your own, by [`projection!`](crate::projection) or an [`Object`] impl | the fields it names |
 //! | lazy | [`Lazy<K>`] | nothing |
 
-mod cached;
-mod cuts;
-mod error;
-mod error_path;
-mod fields;
-mod identity;
-mod lazy;
-mod of_kind;
-mod owners;
-mod provenance;
-mod raw;
-mod scan;
-mod walk;
+mod cached; // `Cached`, the shared handle of an object with its identity
+mod cuts; // field paths, and leaving fields out of the JSON
+mod error; // why bytes are not an object
+mod error_path; // the field at which decoding failed
+mod fields; // values at a field path, for indexes
+mod identity; // key, uid and version
+mod lazy; // `Lazy`, JSON that is decoded on demand
+mod of_kind; // which kind and object type a Rust type stands for
+mod owners; // owner references, for indexes
+mod provenance; // apiVersion, kind and cluster, shared by the objects of a source
+mod raw; // `Scanner` and `RawObject`: from bytes to an object
+mod scan; // reads the identity from JSON
+mod walk; // walks over JSON without decoding it
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -8,12 +8,12 @@
 //! There are two queues. [`DeltaFifo`], the default, groups changes by object: a consumer that falls behind receives all waiting changes of an
 //! object at once. [`InOrderFifo`] keeps every change in server order and hands out batches. Both produce the same cache.
 
-mod delta_fifo;
-mod in_order_fifo;
-mod receipt;
+mod delta_fifo; // groups changes by object
+mod in_order_fifo; // keeps the server's order
+mod receipt; // `Receipt`: what a consumer has taken
 #[cfg(test)]
 pub(crate) mod scenario;
-mod watched;
+mod watched; // a state with a lock and wake-ups
 
 pub use delta_fifo::DeltaFifo;
 pub use delta_fifo::DeltaFifoBuilder;

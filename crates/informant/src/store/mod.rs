@@ -7,18 +7,18 @@
 //! [`Indexer`] writes; [`Lister`] and [`Index`] read. A reader waits only while a few thousand entries are written or a pointer is swapped:
 //! index functions run, large batches are built and old objects are freed while readers go on.
 
-mod buckets;
-mod compute;
-mod index;
-mod indexer;
-mod lister;
-mod lookup;
+mod buckets; // the objects that have one index value
+mod compute; // runs index functions
+mod index; // `Index`, the typed handle of one index
+mod indexer; // `Indexer`, which writes the cache
+mod lister; // `Lister`, which reads the cache
+mod lookup; // lookups in several indexes at once
 #[cfg(test)]
-mod model;
-mod selector;
-mod snapshot;
-mod table;
-mod write;
+mod model; // model test of the cache
+mod selector; // `LabelSelector`, parsed from text
+mod snapshot; // `Snapshot`, the cache at one moment
+mod table; // objects and indexes, without locks
+mod write; // batches of writes, and what they replaced
 
 pub(crate) use compute::AnyIndexFunction;
 pub use compute::IndexFunction;

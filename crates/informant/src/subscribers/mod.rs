@@ -8,21 +8,21 @@
 //! coalesced. A worker (a task or a thread) takes the events out of the buffer and calls the handler; a stream has no worker, its
 //! reader takes them. So a handler that is slow or panics affects no other handler, and not the cache.
 
-mod buffer;
-mod calling;
-mod closures;
-mod coalesce;
-mod delivery;
-mod filter;
-mod handler;
-mod listener;
-mod notice;
-mod processor;
-mod registration;
-mod resync;
-mod stream;
-mod turn;
-mod workers;
+mod buffer; // the pending events of one listener
+mod calling; // which handler's code runs in this thread or task
+mod closures; // the callbacks of a subscription as one handler
+mod coalesce; // combines pending events of one object
+mod delivery; // takes events from a buffer and calls the handler
+mod filter; // hides objects that do not pass a filter
+mod handler; // `EventHandler` and `Handler`
+mod listener; // buffer and state of one handler or stream
+mod notice; // an event on its way to the listeners
+mod processor; // hands each batch to all listeners
+mod registration; // `Registration`, the user's handle of a handler
+mod resync; // which handlers are due for a resync
+mod stream; // `EventStream`
+mod turn; // one event at a time for a handler of several informers
+mod workers; // the tasks and threads that call handlers
 
 pub use closures::Handler;
 pub use handler::EventHandler;

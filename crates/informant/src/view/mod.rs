@@ -7,14 +7,14 @@
 //! Nothing is copied: a view reads the caches of its members. So each cache has one writer, and a member that fails or relists does not
 //! affect the objects of the others.
 
-mod address;
-mod any;
-mod clusters;
-mod error;
-mod follow;
-mod reads;
-mod stream;
-mod waits;
+mod address; // how an object is named in a view: by key, or by cluster and key
+mod any; // the view without its object type
+mod clusters; // views of several clusters
+mod error; // why informers cannot form a view
+mod follow; // one handler for all members
+mod reads; // reading all members
+mod stream; // one stream for all members
+mod waits; // waiting for and stopping all members
 
 use std::fmt;
 use std::marker::PhantomData;
