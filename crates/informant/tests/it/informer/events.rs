@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use crate::reflector::kube_source::config_maps;
 use crate::support::Logs;
 use crate::support::informers::{
-    Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch, source,
+    Builder, Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch, source,
     status_error, wait_until_idle,
 };
 use crate::support::reflector::{config_map, server_at_10};
@@ -28,13 +28,27 @@ async fn events_by_queue(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String
         informer.add_handler(probe.handler()).unwrap();
         informer.start();
         tokio::time::sleep(Duration::from_secs(100)).await;
+        assert_eq!(probe.known(), cached(&informer), "P4");
         all.push((probe.take(), cached(&informer)));
         leaks.stop(&informer).await;
         wait_until_idle().await;
         assert!(probe.take().is_empty(), "P9");
         assert_eq!(source.open_watches(), 0);
+        check_resyncs(&make(), queue).await;
     }
     all.try_into().unwrap()
+}
+
+/// P4: checks the events of a handler with a resync period.
+async fn check_resyncs(source: &Source, queue: fn(Builder) -> Builder) {
+    let leaks = Leaks::watch();
+    let probe = Probe::new();
+    let informer = informer_with(source, |builder| queue(builder).resync_every(Duration::from_secs(30)));
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(probe.known(), cached(&informer), "P4");
+    leaks.stop(&informer).await;
 }
 
 /// As [`events_by_queue`], where both queues must deliver the same events in the same order.
