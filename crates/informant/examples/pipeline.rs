@@ -152,6 +152,6 @@ fn decode(json: &str) -> Result<Cached<Pods>, Box<dyn Error>> {
     Ok(Scanner::of_kind::<Pod>().scan(json.as_bytes())?.decode()?)
 }
 
-fn shown(version: Option<informant::ResourceVersion>) -> String {
+fn shown(version: Option<ResourceVersion>) -> String {
     version.map_or_else(|| "none".to_owned(), |version| version.to_string())
 }

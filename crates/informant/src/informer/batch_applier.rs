@@ -65,6 +65,11 @@ impl<Q: SharedQueue> Process<Q> for BatchApplier<Q> {
         let mut receipt = Some(receipt);
         let done = core.with_apply_lock(|processor| {
             let receipt = receipt.take()?;
+            // Counted before the new objects are visible, for waits that began before, and again afterwards, for waits that begin meanwhile:
+            // no wait returns a version that it found in the other history.
+            if history_changed {
+                core.history_changes.fetch_add(1, Ordering::AcqRel);
+            }
             let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, options);
             let initial = processor.distribute(initial);
             // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.

@@ -68,7 +68,7 @@ pub(super) struct Core {
     pub(super) fails_fast: bool,
     /// Notified after each cache write, and once when the informer stops.
     pub(super) cache_changed: Notify,
-    /// The number of relists after a history change that have been applied to the cache.
+    /// Changes before and after each relist of a changed history is applied to the cache.
     pub(super) history_changes: AtomicU64,
     /// Set when the informer is asked to stop.
     pub(super) stop: SetOnce<()>,

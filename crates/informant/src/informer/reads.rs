@@ -142,6 +142,18 @@ impl<'a> Wait<'a> {
         Self { core, awaited, within, history_changes: core.history_changes.load(atomic::Ordering::Acquire) }
     }
 
+    /// Fails if the history has changed since the wait began.
+    fn check_history(&self) -> Result<(), WaitError> {
+        if self.core.history_changes.load(atomic::Ordering::Acquire) == self.history_changes {
+            return Ok(());
+        }
+        Err(WaitError::HistoryChanged {
+            informer: self.informer(),
+            awaited: self.awaited.clone(),
+            cache: self.core.version(),
+        })
+    }
+
     /// Calls `look` now and after every cache write, until it returns a result or an error.
     async fn until<R>(&self, mut look: impl FnMut() -> Result<R, NotYet>) -> Result<R, WaitError> {
         let looking = async {
@@ -150,15 +162,10 @@ impl<'a> Wait<'a> {
                 tokio::pin!(cache_changed);
                 // Enabled before `look` is called, so that a write after it wakes this task.
                 cache_changed.as_mut().enable();
-                if self.core.history_changes.load(atomic::Ordering::Acquire) != self.history_changes {
-                    return Err(WaitError::HistoryChanged {
-                        informer: self.informer(),
-                        awaited: self.awaited.clone(),
-                        cache: self.core.version(),
-                    });
-                }
+                self.check_history()?;
                 match look() {
-                    Ok(result) => return Ok(result),
+                    // The history may have changed between the first check and `look`.
+                    Ok(result) => return self.check_history().map(|()| result),
                     Err(Never(error)) => return Err(error),
                     Err(Unseen) => {}
                 }
