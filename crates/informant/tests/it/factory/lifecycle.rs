@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use futures_util::FutureExt;
-use futures_util::StreamExt;
 use futures_util::future::join_all;
 use informant::Handler;
 use informant::Lazy;

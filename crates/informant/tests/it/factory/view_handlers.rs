@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 use futures_util::FutureExt;
-use futures_util::StreamExt;
 use informant::Event;
 use informant::Handler;
 use informant::Registration;

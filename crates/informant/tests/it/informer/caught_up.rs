@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::StreamExt;
 use informant::Cached;
 use informant::Registration;
 use informant::SharedInformer;

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 use futures_util::FutureExt;
-use futures_util::StreamExt;
 use informant::Cached;
 use informant::Handler;
 use informant::Key;

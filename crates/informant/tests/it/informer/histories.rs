@@ -13,7 +13,6 @@ use std::sync::atomic;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use informant::Cached;
 use informant::Deleted;
 use informant::Event;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::StreamExt;
 use informant::Cached;
 use informant::Event;
 use informant::Key;
