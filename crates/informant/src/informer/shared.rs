@@ -32,6 +32,7 @@ use crate::listwatch::Quarantined;
 use crate::listwatch::Reflector;
 use crate::listwatch::TransformResult;
 use crate::listwatch::transform_of;
+use crate::object::Erased;
 use crate::object::Identity;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
@@ -412,6 +413,58 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         Ok(self.informer.wait_for(key, version, within).await?.map(Cached::typed))
+    }
+
+    /// Waits until the cached state of one object satisfies a condition, and returns this state. The condition receives `None` if the
+    /// object does not exist, and is first called when the informer is [synced](Self::synced).
+    ///
+    /// The condition is called with the current state and after later changes of the cache. It need not see every state: of two changes
+    /// in quick succession, it may see only the second one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use informant::SharedInformer;
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// let pods = SharedInformer::<Pod>::new(source);
+    /// pods.start();
+    /// # tokio::spawn(async move {
+    /// #     handle.added(json!({"metadata": {"namespace": "shop", "name": "web"}}));
+    /// #     tokio::time::sleep(Duration::from_secs(1)).await;
+    /// #     handle.modified(json!({"metadata": {"namespace": "shop", "name": "web"}, "status": {"phase": "Running"}}));
+    /// #     std::future::pending::<()>().await;
+    /// # });
+    ///
+    /// let phase = |pod: &Pod| pod.status.as_ref()?.phase.clone();
+    /// let pod = pods
+    ///     .wait_until(
+    ///         &"shop/web".parse()?,
+    ///         |pod| pod.is_some_and(|pod| phase(pod).as_deref() == Some("Running")),
+    ///         Duration::from_secs(10),
+    ///     )
+    ///     .await?;
+    /// assert!(pod.is_some());
+    /// # pods.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the time limit passes (with the reason if the object is in [quarantine](Self::quarantined) then), or the informer stops.
+    pub async fn wait_until(
+        &self,
+        key: &Key,
+        mut condition: impl FnMut(Option<&Cached<O>>) -> bool,
+        within: Duration,
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        let condition = |object: Option<&Cached<Erased>>| condition(object.map(Cached::typed_ref));
+        Ok(self.informer.wait_until(key, condition, within).await?.map(Cached::typed))
     }
 
     /// Waits until the deletion of this incarnation of an object has been applied to the cache. `deleted` is any state of the

@@ -12,5 +12,6 @@ mod settings;
 mod sharing;
 pub(crate) mod support;
 mod view_callbacks;
+mod view_events;
 mod view_handlers;
 mod views;
