@@ -7,7 +7,6 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use informant::Deleted;
 use informant::Event;
 use informant::SharedInformerFactory;

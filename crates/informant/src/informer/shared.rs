@@ -39,6 +39,7 @@ use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexPanic;
 use crate::store::IndexValue;
+use crate::store::IndexValues;
 use crate::store::Lister;
 use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
@@ -190,6 +191,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. The informer
     /// stops when the callback returns.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
         self.informer.stop().await
     }
@@ -210,6 +212,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Adds an index, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
+    /// The function returns `Some(value)`, `None`, a `Vec`, or any other iterator of owned values; [`index::text`](crate::index::text)
+    /// wraps one that returns a string borrowed from the object.
     ///
     /// # Errors
     ///
@@ -224,7 +228,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
     ) -> Result<Index<O, V>, DuplicateIndex>
     where
-        I: IntoIterator<Item = V>,
+        I: IndexValues<Value = V>,
         V: IndexValue,
     {
         self.informer.add_index(IndexFunction::new(name, values).into_any()).map(Index::typed)
@@ -265,6 +269,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Returns a builder for a handler or a stream with settings: a filter, a resync period, coalescing for slow handlers, a name.
+    #[doc(alias = "add_event_handler")]
     pub fn subscribe(&self) -> Subscribe<'_, O> {
         Subscribe::new(self)
     }
@@ -311,6 +316,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// If the informer stops first; and, if the informer [fails fast](super::InformerBuilder::fail_fast), as soon as a list fails with
     /// an error that retrying cannot fix.
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), SyncError> {
         self.informer.synced().await
     }
@@ -365,6 +371,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// As for [`wait_for`](Self::wait_for); and if the object has no name or no version.
+    #[doc(alias = "wait_for_version")]
     pub async fn wait_for_write(
         &self,
         written: &impl kube::Resource,

@@ -276,6 +276,7 @@ impl Registration {
     /// # Errors
     ///
     /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks before the handler is synced.
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let (informer, handler) = (self.control.informer(), self.name());
         if self.control.is_inside() && !self.is_synced() {
@@ -403,6 +404,7 @@ impl Registration {
     /// # Errors
     ///
     /// If called in one of the handler's own callbacks, which would wait for itself. The handler is removed, but the call does not wait.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), InsideCallback> {
         self.remove();
         if self.control.is_inside() {

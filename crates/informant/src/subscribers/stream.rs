@@ -86,6 +86,7 @@ impl<O> EventStream<O> {
     /// # }
     /// ```
     // Not an `async fn`: its future would not be `Unpin`, unlike that of `StreamExt::next`.
+    #[expect(clippy::should_implement_trait, reason = "it returns a future, as `StreamExt::next` does")]
     pub fn next(&mut self) -> impl Future<Output = Option<Event<O>>> + Send + Unpin + '_ {
         StreamExt::next(self)
     }

@@ -55,6 +55,7 @@ impl<O: 'static, A> View<O, A> {
     }
 
     /// Starts to register callbacks, a handler or a stream with settings: a name, a filter, a resync period, coalescing.
+    #[doc(alias = "add_event_handler")]
     pub fn subscribe(&self) -> Subscribe<'_, O, Self> {
         Subscribe::new(self)
     }

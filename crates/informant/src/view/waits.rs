@@ -34,6 +34,7 @@ impl<O, A> View<O, A> {
     /// # Errors
     ///
     /// If a member cannot sync; see [`SharedInformer::synced`](crate::SharedInformer::synced).
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), SyncErrors> {
         self.view.synced(None).await
     }
@@ -68,6 +69,7 @@ impl<O, A> View<O, A> {
     /// # Errors
     ///
     /// If called in a callback of one of the members: the callback would wait for itself. The call does not wait then; the members stop.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.view.stop(None).await
     }
@@ -146,6 +148,7 @@ impl<O> View<O> {
     /// # Errors
     ///
     /// As for `SharedInformer::wait_for_write`; and if the view does not cover the object's namespace.
+    #[doc(alias = "wait_for_version")]
     pub async fn wait_for_write(
         &self,
         written: &impl kube::Resource,
