@@ -67,7 +67,7 @@ async fn a_handler_of_several_clusters_catches_up_with_their_caches() {
         .each_ref()
         .map(|(cluster, server)| SharedInformerFactory::builder(client(server)).of_cluster(*cluster).build());
     let leaks = Leaks::watch();
-    let informers = factories.each_ref().map(|factory| factory.informer::<ConfigMap>());
+    let informers = factories.each_ref().map(SharedInformerFactory::informer::<ConfigMap>);
     let view = View::of_clusters(informers.clone()).unwrap();
     let (sender, mut received) = mpsc::unbounded_channel();
     let registration = view.subscribe().on_event(move |event| drop(sender.send(event))).register().unwrap();
