@@ -21,7 +21,7 @@ use super::support::source;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The event as text, such as `+a initial`.
+/// The event as text, such as `add a Live`.
 fn line(event: &Event<()>) -> String {
     match event {
         Event::Added { object, origin } => format!("add {} {origin:?}", object.key()),
@@ -33,7 +33,7 @@ fn line(event: &Event<()>) -> String {
     }
 }
 
-/// Each type of event, a minute of quiet for a resync between the last change and the delete.
+/// An update, an add and a delete, one per second.
 fn changes() -> ScriptedWatch<()> {
     let watch = ScriptedWatch::new().wait(SECOND).modified(ready("a", 11)).wait(SECOND).added(ready("b", 12));
     watch.wait(SECOND).deleted(ready("b", 13)).stays_open()
