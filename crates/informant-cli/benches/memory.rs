@@ -12,7 +12,6 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 
-use futures_util::StreamExt;
 use informant::Event;
 use informant::Lazy;
 use informant::Object;

@@ -5,7 +5,6 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
 use informant::prelude::*;
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -54,7 +54,7 @@ use crate::queue::Closed;
 use crate::store::{
     ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex,
 };
-use crate::subscribers::{InsideCallback, NotCaughtUp, NotSynced};
+use crate::subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError};
 use crate::view::ViewError;
 
 /// A `Result` whose error is [`Error`] unless another one is given.
@@ -203,6 +203,8 @@ macro_rules! error_types {
             /// A request that the program made itself with `kube`. The library returns no such error; the variant exists so that a
             /// function that uses both can return [`Error`].
             Kube(Box<kube::Error>),
+            /// Any other error of the program itself, from [`Error::other`]. The library returns no such error.
+            Other(Box<dyn StdError + Send + Sync>),
         }
 
         impl Error {
@@ -211,6 +213,7 @@ macro_rules! error_types {
                 match self {
                     $(Self::$variant(error) => error,)+
                     Self::Kube(error) => &**error,
+                    Self::Other(error) => &**error,
                 }
             }
         }
@@ -291,6 +294,8 @@ error_types! {
     Source(SourceError),
     /// An informer did not stop in time.
     Stop(StopError),
+    /// A handler did not end in time.
+    StopHandler(StopHandlerError),
     /// Some of several informers did not stop in time.
     StopErrors(StopErrors),
     /// An informer is not synced.
@@ -303,6 +308,51 @@ error_types! {
     View(ViewError),
     /// The cache did not reach the awaited state.
     Wait(WaitError),
+}
+
+impl Error {
+    /// Wraps an error of the program itself, so that a function that returns [`Error`] can pass on errors of other crates. Accepts
+    /// every error type, and texts.
+    ///
+    /// ```
+    /// use informant::Error;
+    ///
+    /// fn replicas(text: &str) -> informant::Result<u32> {
+    ///     let replicas = text.parse().map_err(Error::other)?;
+    ///     if replicas == 0 {
+    ///         return Err(Error::other("at least one replica is needed"));
+    ///     }
+    ///     Ok(replicas)
+    /// }
+    ///
+    /// assert_eq!(replicas("0").unwrap_err().to_string(), "at least one replica is needed");
+    /// assert_eq!(replicas("two").unwrap_err().to_string(), "invalid digit found in string");
+    /// ```
+    pub fn other(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// For programs that write a [status](crate::informer::InformerStatus) as JSON, or read their own; it becomes [`Other`](Error::Other).
+///
+/// ```
+/// use informant::SharedInformerFactory;
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> informant::Result<()> {
+/// #   let server = ApiServer::new();
+///     let factory = SharedInformerFactory::new(server.client());
+///     factory.informer::<Pod>();
+///     println!("{}", serde_json::to_string(&factory.status())?);
+///     Ok(())
+/// }
+/// ```
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::other(error)
+    }
 }
 
 impl From<kube::Error> for Error {

@@ -1,12 +1,28 @@
 //! The events that handlers and streams receive.
 
 use std::fmt;
+use std::ops::Deref;
 
 use crate::Cached;
 use crate::Key;
 use crate::object::Erased;
 
 /// A deleted object, and how the informer learned of the deletion.
+///
+/// It dereferences to the last known state of the object, so that a callback can use it like any other [`Cached`] object:
+///
+/// ```
+/// use informant::{Cached, Deleted};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let mut pod = Pod::default();
+/// pod.metadata.name = Some("web".into());
+/// let deleted = Deleted::Observed(Cached::of(pod)?);
+///
+/// assert_eq!(deleted.metadata.name.as_deref(), Some("web"));
+/// assert_eq!(deleted.key().name(), "web");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum Deleted<O> {
     /// The watch delivered the final state. A handler with a filter also receives it when an object stops passing the filter; then this is the
     /// last state that passed.
@@ -110,6 +126,15 @@ impl Deleted<Erased> {
             Self::Observed(object) => Deleted::Observed(object.typed()),
             Self::Missed { last_known } => Deleted::Missed { last_known: last_known.typed() },
         }
+    }
+}
+
+/// The last known state of the object, as [`object`](Deleted::object) returns it.
+impl<O> Deref for Deleted<O> {
+    type Target = Cached<O>;
+
+    fn deref(&self) -> &Cached<O> {
+        self.object()
     }
 }
 

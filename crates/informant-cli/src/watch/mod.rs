@@ -11,7 +11,6 @@ use std::time::Duration;
 use clap::Args;
 use clap::ValueEnum;
 use futures_util::FutureExt;
-use futures_util::StreamExt;
 use informant::Event;
 use informant::EventStream;
 use informant::Origin;

@@ -92,6 +92,7 @@ pub use self::request::RequestError;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "InformerFactory")]
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     shared: Arc<Shared>,
@@ -228,6 +229,7 @@ impl SharedInformerFactory {
     ///
     /// If one of them stops before that, or the factory was stopped. If the factory [fails fast](FactoryBuilder::fail_fast), also on the
     /// first permanent error of a list; the error names each such informer and the cause.
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
         let informers = self.to_be_awaited();
         async move { informer::synced(&informers?, None).await }
@@ -264,6 +266,7 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// If called in a callback of one of the informers: the callback would wait for itself. The call does not wait then; the informers stop.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.stop_all(None).await
     }

@@ -225,6 +225,8 @@ pub enum WaitTarget {
     Object(Key, ResourceVersion),
     /// The object is not in the cache.
     Deletion(Key),
+    /// The state of the object in the cache satisfies a condition.
+    Condition(Key),
 }
 
 /// The error of waiting until an informer has stopped. The informer stops later by itself.
@@ -347,6 +349,7 @@ impl fmt::Display for WaitTarget {
             Self::Version(version) => write!(f, "version {version}"),
             Self::Object(key, version) => write!(f, "{key} at version {version}"),
             Self::Deletion(key) => write!(f, "the deletion of {key}"),
+            Self::Condition(key) => write!(f, "a state of {key} that satisfies the condition"),
         }
     }
 }

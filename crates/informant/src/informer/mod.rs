@@ -16,6 +16,7 @@ mod controller; // the process loop; read this first
 mod core; // the state that handle and task share
 mod destinations; // both queues as destinations of a reflector
 mod errors; // errors of informers
+mod event_callback; // one closure for all events
 mod group; // waits for and stops several informers
 mod json; // status and problems as JSON
 mod known_objects; // the cache as the known objects of a queue
@@ -43,6 +44,7 @@ pub use self::errors::SyncError;
 pub use self::errors::SyncErrors;
 pub use self::errors::WaitError;
 pub use self::errors::WaitTarget;
+pub use self::event_callback::EventCallback;
 pub(crate) use self::group::stop;
 pub(crate) use self::group::synced;
 pub use self::retry::ProcessError;

@@ -1,6 +1,7 @@
-//! Waits until the cache contains a version, an object or a deletion, so that a program can read its own writes.
+//! Waits until the cache contains a version, an object or a deletion, so that a program can read its own writes; and until an object
+//! satisfies a condition.
 //!
-//! - **In:** a version, a key and version, or the identity of a deleted object; a time limit.
+//! - **In:** a version, a key and version, the identity of a deleted object, or a key and a condition; a time limit.
 //! - **Out:** the cached object, or the reason why the wait ended without it.
 //! - **Knows nothing of:** how a user's handle looks.
 
@@ -87,6 +88,38 @@ impl AnyInformer {
     }
 }
 
+impl AnyInformer {
+    /// Waits until the cached state of an object satisfies a condition; `None` is the state of an object that does not exist.
+    pub(crate) async fn wait_until(
+        &self,
+        key: &Key,
+        mut condition: impl FnMut(Option<&Cached<Erased>>) -> bool,
+        within: Duration,
+    ) -> Result<Option<Cached<Erased>>, WaitError> {
+        let core = self.core();
+        let wait = Wait::for_condition(core, key.clone(), within);
+        let waited = wait.until(|| {
+            if !core.is_synced() {
+                return Err(Unseen);
+            }
+            let object = core.lister.get(key);
+            // A quarantined object exists, although the cache may not have it.
+            if object.is_none() && (wait.unreadable(key).is_some() || !wait.is_certain()?) {
+                return Err(Unseen);
+            }
+            match condition(object.as_ref()) {
+                true => Ok(object),
+                false => Err(Unseen),
+            }
+        });
+        match (waited.await, wait.unreadable(key)) {
+            // The object may have satisfied the condition on the server.
+            (Err(WaitError::TimedOut { .. }), Some(bad)) => Err(wait.cannot_read(key, &bad)),
+            (waited, _) => waited,
+        }
+    }
+}
+
 impl Core {
     async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let wait = Wait::new(self, WaitTarget::Version(version.clone()), within);
@@ -112,6 +145,12 @@ impl ReachedVersion for Core {
             })
         })
     }
+
+    fn distributed(&self) -> ResourceVersion {
+        let version = self.version().unwrap_or_default();
+        let _ = self.with_apply_lock(|_| ());
+        version
+    }
 }
 
 /// One wait.
@@ -119,8 +158,8 @@ struct Wait<'a> {
     core: &'a Core,
     awaited: WaitTarget,
     within: Duration,
-    /// The number of history changes when the wait began.
-    history_changes: u64,
+    /// The number of history changes when the wait began; `None` if the wait does not depend on the server's history.
+    history_changes: Option<u64>,
 }
 
 /// Whether the wait goes on or fails.
@@ -139,12 +178,19 @@ impl From<WaitError> for NotYet {
 
 impl<'a> Wait<'a> {
     fn new(core: &'a Core, awaited: WaitTarget, within: Duration) -> Self {
-        Self { core, awaited, within, history_changes: core.history_changes.load(atomic::Ordering::Acquire) }
+        let history_changes = Some(core.history_changes.load(atomic::Ordering::Acquire));
+        Self { core, awaited, within, history_changes }
+    }
+
+    /// A wait that a history change does not end: a restored object can satisfy the condition, too.
+    fn for_condition(core: &'a Core, key: Key, within: Duration) -> Self {
+        Self { core, awaited: WaitTarget::Condition(key), within, history_changes: None }
     }
 
     /// Fails if the history has changed since the wait began.
     fn check_history(&self) -> Result<(), WaitError> {
-        if self.core.history_changes.load(atomic::Ordering::Acquire) == self.history_changes {
+        let changes = self.core.history_changes.load(atomic::Ordering::Acquire);
+        if self.history_changes.is_none_or(|before| before == changes) {
             return Ok(());
         }
         Err(WaitError::HistoryChanged {

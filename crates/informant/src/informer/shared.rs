@@ -32,12 +32,14 @@ use crate::listwatch::Quarantined;
 use crate::listwatch::Reflector;
 use crate::listwatch::TransformResult;
 use crate::listwatch::transform_of;
+use crate::object::Erased;
 use crate::object::Identity;
 use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexPanic;
 use crate::store::IndexValue;
+use crate::store::IndexValues;
 use crate::store::Lister;
 use crate::subscribers::EventHandler;
 use crate::subscribers::EventStream;
@@ -189,6 +191,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. The informer
     /// stops when the callback returns.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
         self.informer.stop().await
     }
@@ -209,6 +212,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Adds an index, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
+    /// The function returns `Some(value)`, `None`, a `Vec`, or any other iterator of owned values; [`index::text`](crate::index::text)
+    /// wraps one that returns a string borrowed from the object.
     ///
     /// # Errors
     ///
@@ -223,7 +228,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
     ) -> Result<Index<O, V>, DuplicateIndex>
     where
-        I: IntoIterator<Item = V>,
+        I: IndexValues<Value = V>,
         V: IndexValue,
     {
         self.informer.add_index(IndexFunction::new(name, values).into_any()).map(Index::typed)
@@ -264,6 +269,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     }
 
     /// Returns a builder for a handler or a stream with settings: a filter, a resync period, coalescing for slow handlers, a name.
+    #[doc(alias = "add_event_handler")]
     pub fn subscribe(&self) -> Subscribe<'_, O> {
         Subscribe::new(self)
     }
@@ -310,6 +316,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// If the informer stops first; and, if the informer [fails fast](super::InformerBuilder::fail_fast), as soon as a list fails with
     /// an error that retrying cannot fix.
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), SyncError> {
         self.informer.synced().await
     }
@@ -364,6 +371,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// As for [`wait_for`](Self::wait_for); and if the object has no name or no version.
+    #[doc(alias = "wait_for_version")]
     pub async fn wait_for_write(
         &self,
         written: &impl kube::Resource,
@@ -412,6 +420,58 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         Ok(self.informer.wait_for(key, version, within).await?.map(Cached::typed))
+    }
+
+    /// Waits until the cached state of one object satisfies a condition, and returns this state. The condition receives `None` if the
+    /// object does not exist, and is first called when the informer is [synced](Self::synced).
+    ///
+    /// The condition is called with the current state and after later changes of the cache. It need not see every state: of two changes
+    /// in quick succession, it may see only the second one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use informant::SharedInformer;
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// let pods = SharedInformer::<Pod>::new(source);
+    /// pods.start();
+    /// # tokio::spawn(async move {
+    /// #     handle.added(json!({"metadata": {"namespace": "shop", "name": "web"}}));
+    /// #     tokio::time::sleep(Duration::from_secs(1)).await;
+    /// #     handle.modified(json!({"metadata": {"namespace": "shop", "name": "web"}, "status": {"phase": "Running"}}));
+    /// #     std::future::pending::<()>().await;
+    /// # });
+    ///
+    /// let phase = |pod: &Pod| pod.status.as_ref()?.phase.clone();
+    /// let pod = pods
+    ///     .wait_until(
+    ///         &"shop/web".parse()?,
+    ///         |pod| pod.is_some_and(|pod| phase(pod).as_deref() == Some("Running")),
+    ///         Duration::from_secs(10),
+    ///     )
+    ///     .await?;
+    /// assert!(pod.is_some());
+    /// # pods.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the time limit passes (with the reason if the object is in [quarantine](Self::quarantined) then), or the informer stops.
+    pub async fn wait_until(
+        &self,
+        key: &Key,
+        mut condition: impl FnMut(Option<&Cached<O>>) -> bool,
+        within: Duration,
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        let condition = |object: Option<&Cached<Erased>>| condition(object.map(Cached::typed_ref));
+        Ok(self.informer.wait_until(key, condition, within).await?.map(Cached::typed))
     }
 
     /// Waits until the deletion of this incarnation of an object has been applied to the cache. `deleted` is any state of the

@@ -33,7 +33,8 @@ use crate::subscribers::erase_handler;
 
 /// The settings of a handler or stream that is about to be registered; from [`SharedInformer::subscribe`].
 ///
-/// Finish it with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)),
+/// Finish it with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)), one closure for all
+/// events ([`on_event`](Self::on_event), [`on_event_async`](Self::on_event_async)),
 /// an [`EventHandler`] ([`handler`](Self::handler), [`blocking_handler`](Self::blocking_handler)) or a [`stream`](Self::stream).
 ///
 /// ```
@@ -109,10 +110,14 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
         self
     }
 
-    /// Replays the whole cache to the handler this often, as [`Resynced`](crate::Event::Resynced) events. The period is at least a
-    /// second, and is rounded up to a multiple of the period at which the informer checks for due resyncs. Before the start, a shorter period than
-    /// all others shortens that one. If the informer [does not resync](super::InformerBuilder::resync_every), the handler is never resynced. A
-    /// handler with a period also receives the unchanged objects of a relist. Default: the informer's period.
+    /// Replays the whole cache to the handler this often, as [`Resynced`](crate::Event::Resynced) events. This has no effect, and logs a
+    /// warning, if the informer itself does not resync, which is the default: set its period with
+    /// [`InformerBuilder::resync_every`](super::InformerBuilder::resync_every) or
+    /// [`FactoryBuilder::resync_every`](crate::factory::FactoryBuilder::resync_every).
+    ///
+    /// The period is at least a second, and is rounded up to a multiple of the period at which the informer checks for due resyncs.
+    /// Before the start, a shorter period than all others shortens that one. A handler with a period also receives the unchanged objects
+    /// of a relist. Default: the informer's period.
     ///
     /// While `Resynced` events of one replay still wait for the handler, further replays are skipped, and counted in
     /// [`resyncs_skipped`](crate::subscribers::HandlerStatus::resyncs_skipped). So at most one replay waits for a handler that is slower than
@@ -231,7 +236,8 @@ impl AnyInformer {
             warn!(
                 informer = &*core.name,
                 handler = &**listener.name(),
-                "the informer does not resync, so the handler's resync period has no effect"
+                "the informer does not resync, so the handler's resync period has no effect; set a period with \
+                 `InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"
             );
         }
         let informer: Weak<Core> = Arc::downgrade(core);

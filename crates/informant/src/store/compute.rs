@@ -39,6 +39,33 @@ pub trait IndexValue {
     fn text(&self) -> Cow<'_, str>;
 }
 
+/// The values that an index function returns for one object: an `Option`, an array, a `Vec`, or any other collection or iterator of
+/// [`IndexValue`]s.
+///
+/// It is implemented for all of them; a function that returns a bare value does not compile, and the compiler's message explains it:
+///
+/// ```compile_fail,E0277
+/// use informant::store::Indexer;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// Indexer::<Pod>::new().add_index("name", |pod| pod.key().name().to_owned()).unwrap();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "an index function returns any number of values, and `{Self}` is not a collection of index values",
+    label = "the index function returns `{Self}`",
+    note = "return `Some(value)`, `None` or a `Vec` of values; values are strings, numbers, uids, keys and other `IndexValue`s",
+    note = "wrap a function that returns strings borrowed from the object in `index::text` or `index::texts`"
+)]
+pub trait IndexValues: IntoIterator<Item = <Self as IndexValues>::Value> {
+    /// The type of one value.
+    type Value: IndexValue;
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: IntoIterator<Item: IndexValue>> IndexValues for I {
+    type Value = I::Item;
+}
+
 /// A value that can be looked up in an index whose function returns values of type `V`.
 ///
 /// Any type can be looked up in an index of the same type. Beyond that, an index of strings (`String`, `&'static str`, `Cow<str>`,
@@ -99,7 +126,7 @@ impl<O> IndexFunction<O> {
     /// indexes panics, and the panic is reported like any other of an index function.
     pub fn new<V, I>(name: impl Into<Arc<str>>, values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static) -> Self
     where
-        I: IntoIterator<Item = V>,
+        I: IndexValues<Value = V>,
         V: IndexValue,
     {
         let values = move |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {

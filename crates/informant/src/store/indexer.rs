@@ -22,6 +22,7 @@ use super::Index;
 use super::IndexFunction;
 use super::IndexPanic;
 use super::IndexValue;
+use super::IndexValues;
 use super::Lister;
 use super::NAMESPACE_INDEX;
 use super::Replacement;
@@ -164,7 +165,8 @@ impl<O> Indexer<O> {
     /// Adds an index and fills it from the stored objects, while readers go on. Returns a handle for lookups;
     /// [`Lister::index`] finds the index by its name.
     ///
-    /// The function returns the values of an object: an `Option`, an array, a `Vec`, or any other iterator of owned values.
+    /// The function returns the [values](IndexValues) of an object: an `Option`, an array, a `Vec`, or any other iterator of owned
+    /// values. If every object has exactly one value, return `Some(value)`.
     /// [`informant::index`](crate::index) has ready-made ones, and [`index::text`](crate::index::text) for strings borrowed from the object.
     ///
     /// The function may read the cache, but not write to it. It must not block: batches are applied one after the other, and each waits for
@@ -181,7 +183,7 @@ impl<O> Indexer<O> {
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
     ) -> Result<Index<O, V>, DuplicateIndex>
     where
-        I: IntoIterator<Item = V>,
+        I: IndexValues<Value = V>,
         V: IndexValue,
     {
         self.add_function(IndexFunction::new(name, values).into_any())

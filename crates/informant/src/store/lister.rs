@@ -44,6 +44,7 @@ use crate::object::Labelled;
 /// assert_eq!(pods.select("app=web, tier notin (db)".parse()?).len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("Store", "cache"))]
 pub struct Lister<O> {
     shared: Arc<Shared>,
     object_type: PhantomData<fn(O) -> O>,
@@ -116,6 +117,7 @@ impl<O> Lister<O> {
     ///
     /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
     /// without that.
+    #[doc(alias = "list_matching")]
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
@@ -240,6 +242,7 @@ impl<O> NamespaceLister<O> {
     }
 
     /// The objects of the namespace whose labels match; see [`Lister::select`].
+    #[doc(alias = "list_matching")]
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,

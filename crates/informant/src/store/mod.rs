@@ -24,6 +24,7 @@ pub(crate) use compute::AnyIndexFunction;
 pub use compute::IndexFunction;
 pub use compute::IndexPanic;
 pub use compute::IndexValue;
+pub use compute::IndexValues;
 pub use compute::LookupValue;
 pub use index::Index;
 pub use index::NotOneValue;

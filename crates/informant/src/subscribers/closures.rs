@@ -1,7 +1,7 @@
-//! Handlers made of closures, one for each type of event.
+//! Handlers made of closures: one for each type of event, or one for all.
 //!
 //! - **In:** closures, synchronous ones and ones that return a future.
-//! - **Out:** a [`Handler`], or `Closures` that a worker calls without a lock.
+//! - **Out:** a [`Handler`], or `Closures` or an `EventClosure` that a worker calls without a lock.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::fmt;
@@ -16,6 +16,7 @@ use super::Notice;
 use super::handler::EventFuture;
 use crate::Cached;
 use crate::Deleted;
+use crate::Event;
 use crate::Origin;
 
 /// A handler made of closures. Events without a closure are ignored.
@@ -57,7 +58,14 @@ pub(crate) struct Closures<O> {
     made_at: &'static Location<'static>,
 }
 
+/// One closure for all types of events, called by the worker that owns it.
+pub(crate) struct EventClosure<O> {
+    on_event: OnEvent<O>,
+    made_at: &'static Location<'static>,
+}
+
 // A synchronous closure is stored as one that returns no future.
+type OnEvent<O> = Box<dyn FnMut(Event<O>) -> Option<EventFuture> + Send>;
 type OnAdd<O> = Box<dyn FnMut(&Cached<O>, Origin) -> Option<EventFuture> + Send>;
 type OnUpdate<O> = Box<dyn FnMut(&Cached<O>, &Cached<O>) -> Option<EventFuture> + Send>;
 type OnDelete<O> = Box<dyn FnMut(&Deleted<O>) -> Option<EventFuture> + Send>;
@@ -242,6 +250,36 @@ impl<O: 'static> CallHandler for Closures<O> {
             Notice::Deleted { deleted, last: _ } => self.call_delete(&deleted.clone().typed()),
             Notice::Synced => self.call_synced(),
         }
+    }
+
+    fn name(&self) -> String {
+        name_of(self.made_at)
+    }
+}
+
+impl<O: 'static> EventClosure<O> {
+    #[track_caller]
+    pub(crate) fn new(mut callback: impl FnMut(Event<O>) + Send + 'static) -> Self {
+        let on_event = Box::new(move |event| {
+            callback(event);
+            None
+        });
+        Self { on_event, made_at: Location::caller() }
+    }
+
+    #[track_caller]
+    pub(crate) fn new_async<F>(mut callback: impl FnMut(Event<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let on_event = Box::new(move |event| Some(callback(event).boxed()));
+        Self { on_event, made_at: Location::caller() }
+    }
+}
+
+impl<O: 'static> CallHandler for EventClosure<O> {
+    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
+        (self.on_event)(notice.to_event().typed())
     }
 
     fn name(&self) -> String {

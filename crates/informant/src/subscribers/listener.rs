@@ -205,8 +205,9 @@ impl Listener {
         let mut inbox = self.inbox.lock();
         // A closed listener drops the sender here.
         if !inbox.buffer.is_closed() {
-            // A worker or stream that waits for events leaves its waker, and the next push takes it.
-            if inbox.waker.is_some() || self.has_returned_from_all(&inbox) {
+            // A worker or stream that waits for events leaves its waker, and the next push takes it. Before the start there is no worker.
+            let has_received_all = inbox.buffer.pushed() == 0 || inbox.waker.is_some();
+            if has_received_all || self.has_returned_from_all(&inbox) {
                 return None;
             }
             let until = inbox.buffer.pushed();

@@ -31,6 +31,7 @@ pub use registration::InsideCallback;
 pub use registration::NotCaughtUp;
 pub use registration::NotSynced;
 pub use registration::Registration;
+pub use registration::StopHandlerError;
 pub(crate) use stream::AnyEventStream;
 pub use stream::EventStream;
 
@@ -40,6 +41,7 @@ pub(crate) use calling::as_work_of;
 pub(crate) use calling::do_as;
 pub(crate) use calling::is_inside_informer;
 pub(crate) use closures::Closures;
+pub(crate) use closures::EventClosure;
 pub(crate) use filter::Filter;
 pub(crate) use handler::AnyHandler;
 pub(crate) use handler::CallHandler;

@@ -17,6 +17,7 @@ use futures_util::future::Either;
 use futures_util::future::join_all;
 use futures_util::future::select;
 use futures_util::future::try_join_all;
+use tokio::time::timeout;
 
 use super::Listener;
 use super::calling;
@@ -86,30 +87,28 @@ pub enum NotSynced {
     },
 }
 
-/// Why [`Registration::caught_up_to`] failed.
+/// Why [`Registration::caught_up_to`] or [`Registration::caught_up`] failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCaughtUp {
     /// The handler was removed, perhaps after it had received these events: a removed handler has no progress.
-    #[error(
-        "{handler} was removed from informer {informer} and may not have received all events up to version {version}"
-    )]
+    #[error("{handler} was removed from informer {informer} and may not have received all events{}", UpTo(version))]
     Removed {
         /// The informer's name.
         informer: Arc<str>,
         /// The handler's name.
         handler: Arc<str>,
-        /// The awaited version.
+        /// The awaited version; for `caught_up`, the version of the cache, which is empty before the first list.
         version: ResourceVersion,
     },
     /// The informer has stopped, perhaps after the handler had received these events.
-    #[error("informer {informer} has stopped, and {handler} may not have received all events up to version {version}")]
+    #[error("informer {informer} has stopped, and {handler} may not have received all events{}", UpTo(version))]
     Stopped {
         /// The informer's name.
         informer: Arc<str>,
         /// The handler's name.
         handler: Arc<str>,
-        /// The awaited version.
+        /// The awaited version; for `caught_up`, the version of the cache, which is empty before the first list.
         version: ResourceVersion,
     },
     /// The server's history changed first, as it does when a backup is restored: the awaited write may be undone.
@@ -169,10 +168,54 @@ pub struct InsideCallback {
     pub name: Arc<str>,
 }
 
+/// Why [`Registration::stop_within`] failed. The handler is removed in any case.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopHandlerError {
+    /// The method was called in one of the handler's own callbacks, which would wait for itself.
+    #[error(
+        "{handler} of informer {informer} cannot wait in one of its own callbacks for their end; wait in another task"
+    )]
+    InsideCallback {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+    },
+    /// A callback did not return in time. It goes on, and no other one begins.
+    #[error(
+        "a callback of {handler} of informer {informer} is still running after {within:?}; the handler is removed, so no other one \
+         begins"
+    )]
+    StillRunning {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+        /// The time limit.
+        within: Duration,
+    },
+}
+
+/// The version up to which events were awaited; nothing if the cache had none.
+struct UpTo<'a>(&'a ResourceVersion);
+
+impl fmt::Display for UpTo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => write!(f, " up to version {}", self.0),
+        }
+    }
+}
+
 /// The reached version of an informer's cache, as a registration waits for it.
 pub(crate) trait ReachedVersion: Send + Sync {
     /// Waits until the cache has reached the version and the events up to it were distributed to all listeners.
     fn reached<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>>;
+
+    /// The version of the cache, after the events up to it were distributed to all listeners; empty before the first list.
+    fn distributed(&self) -> ResourceVersion;
 }
 
 /// Why the cache will not reach a version.
@@ -192,6 +235,7 @@ trait Control: Send + Sync {
     fn is_synced(&self) -> bool;
     fn synced(&self) -> BoxFuture<'_, Result<(), Ended>>;
     fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>>;
+    fn caught_up(&self) -> BoxFuture<'_, Result<(), NotCaughtUp>>;
     fn ended(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -232,6 +276,7 @@ impl Registration {
     /// # Errors
     ///
     /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks before the handler is synced.
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), NotSynced> {
         let (informer, handler) = (self.control.informer(), self.name());
         if self.control.is_inside() && !self.is_synced() {
@@ -297,6 +342,50 @@ impl Registration {
         self.control.caught_up_to(version).await
     }
 
+    /// Waits until the handler has returned from the events of everything that the cache has at the time of the call.
+    ///
+    /// It differs from [`caught_up_to`](Self::caught_up_to) in that the cache itself may lag behind the server: a write of the program
+    /// is included only if the cache has it, as after [`wait_for_write`](crate::SharedInformer::wait_for_write). It compares no versions,
+    /// so it also works for views of several clusters and for sources whose versions are not numbers. Before the first list it returns
+    /// at once; [`synced`](Self::synced) waits for the first list.
+    ///
+    /// The wait has no time limit; use `tokio::time::timeout`. Cancel safe.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+    /// use informant::SharedInformer;
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
+    /// let configs = SharedInformer::<ConfigMap>::new(source);
+    /// let count = Arc::new(AtomicUsize::new(0));
+    /// let counter = Arc::clone(&count);
+    /// let registration = configs.subscribe().on_add(move |_, _| drop(counter.fetch_add(1, Ordering::SeqCst))).register()?;
+    /// configs.start();
+    ///
+    /// configs.synced().await?; // the cache has the object
+    /// registration.caught_up().await?; // the handler has received it
+    /// assert_eq!(count.load(Ordering::SeqCst), 1);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks.
+    pub async fn caught_up(&self) -> Result<(), NotCaughtUp> {
+        if self.control.is_inside() {
+            return Err(NotCaughtUp::InsideCallback { informer: self.control.informer(), handler: self.name() });
+        }
+        self.control.caught_up().await
+    }
+
     /// Whether the handler receives no more events: it was removed, or the informer has stopped (for a view: all its informers).
     pub fn is_removed(&self) -> bool {
         self.control.is_removed()
@@ -315,6 +404,7 @@ impl Registration {
     /// # Errors
     ///
     /// If called in one of the handler's own callbacks, which would wait for itself. The handler is removed, but the call does not wait.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), InsideCallback> {
         self.remove();
         if self.control.is_inside() {
@@ -322,6 +412,40 @@ impl Registration {
         }
         self.control.ended().await;
         Ok(())
+    }
+
+    /// As [`stop`](Self::stop), with a time limit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use informant::SharedInformer;
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, _handle) = ScriptedSource::live();
+    /// let configs = SharedInformer::<ConfigMap>::new(source);
+    /// let registration = configs.subscribe().on_add(|config, _| println!("+ {}", config.key())).register()?;
+    /// configs.start();
+    /// registration.stop_within(Duration::from_secs(5)).await?;
+    /// assert!(registration.is_removed());
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for `stop`; and if a running callback has not returned in time. The handler is removed in both cases. Call `stop` again to
+    /// continue waiting.
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopHandlerError> {
+        let (informer, handler) = (self.control.informer(), self.name());
+        match timeout(within, self.stop()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(InsideCallback { name: handler })) => Err(StopHandlerError::InsideCallback { informer, handler }),
+            Err(_) => Err(StopHandlerError::StillRunning { informer, handler, within }),
+        }
     }
 }
 
@@ -407,6 +531,10 @@ impl Control for Group {
         }
     }
 
+    fn caught_up(&self) -> BoxFuture<'_, Result<(), NotCaughtUp>> {
+        try_join_all(self.parts.iter().map(|part| part.control.caught_up())).map_ok(drop).boxed()
+    }
+
     fn ended(&self) -> BoxFuture<'_, ()> {
         join_all(self.parts.iter().map(|part| part.control.ended())).map(drop).boxed()
     }
@@ -458,10 +586,20 @@ impl Single {
                 return Err(NotCaughtUp::NotComparable { informer, version: awaited, source });
             }
         };
-        Err(match ended {
-            Ended::Removed => NotCaughtUp::Removed { informer, handler, version: awaited },
-            Ended::Stopped => NotCaughtUp::Stopped { informer, handler, version: awaited },
-        })
+        Err(self.not_caught_up(ended, awaited))
+    }
+
+    async fn caught_up(&self) -> Result<(), NotCaughtUp> {
+        let version = self.informer.upgrade().map(|informer| informer.distributed()).unwrap_or_default();
+        self.listener.backlog_delivered().await.map_err(|ended| self.not_caught_up(ended, version))
+    }
+
+    fn not_caught_up(&self, ended: Ended, version: ResourceVersion) -> NotCaughtUp {
+        let (informer, handler) = (Arc::clone(&self.listener.informer), Arc::clone(&self.listener.name));
+        match ended {
+            Ended::Removed => NotCaughtUp::Removed { informer, handler, version },
+            Ended::Stopped => NotCaughtUp::Stopped { informer, handler, version },
+        }
     }
 }
 
@@ -496,6 +634,10 @@ impl Control for Single {
 
     fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>> {
         Box::pin(Single::caught_up_to(self, version))
+    }
+
+    fn caught_up(&self) -> BoxFuture<'_, Result<(), NotCaughtUp>> {
+        Box::pin(Single::caught_up(self))
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

@@ -53,6 +53,43 @@ impl<O> EventStream<O> {
     pub fn registration(&self) -> &Registration {
         self.events.registration()
     }
+
+    /// Waits for the next event; `None` when the informer has stopped or the stream was removed.
+    ///
+    /// `StreamExt` need not be imported for it. The type is a [`Stream`] too, so all other methods of `StreamExt` work.
+    ///
+    /// Cancel safe: an event is taken only when it is returned.
+    ///
+    /// ```
+    /// use informant::{Event, SharedInformer};
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
+    /// let configs = SharedInformer::<ConfigMap>::new(source);
+    /// let mut events = configs.stream()?;
+    /// configs.start();
+    ///
+    /// while let Some(event) = events.next().await {
+    ///     match event {
+    ///         Event::Added { object, .. } => println!("+ {}", object.key()),
+    ///         Event::Synced => break,
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    // Not an `async fn`: its future would not be `Unpin`, unlike that of `StreamExt::next`.
+    #[expect(clippy::should_implement_trait, reason = "it returns a future, as `StreamExt::next` does")]
+    pub fn next(&mut self) -> impl Future<Output = Option<Event<O>>> + Send + Unpin + '_ {
+        StreamExt::next(self)
+    }
 }
 
 impl AnyEventStream {

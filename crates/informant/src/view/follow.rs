@@ -19,6 +19,7 @@ use crate::Registration;
 use crate::informer::AddHandlerError;
 use crate::informer::AnyInformer;
 use crate::informer::Callbacks;
+use crate::informer::EventCallback;
 use crate::informer::Subscribe;
 use crate::informer::SubscribeOptions;
 use crate::subscribers::AnyEventStream;
@@ -54,6 +55,7 @@ impl<O: 'static, A> View<O, A> {
     }
 
     /// Starts to register callbacks, a handler or a stream with settings: a name, a filter, a resync period, coalescing.
+    #[doc(alias = "add_event_handler")]
     pub fn subscribe(&self) -> Subscribe<'_, O, Self> {
         Subscribe::new(self)
     }
@@ -106,6 +108,26 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
         self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Thread)
+    }
+}
+
+impl<O: 'static, A> EventCallback<'_, O, View<O, A>> {
+    /// Registers the callback with all members. Tasks call it and run its futures, one event at a time, so it must not block.
+    ///
+    /// # Errors
+    ///
+    /// If a member has stopped, or if called in one of its index functions. Then the callback is registered with no member.
+    pub fn register(self) -> Result<Registration, AddHandlerError> {
+        self.subscribe.target.view.add_handler(Box::new(self.closure), &self.subscribe.options, Place::Task)
+    }
+
+    /// Registers the callback with all members. Threads of its own call it and run its futures, one event at a time, so it may block.
+    ///
+    /// # Errors
+    ///
+    /// If a member has stopped, or if called in one of its index functions. Then the callback is registered with no member.
+    pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
+        self.subscribe.target.view.add_handler(Box::new(self.closure), &self.subscribe.options, Place::Thread)
     }
 }
 

@@ -63,6 +63,7 @@ pub use self::stream::ViewStream;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "multi namespace")]
 pub struct View<O, A = Key> {
     view: AnyView,
     types: PhantomData<fn(A, O) -> O>,

@@ -18,6 +18,7 @@ use crate::store::DuplicateIndex;
 use crate::store::Index;
 use crate::store::IndexFunction;
 use crate::store::IndexValue;
+use crate::store::IndexValues;
 use crate::store::LabelSelector;
 use crate::store::Lister;
 use crate::store::Lookup;
@@ -88,6 +89,7 @@ impl<O, A> View<O, A> {
     }
 
     /// The objects whose labels match; see [`Lister::select`].
+    #[doc(alias = "list_matching")]
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
@@ -123,6 +125,8 @@ impl<O, A> View<O, A> {
     }
 
     /// Adds an index to all members, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
+    /// The function returns `Some(value)`, `None`, a `Vec`, or any other iterator of owned values; [`index::text`](crate::index::text)
+    /// wraps one that returns a string borrowed from the object.
     ///
     /// # Errors
     ///
@@ -138,7 +142,7 @@ impl<O, A> View<O, A> {
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
     ) -> Result<ViewIndex<O, V>, DuplicateIndex>
     where
-        I: IntoIterator<Item = V>,
+        I: IndexValues<Value = V>,
         V: IndexValue,
     {
         let values = Arc::new(values);

@@ -44,6 +44,39 @@ impl<O> ViewStream<O> {
     pub fn registration(&self) -> &Registration {
         &self.events.registration
     }
+
+    /// Waits for the next event; `None` when all members have stopped or the stream was removed.
+    ///
+    /// `StreamExt` need not be imported for it. The type is a [`Stream`] too, so all other methods of `StreamExt` work.
+    ///
+    /// Cancel safe: an event is taken only when it is returned.
+    ///
+    /// ```
+    /// use informant::SharedInformerFactory;
+    /// use informant_apiserver::ApiServer;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::new();
+    /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}}))?;
+    /// let factory = SharedInformerFactory::new(server.client());
+    /// let configs = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view()?;
+    /// let mut events = configs.stream()?;
+    /// factory.start();
+    ///
+    /// let event = events.next().await.ok_or("the view has stopped")?;
+    /// assert_eq!(event.key(), Some(&"shop/hours".parse()?));
+    /// # factory.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    // Not an `async fn`: its future would not be `Unpin`, unlike that of `StreamExt::next`.
+    #[expect(clippy::should_implement_trait, reason = "it returns a future, as `StreamExt::next` does")]
+    pub fn next(&mut self) -> impl Future<Output = Option<Event<O>>> + Send + Unpin + '_ {
+        StreamExt::next(self)
+    }
 }
 
 impl AnyViewStream {

@@ -18,6 +18,7 @@ use crate::informer::StopErrors;
 use crate::informer::SyncErrors;
 use crate::informer::WaitError;
 use crate::listwatch::Quarantined;
+use crate::object::Erased;
 use crate::object::Identity;
 
 impl<O, A> View<O, A> {
@@ -33,6 +34,7 @@ impl<O, A> View<O, A> {
     /// # Errors
     ///
     /// If a member cannot sync; see [`SharedInformer::synced`](crate::SharedInformer::synced).
+    #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), SyncErrors> {
         self.view.synced(None).await
     }
@@ -67,6 +69,7 @@ impl<O, A> View<O, A> {
     /// # Errors
     ///
     /// If called in a callback of one of the members: the callback would wait for itself. The call does not wait then; the members stop.
+    #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.view.stop(None).await
     }
@@ -97,6 +100,44 @@ impl<O, A: Address> View<O, A> {
         let informer = self.view.informer_of(address)?;
         Ok(informer.wait_for(address.key(), version, within).await?.map(Cached::typed))
     }
+
+    /// Waits until the cached state of one object satisfies a condition, and returns this state; see
+    /// [`SharedInformer::wait_until`](crate::SharedInformer::wait_until).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use informant::SharedInformerFactory;
+    /// # use informant_apiserver::ApiServer;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::new();
+    /// # let factory = SharedInformerFactory::new(server.client());
+    /// let configs = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view()?;
+    /// factory.start();
+    /// server.put("configmaps", json!({"metadata": {"namespace": "bank", "name": "rates"}}))?;
+    ///
+    /// let rates = configs.wait_until(&"bank/rates".parse()?, |config| config.is_some(), Duration::from_secs(10)).await?;
+    /// assert!(rates.is_some());
+    /// # factory.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for `SharedInformer::wait_until`; and if the view does not cover the object's namespace or cluster.
+    pub async fn wait_until(
+        &self,
+        address: &A,
+        mut condition: impl FnMut(Option<&Cached<O>>) -> bool,
+        within: Duration,
+    ) -> Result<Option<Cached<O>>, WaitError> {
+        let condition = |object: Option<&Cached<Erased>>| condition(object.map(Cached::typed_ref));
+        let informer = self.view.informer_of(address)?;
+        Ok(informer.wait_until(address.key(), condition, within).await?.map(Cached::typed))
+    }
 }
 
 impl<O> View<O> {
@@ -107,6 +148,7 @@ impl<O> View<O> {
     /// # Errors
     ///
     /// As for `SharedInformer::wait_for_write`; and if the view does not cover the object's namespace.
+    #[doc(alias = "wait_for_version")]
     pub async fn wait_for_write(
         &self,
         written: &impl kube::Resource,

@@ -17,7 +17,7 @@ use informant::queue::Closed;
 use informant::store::{
     ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex,
 };
-use informant::subscribers::{InsideCallback, NotCaughtUp, NotSynced};
+use informant::subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError};
 use informant::view::ViewError;
 
 use crate::tidy::library;
@@ -63,6 +63,7 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         SourceError,
         StopError,
         StopErrors,
+        StopHandlerError,
         SyncError,
         SyncErrors,
         UnknownIndex,

@@ -73,27 +73,43 @@ impl<O: Send + Sync + 'static> SourceHandle<O> {
         Self { source, live }
     }
 
-    /// Creates an object and sends an `ADDED` event to each watch. Before the first list, this fills the list.
-    #[track_caller]
-    pub fn added(&self, object: impl LiveObject<O>) {
-        self.change(Change::Added, object);
+    /// The newest version of the source: that of the last change or bookmark. A new source is at version 1.
+    ///
+    /// ```
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    ///
+    /// let (source, handle) = ScriptedSource::<ConfigMap>::live();
+    /// let added = handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
+    /// assert_eq!(handle.version(), added);
+    /// ```
+    pub fn version(&self) -> ResourceVersion {
+        self.live.timeline.lock().version()
     }
 
-    /// Replaces an object and sends a `MODIFIED` event to each watch.
+    /// Creates an object and sends an `ADDED` event to each watch. Before the first list, this fills the list. Returns the object's
+    /// version.
     #[track_caller]
-    pub fn modified(&self, object: impl LiveObject<O>) {
-        self.change(Change::Modified, object);
+    pub fn added(&self, object: impl LiveObject<O>) -> ResourceVersion {
+        self.change(Change::Added, object)
+    }
+
+    /// Replaces an object and sends a `MODIFIED` event to each watch. Returns the object's new version.
+    #[track_caller]
+    pub fn modified(&self, object: impl LiveObject<O>) -> ResourceVersion {
+        self.change(Change::Modified, object)
     }
 
     /// Removes an object and sends a `DELETED` event to each watch. The argument is the object's final state, or only its key,
-    /// such as `"shop/web"`: the final state is then the current one.
+    /// such as `"shop/web"`: the final state is then the current one. Returns the version of the deletion.
     ///
     /// # Panics
     ///
     /// If only a key is given, and no object has it.
     #[track_caller]
-    pub fn deleted(&self, object: impl LiveObject<O>) {
-        self.change(Change::Deleted, object);
+    pub fn deleted(&self, object: impl LiveObject<O>) -> ResourceVersion {
+        self.change(Change::Deleted, object)
     }
 
     /// Sends a bookmark to each watch: all events up to this version have been sent.
@@ -122,15 +138,15 @@ impl<O: Send + Sync + 'static> SourceHandle<O> {
     }
 
     #[track_caller]
-    fn change(&self, change: Change, object: impl LiveObject<O>) {
+    fn change(&self, change: Change, object: impl LiveObject<O>) -> ResourceVersion {
         let given = object.into_given().unwrap_or_else(|problem| panic!("{change:?}: {problem}"));
         match given {
             Given::Object(identity, Body(content)) => {
-                self.live.update(|timeline| timeline.change(change, State { identity, content }));
+                self.live.update(|timeline| timeline.change(change, State { identity, content }))
             }
             Given::Key(key) if change == Change::Deleted => {
-                let existed = self.live.update(|timeline| timeline.delete(&key));
-                assert!(existed, "{change:?}: the source has no object {key}; add it first");
+                let version = self.live.update(|timeline| timeline.delete(&key));
+                version.unwrap_or_else(|| panic!("{change:?}: the source has no object {key}; add it first"))
             }
             Given::Key(key) => panic!("{change:?}: {key} is only a key; pass an object"),
         }

@@ -46,6 +46,37 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 ///
 /// # Testing a handler
 ///
+/// A change returns its version, and the [registration](crate::Registration) of the handler under test waits until the handler has
+/// received it:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use informant::listwatch::ScriptedSource;
+/// use informant::SharedInformer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> informant::Result<()> {
+/// let (source, handle) = ScriptedSource::live();
+/// let informer = SharedInformer::<ConfigMap>::new(source);
+/// let names = Arc::new(Mutex::new(Vec::new()));
+/// let added = Arc::clone(&names);
+/// let handler = informer
+///     .subscribe()
+///     .on_add(move |config, _| added.lock().unwrap().push(config.key().name().to_owned()))
+///     .register()?;
+/// informer.start();
+///
+/// handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
+/// handle.added(json!({"metadata": {"namespace": "shop", "name": "prices"}}));
+/// handler.caught_up_to(&handle.version()).await?;
+/// assert_eq!(*names.lock().unwrap(), ["hours", "prices"]);
+/// informer.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// This test takes a handler through a watch failure, and a relist that reveals a missed delete. Time is paused, so the informer's delay before
 /// the relist costs no time:
 ///

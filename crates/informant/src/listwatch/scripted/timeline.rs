@@ -107,8 +107,14 @@ impl<O> Timeline<O> {
         (self.version.clone(), self.objects.values().cloned().collect())
     }
 
-    /// Applies a change. A missing uid is that of the object's present state, or a new one; a missing version is counted up.
-    pub(super) fn change(&mut self, change: Change, mut state: State<O>) {
+    /// The newest version.
+    pub(super) fn version(&self) -> ResourceVersion {
+        self.version.clone()
+    }
+
+    /// Applies a change and returns its version. A missing uid is that of the object's present state, or a new one; a missing version
+    /// is counted up.
+    pub(super) fn change(&mut self, change: Change, mut state: State<O>) -> ResourceVersion {
         let Identity { key, uid, version } = &mut state.identity;
         if uid.is_empty() {
             *uid = match self.objects.get(key) {
@@ -122,15 +128,16 @@ impl<O> Timeline<O> {
             Change::Added | Change::Modified => self.objects.insert(state.identity.key.clone(), state.clone()),
             Change::Deleted => self.objects.remove(&state.identity.key),
         };
-        self.log.push(Entry { version, change: Some((change, state)) });
+        self.log.push(Entry { version: version.clone(), change: Some((change, state)) });
+        version
     }
 
-    /// Deletes an object in its present state. Returns false if there is none.
-    pub(super) fn delete(&mut self, key: &Key) -> bool {
-        let Some(present) = self.objects.get(key) else { return false };
+    /// Deletes an object in its present state and returns the version of the deletion; `None` if there is no such object.
+    pub(super) fn delete(&mut self, key: &Key) -> Option<ResourceVersion> {
+        let present = self.objects.get(key)?;
         let identity = Identity { version: ResourceVersion::default(), ..present.identity.clone() };
-        self.change(Change::Deleted, State { identity, content: present.content.clone() });
-        true
+        let state = State { identity, content: present.content.clone() };
+        Some(self.change(Change::Deleted, state))
     }
 
     /// Records a bookmark.
@@ -296,8 +303,8 @@ mod tests {
         timeline.change(Change::Modified, json_state("a", ""));
         assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-1");
 
-        assert!(timeline.delete(&"a".parse().unwrap()));
-        assert!(!timeline.delete(&"a".parse().unwrap()));
+        assert!(timeline.delete(&"a".parse().unwrap()).is_some());
+        assert!(timeline.delete(&"a".parse().unwrap()).is_none());
         timeline.change(Change::Added, json_state("a", ""));
         assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-2");
     }

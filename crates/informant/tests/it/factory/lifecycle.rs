@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use futures_util::{FutureExt, StreamExt};
 use informant::informer::{AddHandlerError, InformerState, StopError, SyncError};
 use informant::subscribers::NotSynced;
 use informant::{Handler, Lazy, SharedInformerFactory};

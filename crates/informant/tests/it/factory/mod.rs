@@ -11,5 +11,6 @@ mod scopes;
 mod settings;
 mod sharing;
 mod view_callbacks;
+mod view_events;
 mod view_handlers;
 mod views;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use informant::{Event, Handler, Registration, SharedInformerFactory};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;

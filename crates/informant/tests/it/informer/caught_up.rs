@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use informant::listwatch::{ScriptedSource, ScriptedWatch};
 use informant::subscribers::NotCaughtUp;
 use informant::{Cached, Registration, SharedInformer};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use informant::informer::{InformerState, StopError};
 use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;

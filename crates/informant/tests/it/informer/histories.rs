@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, atomic};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use informant::informer::Subscribe;
 use informant::listwatch::Backoff;
 use informant::store::Lister;

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
 use informant::object::Identity;
 use informant::{Cached, Event, EventHandler, Handler, Origin, Registration, SharedInformer};

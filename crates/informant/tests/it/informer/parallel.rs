@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use informant::informer::Subscribe;
 use informant::listwatch::ScriptedWatch;
 use informant::{EventStream, Handler, Registration, ResourceVersion, SharedInformer};

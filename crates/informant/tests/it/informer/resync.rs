@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use informant::listwatch::{ScriptedSource, ScriptedWatch};
 use informant::{Cached, EventStream, Handler, SharedInformer};
 use tokio::time::Instant;
@@ -110,7 +110,13 @@ async fn resync_periods_are_negotiated_until_the_start() {
     let informer = informer_with(&source, |builder| builder);
     assert_eq!(add(&informer, 3 * SECOND), None);
     assert_eq!(informer.resync_check_period(), None);
-    assert!(logs.take().contains("the informer does not resync, so the handler's resync period has no effect"));
+    let logs = logs.take();
+    assert!(
+        logs.contains("the informer does not resync, so the handler's resync period has no effect; set a period with"),
+        "{logs}"
+    );
+    assert!(logs.contains("`InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"), "{logs}");
+    assert_eq!(logs.matches("has no effect").count(), 1, "once: {logs}");
 }
 
 fn unchanged_relist(delay: Duration) -> Source {

@@ -1,9 +1,8 @@
 //! A live `ScriptedSource`: the test changes objects and breaks the watch while informers use the source.
 
-use futures_util::StreamExt;
 use informant::listwatch::{Item, LiveObject, ScriptedList, ScriptedSource, SourceError, SourceHandle};
 use informant::object::Identity;
-use informant::{Deleted, Event, EventStream, Lazy, Object, SharedInformer};
+use informant::{Deleted, Event, EventStream, Lazy, Object, ResourceVersion, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -254,7 +253,7 @@ async fn scripted_answers_take_precedence_over_the_objects_of_a_live_source() {
 #[test]
 fn a_wrong_call_of_a_source_handle_panics_with_the_reason() {
     let (_source, handle) = ScriptedSource::<ConfigMap>::live();
-    let panics = |call: fn(&SourceHandle<ConfigMap>)| {
+    let panics = |call: fn(&SourceHandle<ConfigMap>) -> ResourceVersion| {
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&handle))).unwrap_err();
         *panic.downcast::<String>().unwrap()
     };
@@ -265,4 +264,24 @@ fn a_wrong_call_of_a_source_handle_panics_with_the_reason() {
     );
     assert_eq!(panics(|handle| handle.modified("shop/a")), "Modified: shop/a is only a key; pass an object");
     assert_eq!(panics(|handle| handle.deleted("shop/a")), "Deleted: the source has no object shop/a; add it first");
+}
+
+#[test]
+fn a_live_source_returns_the_version_of_each_change() {
+    let (_source, handle) = ScriptedSource::<ConfigMap>::live();
+    assert_eq!(handle.version().as_str(), "1");
+
+    let given = json!({"metadata": {"name": "b", "resourceVersion": "20"}});
+    let versions = [
+        handle.added(config("a", "9")),
+        handle.modified(config("a", "10")),
+        handle.added(given),
+        handle.deleted("shop/a"),
+        handle.deleted(json!({"metadata": {"name": "b"}})),
+    ];
+    assert_eq!(versions.each_ref().map(ResourceVersion::as_str), ["2", "3", "20", "21", "22"]);
+    assert_eq!(handle.version(), versions[4]);
+
+    handle.bookmark("30");
+    assert_eq!(handle.clone().version().as_str(), "30");
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::StreamExt;
 use informant::informer::InformerState;
 use informant::store::Lister;
 use informant::{Cached, Event, Key, Origin};
