@@ -48,7 +48,7 @@ use crate::informer::{
     AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
 };
 use crate::listwatch::frames::FrameError;
-use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes};
+use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, StatusLine, advice_of, causes};
 use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use crate::queue::Closed;
 use crate::store::{
@@ -364,7 +364,11 @@ impl From<kube::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Self::Kube(error) = self {
-            return OneLine(&error.to_string()).fmt(f);
+            return match &**error {
+                // kube prints all fields of the status.
+                kube::Error::Api(status) => write!(f, "the server answered: {}", StatusLine(status)),
+                error => OneLine(&error.to_string()).fmt(f),
+            };
         }
         // The library's own errors have one line.
         fmt::Display::fmt(self.inner(), f)

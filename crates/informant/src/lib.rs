@@ -90,11 +90,12 @@
 //!
 //! A handler receives, for each object, an add, then updates with the old and the new state, then a delete, in the order in which the server made these changes. A handler that joins
 //! late first receives an add for each object in the cache. Each handler has its own buffer and its own task, so a slow or panicking handler
-//! does not delay others. There are three ways to receive events:
+//! does not delay others. There are four ways to receive events:
 //!
 //! | way | use it for |
 //! | --- | --- |
-//! | [`subscribe().on_add(…).register()`](informer::Callbacks) | closures, synchronous or `async` |
+//! | [`subscribe().on_add(…).register()`](informer::Callbacks) | a closure for each type of event, synchronous or `async` |
+//! | [`subscribe().on_event(…).register()`](informer::Subscribe::on_event) | one closure for all events, with state of its own that needs no lock |
 //! | [`EventHandler`] | a type of your own that implements the callbacks |
 //! | [`EventStream`] | a loop of your own: `while let Some(event) = events.next().await` |
 //!
@@ -103,7 +104,6 @@
 //! # use informant_apiserver::ApiServer;
 //! # use k8s_openapi::api::core::v1::ConfigMap;
 //! # use serde_json::json;
-//! use futures_util::StreamExt;
 //! use informant::{Deleted, Event};
 //!
 //! # #[tokio::main(flavor = "current_thread")]

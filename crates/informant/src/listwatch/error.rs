@@ -313,7 +313,7 @@ impl fmt::Display for Operation {
 }
 
 /// A status in one line.
-struct StatusLine<'a>(&'a Status);
+pub(crate) struct StatusLine<'a>(pub(crate) &'a Status);
 
 impl fmt::Display for StatusLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

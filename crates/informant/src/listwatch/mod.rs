@@ -64,6 +64,7 @@ pub(crate) use error::Chain;
 pub use error::ListWatchError;
 pub use error::Operation;
 pub use error::SourceError;
+pub(crate) use error::StatusLine;
 pub(crate) use error::advice_of;
 pub(crate) use error::causes;
 pub use health::ServerHealth;

@@ -114,7 +114,7 @@ const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 const SHORTEST_WATCH: Duration = Duration::from_secs(300);
 
 impl Reflector {
-    /// Starts to set up a reflector for a source of JSON objects.
+    /// Returns a builder for a reflector of a source of JSON objects.
     ///
     /// A [`KubeSource`](super::KubeSource) fits every object type `O`, which is inferred from the destination or given explicitly:
     /// `Reflector::builder::<Pod>(source)`.
@@ -122,7 +122,7 @@ impl Reflector {
         ReflectorBuilder::new(source, decode_as::<O>)
     }
 
-    /// Starts to set up a reflector for a source of [decoded objects](super::Item::new), which can be of any type.
+    /// Returns a builder for a reflector of a source of [decoded objects](super::Item::new), which can be of any type.
     pub fn of_decoded_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
         ReflectorBuilder::new(source, decode_nothing)
     }
@@ -204,8 +204,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Requests all lists in pages of this size. Default: pages of 500, except for relists at a version, which are not paged unless the server's first
-    /// list had several pages.
+    /// Requests all lists in pages of this size. Default: pages of 500. A relist that asks for a given version is then requested in one piece, unless the
+    /// first list came in several pages.
     #[must_use]
     pub fn page_size(mut self, items: u32) -> Self {
         self.settings.page_size = Some(items.max(1));
@@ -226,8 +226,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Shares with other reflectors of the same client and kind whether the server supports streamed lists.
-    /// Default: each reflector tries it itself.
+    /// Shares the knowledge whether the server supports streamed lists with other reflectors of the same client and kind. Default: each reflector
+    /// tries it on its own.
     #[must_use]
     pub fn streaming(mut self, support: StreamingSupport) -> Self {
         self.settings.streaming = Some(support);
@@ -272,15 +272,15 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Resumes the watch, instead of listing again, after server errors (5xx) within a watch, for this long. Default: zero, so that the reflector lists
-    /// again at once.
+    /// For this long after a watch first fails with a server error (5xx), retries the watch instead of listing again. Default: zero, so that the
+    /// reflector lists again at once.
     #[must_use]
     pub fn retry_server_errors_for(mut self, time: Duration) -> Self {
         self.settings.retries_server_errors_for = time;
         self
     }
 
-    /// Requests a resync from the destination in this period, while a watch is open. Default: never.
+    /// While a watch is open, asks the destination for a resync once per `period`. Default: never.
     #[must_use]
     pub fn resync_every(self, period: Duration) -> Self {
         self.resync_every_if(period, || true)
@@ -296,11 +296,10 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Calls `callback` with failures, in addition to the [status](ReflectorStatus):
     ///
-    /// - once for each outage: when lists or watches have failed for three seconds, whatever the cause; before the first list has
-    ///   succeeded, at once;
+    /// - once for each outage, after three seconds of failures; if no list has succeeded yet, at the first failure;
     /// - each time the server answers a list with an error; and when it refuses a watch so that everything must be listed again,
-    ///   unless the outage was reported already. For 30 s after it could not be reached, the server may still be starting, and only
-    ///   the first rule applies;
+    ///   unless the outage was reported already. In the 30 s after the server was unreachable, only the first rule applies, because the
+    ///   server may still be starting;
     /// - when the server's history changed.
     ///
     /// Other failures that are over within three seconds are not reported. Default: a warning in the log. In both cases the
@@ -312,8 +311,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Shares the state of the server with other reflectors of the same client: one of them retries while the server cannot be reached, and all list
-    /// again if its history changes. Default: not shared.
+    /// Shares the state of the server with other reflectors of the same client: while the server is unreachable only one of them retries, and if the
+    /// server's history changes, every one of them lists again. Default: not shared.
     #[must_use]
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;

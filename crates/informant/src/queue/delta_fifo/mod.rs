@@ -2,7 +2,7 @@
 //!
 //! - **In:** changes of objects, lists, bookmarks, resync requests.
 //! - **Out:** receipts with all waiting changes of one or more objects.
-//! - **Knows nothing of:** the rules; this file is the lock and the waiting around those of [`rules`].
+//! - **Knows nothing of:** how changes are grouped and ordered: this file adds locking and waiting to the logic in [`rules`].
 
 #[cfg(test)]
 mod model;
@@ -86,7 +86,7 @@ impl<O> DeltaFifo<O> {
         Self::builder().build()
     }
 
-    /// Starts to set up a queue.
+    /// Returns a builder for a queue.
     pub fn builder() -> DeltaFifoBuilder<O> {
         DeltaFifoBuilder { known: None, emits_replaced: true, name: "delta queue".into() }
     }
@@ -108,7 +108,7 @@ impl<O> DeltaFifo<O> {
 
     /// Queues the deletion of an object.
     ///
-    /// If the object neither waits nor is in flight nor known, no change is queued, and only the version counts.
+    /// If neither the queue nor the cache has the object, no delete is queued; only the reached version advances.
     pub fn delete(&self, deleted: Deleted<O>) {
         self.update_state(|state, known| state.delete(deleted, known));
     }

@@ -2,7 +2,7 @@
 //!
 //! - **In:** changes of objects, lists, bookmarks, resync requests.
 //! - **Out:** receipts with one batch of changes, in the order in which they were queued.
-//! - **Knows nothing of:** the rules; this file is the lock and the waiting around those of [`rules`].
+//! - **Knows nothing of:** how changes are grouped and ordered: this file adds locking and waiting to the logic in [`rules`].
 
 #[cfg(test)]
 mod model;
@@ -85,7 +85,7 @@ impl<O> InOrderFifo<O> {
         Self::builder().build()
     }
 
-    /// Starts to set up a queue.
+    /// Returns a builder for a queue.
     pub fn builder() -> InOrderFifoBuilder<O> {
         let batch_size = const { NonZeroUsize::new(1000).expect("1000 is not zero") };
         InOrderFifoBuilder { known: None, batch_size, name: "in-order queue".into() }
