@@ -48,7 +48,7 @@ use crate::informer::{
     AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
 };
 use crate::listwatch::frames::FrameError;
-use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, StatusLine, advice_of, causes};
+use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes, text_of};
 use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
 use crate::queue::Closed;
 use crate::store::{
@@ -147,7 +147,7 @@ fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Form
     for cause in causes(error) {
         advice = advice.or(advice_of(cause));
         let group = Group::of(cause);
-        let text = group.as_ref().map_or_else(|| cause.to_string(), |group| group.headline.clone());
+        let text = group.as_ref().map_or_else(|| text_of(cause), |group| group.headline.clone());
         let nested = match &before {
             None => indent.to_owned(),
             // Errors of other crates often repeat their cause in their own text.
@@ -355,6 +355,7 @@ impl From<serde_json::Error> for Error {
     }
 }
 
+/// For requests that a program makes with `kube` itself.
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         Self::Kube(Box::new(error))
@@ -364,11 +365,7 @@ impl From<kube::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Self::Kube(error) = self {
-            return match &**error {
-                // kube prints all fields of the status.
-                kube::Error::Api(status) => write!(f, "the server answered: {}", StatusLine(status)),
-                error => OneLine(&error.to_string()).fmt(f),
-            };
+            return OneLine(&text_of(&**error)).fmt(f);
         }
         // The library's own errors have one line.
         fmt::Display::fmt(self.inner(), f)
@@ -475,6 +472,11 @@ mod tests {
             field.into(),
         ];
 
+        assert_eq!(
+            format!("{:#}", errors[1].report()),
+            errors[1].to_string(),
+            "kube's text of a status is not repeated"
+        );
         for error in errors {
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
             let line = format!("{:#}", error.report());

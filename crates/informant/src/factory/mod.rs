@@ -254,7 +254,8 @@ impl SharedInformerFactory {
 
     /// The informers whose caches may lag behind the server, and why; empty if there are none. For health checks.
     ///
-    /// It is also empty after the factory was stopped: a health check that must fail then also checks [`is_stopped`](Self::is_stopped).
+    /// It is also empty after the factory was stopped: a health check that must fail then also checks [`is_stopped`](Self::is_stopped). Quarantined objects
+    /// are no problem of an informer; [`status`](Self::status) counts them.
     pub fn problems(&self) -> Vec<Problem> {
         self.status().iter().filter_map(InformerStatus::problem).collect()
     }

@@ -106,10 +106,10 @@ use crate::subscribers::Registration;
 /// - **Other caches.** The callbacks of one informer can run before another informer has its initial list. A callback that reads another
 ///   informer's cache first awaits that informer's [`synced`](SharedInformer::synced).
 /// - **Failed writes.** A callback is not called again for the same event. To try again later, set
-///   [`resync_every`](super::InformerBuilder::resync_every) of the informer: the callback for updates then receives every object once per period.
+///   [`resync_every`](super::InformerBuilder::resync_every) of the informer: the callback for updates then receives every object once per period (`on_event` receives [`Event::Resynced`](crate::Event::Resynced)).
 /// - **Own writes.** [`wait_for_write`](SharedInformer::wait_for_write) waits until a cache shows what a callback has written.
-/// - **Stopping.** If a callback waits for another informer, stop its [`Registration`] before the factory: once the other informer has stopped,
-///   the wait fails.
+/// - **Stopping.** If a callback waits for another informer, stop its [`Registration`] before the factory, with a time limit: once the other informer
+///   has stopped, the wait fails. Stop the factory even if the time limit has passed.
 #[must_use = "no callback is called before `register` or `register_blocking`"]
 pub struct Callbacks<'a, O, T = SharedInformer<O>> {
     pub(crate) subscribe: Subscribe<'a, O, T>,

@@ -29,8 +29,8 @@ use crate::subscribers::HandlerStatus;
 ///   `source.confirmed_age_seconds`, `source.unanswered_since` becomes `source.unanswered_seconds`, and `source.failing_since` becomes
 ///   `source.failing_seconds`.
 /// - `problem` holds the [problem](Self::problem), and is `null` if there is none. A problem is an object with a `type`
-///   (`not_started`, `stopped`, `gone`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant, and its
-///   text as `message`.
+///   (`not_started`, `stopped`, `gone`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant
+///   (`failing` has `failing_seconds`), and its text as `message`.
 /// - `source.activity` is an object with a `type` (`idle`, `listing`, `streaming`, `checking_history`, `opening`, `watching`,
 ///   `backing_off`, `stopped`) and the fields of its variant; the end of a backoff becomes `retry_in_seconds`.
 /// - An error is a text: one line with its causes, as `{:#}` of [`report()`](crate::Error::report) prints it.

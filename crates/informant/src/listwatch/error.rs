@@ -313,7 +313,7 @@ impl fmt::Display for Operation {
 }
 
 /// A status in one line.
-pub(crate) struct StatusLine<'a>(pub(crate) &'a Status);
+struct StatusLine<'a>(&'a Status);
 
 impl fmt::Display for StatusLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -331,11 +331,11 @@ pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = self.0.to_string();
+        let mut text = text_of(inner_of(self.0));
         let mut advice = None;
         for error in causes(self.0) {
             advice = advice.or(advice_of(error));
-            let cause = error.to_string();
+            let cause = text_of(error);
             // Errors of other crates often repeat their cause in their own text.
             if !text.ends_with(&cause) {
                 text = format!("{text}: {cause}");
@@ -351,7 +351,25 @@ impl fmt::Display for Chain<'_> {
 
 /// Iterates over an error and its causes: at most 16, so that an error that is its own source does not cause an endless loop.
 pub(crate) fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| (*error).source()).map(inner_of).take(16)
+    // The source of an error whose status `text_of` prints repeats that status.
+    fn source<'a>(error: &&'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+        if api_status(inner_of(*error)).is_some() { None } else { (*error).source() }
+    }
+    std::iter::successors(Some(error), source).map(inner_of).take(16)
+}
+
+/// The text of an error without its causes. kube's own text of a status has all its fields.
+pub(crate) fn text_of(error: &(dyn Error + 'static)) -> String {
+    match api_status(error) {
+        Some(status) => format!("the server answered: {}", StatusLine(status)),
+        None => error.to_string(),
+    }
+}
+
+/// The status inside of an error of `kube`.
+fn api_status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
+    let kube::Error::Api(status) = error.downcast_ref()? else { return None };
+    Some(status)
 }
 
 /// The advice of an error, if it is a failed request.

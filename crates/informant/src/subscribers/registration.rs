@@ -42,7 +42,7 @@ pub struct HandlerStatus {
     pub name: Arc<str>,
     /// Whether all of the initial list was delivered.
     pub is_synced: bool,
-    /// How many events wait for the handler.
+    /// How many events wait for the handler, without the one that it is handling.
     pub backlog: usize,
     /// How many events the handler has received, including the one that marks the end of the initial list.
     pub delivered: u64,
