@@ -13,6 +13,7 @@ mod calling; // which handler's code runs in this thread or task
 mod closures; // the callbacks of a subscription as one handler
 mod coalesce; // combines pending events of one object
 mod delivery; // takes events from a buffer and calls the handler
+mod errors; // errors of registrations
 mod filter; // hides objects that do not pass a filter
 mod handler; // `EventHandler` and `Handler`
 mod listener; // buffer and state of one handler or stream
@@ -25,13 +26,13 @@ mod turn; // one event at a time for a handler of several informers
 mod workers; // the tasks and threads that call handlers
 
 pub use closures::Handler;
+pub use errors::InsideCallback;
+pub use errors::NotCaughtUp;
+pub use errors::NotSynced;
+pub use errors::StopHandlerError;
 pub use handler::EventHandler;
 pub use registration::HandlerStatus;
-pub use registration::InsideCallback;
-pub use registration::NotCaughtUp;
-pub use registration::NotSynced;
 pub use registration::Registration;
-pub use registration::StopHandlerError;
 pub(crate) use stream::AnyEventStream;
 pub use stream::EventStream;
 

@@ -19,7 +19,11 @@ use futures_util::future::select;
 use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
+use super::InsideCallback;
 use super::Listener;
+use super::NotCaughtUp;
+use super::NotSynced;
+use super::StopHandlerError;
 use super::calling;
 use super::listener::Ended;
 use crate::ResourceVersion;
@@ -53,160 +57,6 @@ pub struct HandlerStatus {
     /// How many resyncs were skipped because the handler had not received all events of the one before: it is slower than its resync
     /// period.
     pub resyncs_skipped: u64,
-}
-
-/// Why [`Registration::synced`] failed.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotSynced {
-    /// The handler was removed first.
-    #[error("{handler} was removed from informer {informer} before all of the initial list was delivered")]
-    Removed {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-    },
-    /// The informer stopped first.
-    #[error("informer {informer} stopped before all of the initial list was delivered to {handler}")]
-    Stopped {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-    },
-    /// The method was called in one of the handler's own callbacks, which would wait for itself.
-    #[error(
-        "{handler} of informer {informer} cannot wait in one of its own callbacks until it is synced; wait in another task"
-    )]
-    InsideCallback {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-    },
-}
-
-/// Why [`Registration::caught_up_to`] or [`Registration::caught_up`] failed.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotCaughtUp {
-    /// The handler was removed, perhaps after it had received these events: a removed handler has no progress.
-    #[error("{handler} was removed from informer {informer} and may not have received all events{}", UpTo(version))]
-    Removed {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-        /// The awaited version; for `caught_up`, the version of the cache, which is empty before the first list.
-        version: ResourceVersion,
-    },
-    /// The informer has stopped, perhaps after the handler had received these events.
-    #[error("informer {informer} has stopped, and {handler} may not have received all events{}", UpTo(version))]
-    Stopped {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-        /// The awaited version; for `caught_up`, the version of the cache, which is empty before the first list.
-        version: ResourceVersion,
-    },
-    /// The server's history changed first, as it does when a backup is restored: the awaited write may be undone.
-    #[error(
-        "informer {informer}: the server's history changed (was it restored from a backup?) before {handler} received all events up to \
-         version {version}; that write may be lost, so read it again"
-    )]
-    HistoryChanged {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-        /// The awaited version.
-        version: ResourceVersion,
-    },
-    /// The version, or that of the cache, is not a number.
-    #[error("informer {informer} cannot wait for version {version}")]
-    NotComparable {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The awaited version.
-        version: ResourceVersion,
-        /// The versions that cannot be compared.
-        source: NotComparable,
-    },
-    /// The handler belongs to a view of several clusters, and each cluster has versions of its own.
-    #[error(
-        "the members of {view} are in several clusters, and version {version} is of one of them; register {handler} with the view of \
-         that cluster"
-    )]
-    SeveralClusters {
-        /// The view's name.
-        view: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-        /// The awaited version.
-        version: ResourceVersion,
-    },
-    /// The method was called in one of the handler's own callbacks, which would wait for itself.
-    #[error(
-        "{handler} of informer {informer} cannot wait in one of its own callbacks until it has received events; wait in another task"
-    )]
-    InsideCallback {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-    },
-}
-
-/// A callback, or its future, tried to wait for its own end.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[error("{name} cannot be waited for from inside one of its own callbacks; remove it, or wait in another task")]
-pub struct InsideCallback {
-    /// The name of the handler or informer.
-    pub name: Arc<str>,
-}
-
-/// Why [`Registration::stop_within`] failed. The handler is removed in any case.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StopHandlerError {
-    /// The method was called in one of the handler's own callbacks, which would wait for itself.
-    #[error(
-        "{handler} of informer {informer} cannot wait in one of its own callbacks for their end; wait in another task"
-    )]
-    InsideCallback {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-    },
-    /// A callback did not return in time. It goes on, and no other one begins.
-    #[error(
-        "a callback of {handler} of informer {informer} is still running after {within:?}; the handler is removed, so no other one \
-         begins"
-    )]
-    StillRunning {
-        /// The informer's name.
-        informer: Arc<str>,
-        /// The handler's name.
-        handler: Arc<str>,
-        /// The time limit.
-        within: Duration,
-    },
-}
-
-/// The version up to which events were awaited; nothing if the cache had none.
-struct UpTo<'a>(&'a ResourceVersion);
-
-impl fmt::Display for UpTo<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => write!(f, " up to version {}", self.0),
-        }
-    }
 }
 
 /// The reached version of an informer's cache, as a registration waits for it.
