@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::ResourceVersion;
 use crate::object::NotComparable;
 
-/// Why [`Registration::synced`] failed.
+/// Why [`Registration::synced`](super::Registration::synced) failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotSynced {
@@ -43,7 +43,7 @@ pub enum NotSynced {
     },
 }
 
-/// Why [`Registration::caught_up_to`] or [`Registration::caught_up`] failed.
+/// Why [`Registration::caught_up_to`](super::Registration::caught_up_to) or [`Registration::caught_up`](super::Registration::caught_up) failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCaughtUp {
@@ -124,7 +124,7 @@ pub struct InsideCallback {
     pub name: Arc<str>,
 }
 
-/// Why [`Registration::stop_within`] failed. The handler is removed in any case.
+/// Why [`Registration::stop_within`](super::Registration::stop_within) failed. The handler is removed in any case.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopHandlerError {
