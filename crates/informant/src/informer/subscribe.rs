@@ -39,7 +39,6 @@ use crate::subscribers::erase_handler;
 ///
 /// ```
 /// use std::time::Duration;
-/// use futures_util::StreamExt;
 /// use informant::{Event, SharedInformer};
 /// use informant::listwatch::KubeSource;
 /// use informant_apiserver::ApiServer;

@@ -69,7 +69,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// # Errors
     ///
-    /// When the informer has stopped, or inside one of its index functions.
+    /// If the informer has stopped, or if called in one of its index functions.
     pub fn watcher(self) -> Result<Watcher<O>, AddHandlerError> {
         Ok(Watcher::new(self.stream()?.boxed()))
     }
@@ -83,7 +83,7 @@ impl<O: 'static> Subscribe<'_, O, View<O>> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions.
+    /// If a member has stopped, or if called in one of its index functions.
     pub fn watcher(self) -> Result<Watcher<O>, AddHandlerError> {
         Ok(Watcher::new(self.stream()?.boxed()))
     }

@@ -40,7 +40,7 @@ impl<O: 'static, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
+    /// If a member has stopped, or if called in one of its index functions. Then the handler is registered with no member.
     pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.subscribe().handler(handler)
     }
@@ -49,7 +49,7 @@ impl<O: 'static, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions.
+    /// If a member has stopped, or if called in one of its index functions.
     pub fn stream(&self) -> Result<ViewStream<O>, AddHandlerError> {
         self.subscribe().stream()
     }
@@ -66,7 +66,7 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
+    /// If a member has stopped, or if called in one of its index functions. Then the handler is registered with no member.
     pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.view.add_handler(erase_handler(handler), &self.options, Place::Task)
     }
@@ -75,7 +75,7 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then the handler is registered with no member.
+    /// If a member has stopped, or if called in one of its index functions. Then the handler is registered with no member.
     pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
         self.target.view.add_handler(erase_handler(handler), &self.options, Place::Thread)
     }
@@ -84,7 +84,7 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions.
+    /// If a member has stopped, or if called in one of its index functions.
     pub fn stream(self) -> Result<ViewStream<O>, AddHandlerError> {
         self.target.view.add_stream(&self.options).map(ViewStream::from_any)
     }
@@ -95,7 +95,7 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
+    /// If a member has stopped, or if called in one of its index functions. Then they are registered with no member.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
         self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Task)
     }
@@ -105,7 +105,7 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     ///
     /// # Errors
     ///
-    /// When a member has stopped, or inside one of its index functions. Then they are registered with no member.
+    /// If a member has stopped, or if called in one of its index functions. Then they are registered with no member.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
         self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Thread)
     }
