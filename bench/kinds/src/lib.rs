@@ -5,11 +5,7 @@
 use std::error::Error;
 
 use futures_util::StreamExt;
-use informant::Cached;
-use informant::Handler;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant::object::OfKind;
+use informant::{Cached, Handler, SharedInformerFactory, View, object::OfKind};
 use kube::Client;
 
 /// Any error.

@@ -5,25 +5,24 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may panic")]
 
-use std::fs;
-use std::net::SocketAddr;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    fs,
+    net::SocketAddr,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::BodyExt;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use informant_apiserver::{ApiServer, Load};
+use tokio::{runtime::Builder, sync::oneshot};
 
 const PODS: usize = 20_000;
 const EVENTS: usize = 20_000;

@@ -4,11 +4,9 @@
 //!
 //! Without `--port` the server uses a free port; without `--seconds` it runs until Ctrl-C.
 
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
+use informant_apiserver::{ApiServer, Load};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -3,8 +3,7 @@
 //! - **In:** nothing.
 //! - **Out:** each object as JSON, with the name of its kind, in the order of creation.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Each object, with the name of its kind, in the order of creation.
 pub(crate) fn objects() -> Vec<(&'static str, Value)> {

@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bootstrap;
-use crate::registry::Registry;
-use crate::registry::definition;
-use crate::registry::kind::Kind;
-use crate::server::ApiServer;
-use crate::shared::Settings;
-use crate::shared::Shared;
-use crate::storage::HistoryLimits;
-use crate::world::World;
-use crate::world::namespaces::NamespaceCheck;
+use crate::{
+    bootstrap,
+    registry::{Registry, definition, kind::Kind},
+    server::ApiServer,
+    shared::{Settings, Shared},
+    storage::HistoryLimits,
+    world::{World, namespaces::NamespaceCheck},
+};
 
 /// Builds an [`ApiServer`] with options. Created by [`ApiServer::builder`].
 ///

@@ -4,12 +4,10 @@
 //! - **Out:** a [`kube::Client`]; a definition as JSON, for the builder.
 //! - **Knows nothing of:** requests, storage.
 
-use kube::Client;
-use kube::CustomResourceExt;
+use kube::{Client, CustomResourceExt};
 use serde_json::Value;
 
-use crate::builder::ApiServerBuilder;
-use crate::server::ApiServer;
+use crate::{builder::ApiServerBuilder, server::ApiServer};
 
 impl ApiServer {
     /// Returns an in-process client of this server, with the default namespace `default`.

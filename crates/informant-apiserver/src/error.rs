@@ -5,8 +5,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::registry::kind::Kind;
 

@@ -207,31 +207,25 @@ mod storage;
 mod watch;
 mod world;
 
-pub use crate::builder::ApiServerBuilder;
-pub use crate::error::ApiError;
-pub use crate::error::Cause;
-pub use crate::faults::CannedResponse;
-pub use crate::faults::CutAfter;
-pub use crate::faults::CutEnding;
-pub use crate::faults::Fault;
-pub use crate::faults::GzipMode;
-pub use crate::faults::On;
-pub use crate::faults::plan::FaultId;
-pub use crate::http::ResponseBody;
-pub use crate::http::listener::ListenError;
-pub use crate::http::listener::Listening;
-pub use crate::http::request::Verb;
-pub use crate::http::service::ApiService;
-pub use crate::http::service::describe_metrics;
-pub use crate::load::ChangeMix;
-pub use crate::load::Load;
-pub use crate::load::LoadGenerator;
-pub use crate::log::LoggedRequest;
-pub use crate::registry::kind::Kind;
-pub use crate::registry::kind::Scope;
-pub use crate::registry::subresource::Subresource;
-pub use crate::server::ApiServer;
-pub use crate::storage::Backup;
+pub use crate::{
+    builder::ApiServerBuilder,
+    error::{ApiError, Cause},
+    faults::{CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On, plan::FaultId},
+    http::{
+        ResponseBody,
+        listener::{ListenError, Listening},
+        request::Verb,
+        service::{ApiService, describe_metrics},
+    },
+    load::{ChangeMix, Load, LoadGenerator},
+    log::LoggedRequest,
+    registry::{
+        kind::{Kind, Scope},
+        subresource::Subresource,
+    },
+    server::ApiServer,
+    storage::Backup,
+};
 
 #[cfg(all(doctest, feature = "kube"))]
 #[doc = include_str!("../README.md")]

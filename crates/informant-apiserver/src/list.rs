@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::error::ApiError;
-use crate::objects::encoded::Encoded;
-use crate::select::Selector;
-use crate::storage::CollectionId;
-use crate::storage::Storage;
-use crate::storage::token::Token;
+use crate::{
+    error::ApiError,
+    objects::encoded::Encoded,
+    select::Selector,
+    storage::{CollectionId, Storage, token::Token},
+};
 
 /// The version that a list requests.
 #[derive(Clone, Debug, PartialEq, Eq)]

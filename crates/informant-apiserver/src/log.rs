@@ -5,20 +5,20 @@
 //! - **In:** every request, with its parsed path and query.
 //! - **Out:** the most recent requests, oldest first.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::time::Duration;
+use std::{collections::VecDeque, fmt, time::Duration};
 
-use http::HeaderValue;
-use http::header::ACCEPT;
-use http::header::ACCEPT_ENCODING;
-use http::request::Parts;
+use http::{
+    HeaderValue,
+    header::{ACCEPT, ACCEPT_ENCODING},
+    request::Parts,
+};
 
-use crate::Fault;
-use crate::http::request::ApiRequest;
-use crate::http::request::Verb;
-use crate::registry::subresource::Subresource;
-use crate::storage::token::Token;
+use crate::{
+    Fault,
+    http::request::{ApiRequest, Verb},
+    registry::subresource::Subresource,
+    storage::token::Token,
+};
 
 /// A request that the server received.
 ///

@@ -4,35 +4,29 @@
 //! - **Out:** stored objects and logged requests; the service and the listener that clients connect to.
 //! - **Knows nothing of:** HTTP.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Fault;
-use crate::FaultId;
-use crate::LoggedRequest;
-use crate::On;
-use crate::builder::ApiServerBuilder;
-use crate::error::ApiError;
-use crate::http::listener;
-use crate::http::listener::ListenError;
-use crate::http::listener::Listening;
-use crate::http::service::ApiService;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Encoded;
-use crate::objects::rules::Preconditions;
-use crate::objects::validate::normalize;
-use crate::registry::Served;
-use crate::registry::kind::Kind;
-use crate::registry::kind::means;
-use crate::shared::Shared;
-use crate::storage::Backup;
-use crate::storage::Collection;
-use crate::world::Deleted;
-use crate::world::Run;
+use crate::{
+    Fault, FaultId, LoggedRequest, On,
+    builder::ApiServerBuilder,
+    error::ApiError,
+    http::{
+        listener,
+        listener::{ListenError, Listening},
+        service::ApiService,
+    },
+    objects::{Key, Object, encoded::Encoded, rules::Preconditions, validate::normalize},
+    registry::{
+        Served,
+        kind::{Kind, means},
+    },
+    shared::Shared,
+    storage::{Backup, Collection},
+    world::{Deleted, Run},
+};
 
 /// A Kubernetes API server in this process. Cheap to clone; all clones control the same server.
 ///

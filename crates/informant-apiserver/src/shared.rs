@@ -4,30 +4,25 @@
 //! - **Out:** their results; wake-ups of watch streams and waiting tests.
 //! - **Knows nothing of:** the meaning of a change.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
-use jiff::RoundMode;
-use jiff::Timestamp;
-use jiff::TimestampRound;
-use jiff::Unit;
-use parking_lot::Mutex;
-use parking_lot::RwLock;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use parking_lot::{Mutex, RwLock};
+use tokio::{sync::watch, time::Instant};
 
-use crate::Fault;
-use crate::LoggedRequest;
-use crate::error::ApiError;
-use crate::faults::plan::Plan;
-use crate::http::request::ApiRequest;
-use crate::log::Log;
-use crate::storage::CollectionId;
-use crate::watch::Watch;
-use crate::watch::WatchQuery;
-use crate::watch::stream::WatchPlace;
-use crate::world::World;
+use crate::{
+    Fault, LoggedRequest,
+    error::ApiError,
+    faults::plan::Plan,
+    http::request::ApiRequest,
+    log::Log,
+    storage::CollectionId,
+    watch::{Watch, WatchQuery, stream::WatchPlace},
+    world::World,
+};
 
 /// Options that requests depend on.
 #[derive(Clone, Debug)]

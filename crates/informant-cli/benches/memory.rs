@@ -6,22 +6,15 @@
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
 
-use informant::Event;
-use informant::Lazy;
-use informant::Object;
-use informant::SharedInformerFactory;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
+use informant::{Event, Lazy, Object, SharedInformerFactory};
+use informant_apiserver::{ApiServer, Load};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 
 const PODS: usize = 40_000;
 const ROUNDS: usize = 3;

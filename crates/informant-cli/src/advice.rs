@@ -3,11 +3,11 @@
 //! - **In:** clap's error for an unknown argument or output format of `get` and `watch`.
 //! - **Out:** the same error, with a tip in place of clap's guess at a similarly spelled option.
 
-use clap::Error;
-use clap::builder::StyledStr;
-use clap::error::ContextKind;
-use clap::error::ContextValue;
-use clap::error::ErrorKind;
+use clap::{
+    Error,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 const USE_JSON: &str = "-o json prints whole objects; select fields with a tool such as jq";
 

@@ -1,9 +1,9 @@
 //! Parsers of argument values that several commands share, and the error for invalid arguments.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 /// Invalid arguments that clap does not detect. The program prints the usage and exits with code 2.
 #[derive(Debug, thiserror::Error)]

@@ -4,27 +4,24 @@
 //! - **Out:** a [`Cluster`]: a client and the default namespace.
 //! - **Knows nothing of:** kinds; those are found by `kinds`.
 
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use clap::Args;
-use clap::ValueHint;
-use hyper::Uri;
-use hyper::header::HeaderValue;
-use hyper::http::uri::Authority;
-use kube::Client;
-use kube::Config;
-use kube::client::AuthError;
-use kube::config::AuthInfo;
-use kube::config::KubeConfigOptions;
-use kube::config::Kubeconfig;
-use kube::config::KubeconfigError;
+use clap::{Args, ValueHint};
+use hyper::{Uri, header::HeaderValue, http::uri::Authority};
+use kube::{
+    Client, Config,
+    client::AuthError,
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
 use secrecy::ExposeSecret;
-use tokio::task::JoinError;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::{
+    task::{JoinError, spawn_blocking},
+    time::timeout,
+};
 
 const HEADING: &str = "Cluster";
 

@@ -52,8 +52,7 @@ struct Signals {
 #[cfg(unix)]
 impl Signals {
     fn new() -> io::Result<Self> {
-        use tokio::signal::unix::SignalKind;
-        use tokio::signal::unix::signal;
+        use tokio::signal::unix::{SignalKind, signal};
 
         Ok(Self { terminated: signal(SignalKind::terminate())?, interrupted: signal(SignalKind::interrupt())? })
     }

@@ -19,23 +19,17 @@ mod progress;
 mod selection;
 mod watch;
 
-use std::error::Error;
-use std::process::ExitCode;
+use std::{error::Error, process::ExitCode};
 
-use clap::ArgAction;
-use clap::CommandFactory;
-use clap::Parser;
-use clap::Subcommand;
-use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::arguments::UsageError;
-use self::interrupt::Interrupt;
-use self::interrupt::Interrupts;
-use self::output::Stdout;
-use self::output::in_one_line;
-use self::output::print_message;
+use self::{
+    arguments::UsageError,
+    interrupt::{Interrupt, Interrupts},
+    output::{Stdout, in_one_line, print_message},
+};
 
 /// Watch and look up Kubernetes objects through shared informers
 #[derive(Parser)]

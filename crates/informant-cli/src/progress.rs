@@ -3,29 +3,29 @@
 //!
 //! [`ProgressRules`] decides when to print what; the task around it polls the factory and writes.
 
-use std::io;
-use std::io::Write;
-use std::mem::Discriminant;
-use std::mem::discriminant;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    io,
+    io::Write,
+    mem::{Discriminant, discriminant},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::SharedInformerFactory;
-use informant::informer::InformerStatus;
-use informant::informer::Problem;
-use informant::listwatch::ListWatchError;
-use informant::listwatch::SourceError;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
-use tokio::time::MissedTickBehavior;
-use tokio::time::interval;
+use informant::{
+    SharedInformerFactory,
+    informer::{InformerStatus, Problem},
+    listwatch::{ListWatchError, SourceError},
+};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval},
+};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::output::print_message;
-use crate::output::sanitized;
-use crate::output::terminal;
+use crate::output::{print_message, sanitized, terminal};
 
 /// How often the status of the informers is polled.
 const POLL_EVERY: Duration = Duration::from_millis(200);

@@ -8,29 +8,24 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use informant::Cached;
-use informant::EventHandler;
-use informant::SharedInformer;
-use informant::store::Indexer;
-use informant::store::Lister;
+use informant::{
+    Cached, EventHandler, SharedInformer,
+    store::{Indexer, Lister},
+};
 
-use self::support::Content;
-use self::support::Table;
-use self::support::Unit;
-use self::support::cpu;
-use self::support::feed::Feed;
-use self::support::feed::Order;
-use self::support::feed::modified;
-use self::support::key;
-use self::support::object;
+use self::support::{
+    Content, Table, Unit, cpu,
+    feed::{Feed, Order, modified},
+    key, object,
+};
 
 /// A handler that counts updates.
 #[derive(Default)]

@@ -9,27 +9,19 @@ use std::sync::Arc;
 
 use allocation_counter::measure;
 use hashbrown::HashMap;
-use informant::Cached;
-use informant::Lazy;
-use informant::Object;
-use informant::object::Scanner;
-use informant::store::Indexer;
+use informant::{Cached, Lazy, Object, object::Scanner, store::Indexer};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::PartialObjectMeta;
-use kube::runtime::reflector;
-use kube::runtime::watcher;
+use kube::{
+    core::PartialObjectMeta,
+    runtime::{reflector, watcher},
+};
 
-use self::support::Content;
-use self::support::KEYS;
-use self::support::PodNode;
-use self::support::Table;
-use self::support::Unit;
-use self::support::identity;
-use self::support::object;
-use self::support::pipeline::Pipeline;
-use self::support::pipeline::run;
-use self::support::static_server::StaticServer;
-use self::support::thousands;
+use self::support::{
+    Content, KEYS, PodNode, Table, Unit, identity, object,
+    pipeline::{Pipeline, run},
+    static_server::StaticServer,
+    thousands,
+};
 
 const POD: &[u8] = include_bytes!("pod.json");
 

@@ -7,27 +7,22 @@
 
 mod support;
 
-use std::pin::pin;
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use futures_util::TryStreamExt;
-use informant::Lazy;
-use informant::Object;
+use informant::{Lazy, Object};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::reflector;
-use kube::runtime::watcher;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt, reflector, watcher},
+};
 
-use self::support::PodNode;
-use self::support::Table;
-use self::support::Unit;
-use self::support::cpu;
-use self::support::pipeline::Pipeline;
-use self::support::pipeline::run;
-use self::support::static_server::Order;
-use self::support::static_server::StaticServer;
-use self::support::thousands;
+use self::support::{
+    PodNode, Table, Unit, cpu,
+    pipeline::{Pipeline, run},
+    static_server::{Order, StaticServer},
+    thousands,
+};
 
 const ROUNDS: usize = 3;
 

@@ -6,36 +6,21 @@
 
 mod support;
 
-use std::hint::black_box;
-use std::time::Instant;
+use std::{hint::black_box, time::Instant};
 
 use bytes::Bytes;
-use hashbrown::HashMap;
-use hashbrown::HashSet;
-use informant::Cached;
-use informant::Key;
-use informant::Lazy;
-use informant::listwatch::frames::EventType;
-use informant::listwatch::frames::LineCutter;
-use informant::listwatch::frames::ListCutter;
-use informant::listwatch::frames::ListPart;
-use informant::listwatch::frames::WatchEvent;
-use informant::object::Scanner;
-use informant::queue::DeltaFifo;
-use informant::queue::InOrderFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use hashbrown::{HashMap, HashSet};
+use informant::{
+    Cached, Key, Lazy,
+    listwatch::frames::{EventType, LineCutter, ListCutter, ListPart, WatchEvent},
+    object::Scanner,
+    queue::{DeltaFifo, InOrderFifo},
+    store::{Indexer, WriteBatch},
+};
 use k8s_openapi::api::core::v1::Pod;
 use serde::de::IgnoredAny;
 
-use self::support::Content;
-use self::support::KEYS;
-use self::support::Table;
-use self::support::Unit;
-use self::support::key;
-use self::support::object;
-use self::support::shuffled;
-use self::support::thousands;
+use self::support::{Content, KEYS, Table, Unit, key, object, shuffled, thousands};
 
 const POD: &[u8] = include_bytes!("pod.json");
 const ROUNDS: usize = 15;

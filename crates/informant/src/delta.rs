@@ -6,16 +6,10 @@
 
 use std::fmt;
 
-use hashbrown::HashMap;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::Uid;
-use crate::object::Erased;
+use crate::{Cached, Deleted, Key, ResourceVersion, Uid, object::Erased};
 
 /// One change of one object.
 pub enum Delta<O> {

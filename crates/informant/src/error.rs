@@ -39,23 +39,21 @@
 //! | `{}` of [`report()`](Error::report) | the same | logs and health pages |
 //! | `{:#}` of [`report()`](Error::report) | the same in one line | logs with one line per entry, fields of JSON |
 
-use std::error::Error as StdError;
-use std::fmt;
+use std::{error::Error as StdError, fmt};
 
-use crate::delta::DeltasError;
-use crate::factory::{DiscoveryError, RequestError};
-use crate::informer::{
-    AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
+use crate::{
+    delta::DeltasError,
+    factory::{DiscoveryError, RequestError},
+    informer::{
+        AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
+    },
+    listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes, frames::FrameError, text_of},
+    object::{DecodeError, FieldPathError, NotComparable, ParseKeyError},
+    queue::Closed,
+    store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
+    subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError},
+    view::ViewError,
 };
-use crate::listwatch::frames::FrameError;
-use crate::listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes, text_of};
-use crate::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
-use crate::queue::Closed;
-use crate::store::{
-    ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex,
-};
-use crate::subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError};
-use crate::view::ViewError;
 
 /// A `Result` whose error is [`Error`] unless another one is given.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -380,8 +378,7 @@ impl StdError for Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use kube::core::Status;
 

@@ -1,11 +1,8 @@
 //! The events that handlers and streams receive.
 
-use std::fmt;
-use std::ops::Deref;
+use std::{fmt, ops::Deref};
 
-use crate::Cached;
-use crate::Key;
-use crate::object::Erased;
+use crate::{Cached, Key, object::Erased};
 
 /// A deleted object, and how the informer learned of the deletion.
 ///

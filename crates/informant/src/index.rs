@@ -54,8 +54,10 @@
 //! Indexer::<PodNode>::new().add_index("app", index::label("app")).unwrap();
 //! ```
 
-use crate::object::{FieldPath, FieldPathError, FieldValues, Labelled, Owned};
-use crate::{Cached, Uid};
+use crate::{
+    Cached, Uid,
+    object::{FieldPath, FieldPathError, FieldValues, Labelled, Owned},
+};
 
 /// Indexes objects by the value of one label. An object without the label has no value.
 ///

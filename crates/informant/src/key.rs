@@ -1,21 +1,16 @@
 //! [`Key`], the name of one object within its kind: `namespace/name`, or `name` for a cluster-scoped object.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::BuildHasher;
-use std::hash::Hash;
-use std::hash::Hasher;
-use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    fmt,
+    hash::{BuildHasher, Hash, Hasher},
+    str::FromStr,
+    sync::{Arc, LazyLock},
+};
 
-use hashbrown::DefaultHashBuilder;
-use hashbrown::Equivalent;
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
+use hashbrown::{DefaultHashBuilder, Equivalent};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::object::DecodeError;
 

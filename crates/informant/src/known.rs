@@ -1,7 +1,6 @@
 //! [`KnownObjects`], the read access of queues and reflectors to the objects that the consumer already has.
 
-use crate::Cached;
-use crate::Key;
+use crate::{Cached, Key};
 
 /// The consumer's cache as other stages see it. A queue finds with it the objects that a relist no longer has, and those to replay in a
 /// resync; the reflector finds the objects that it need not decode again.

@@ -28,16 +28,15 @@
 //! When an informer stops, its gauges are set to zero. If two handlers of an informer have the same name, a number is appended to the
 //! second.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
 
-use metrics::Counter;
-use metrics::Gauge;
-use metrics::Histogram;
-use metrics::Unit;
+use metrics::{Counter, Gauge, Histogram, Unit};
 
 use crate::ResourceVersion;
 

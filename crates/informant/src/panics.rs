@@ -1,9 +1,10 @@
 //! Runs users' code and drops users' values, and catches their panics.
 
-use std::any::Any;
-use std::cell::Cell;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::{
+    any::Any,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 thread_local! {
     /// The number of destructors that have panicked inside [`drop_in_place_catching`] on this thread.

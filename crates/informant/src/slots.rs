@@ -7,11 +7,9 @@
 //! Queues and the cache use it. The number of a slot takes four bytes, needs no hash to find the value, and stays the same while the value
 //! changes, so that queue orders, batches and indexes can refer to it.
 
-use hashbrown::Equivalent;
-use hashbrown::HashTable;
+use hashbrown::{Equivalent, HashTable};
 
-use crate::Key;
-use crate::key::KeyParts;
+use crate::{Key, key::KeyParts};
 
 /// The number of a slot.
 pub(crate) type Slot = u32;

@@ -1,13 +1,8 @@
 //! [`ResourceVersion`], the server's version of an object or of a list.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::fmt;
+use std::{borrow::Cow, cmp::Ordering, fmt};
 
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
 /// A resource version: opaque text, except that decimal numbers can be compared.

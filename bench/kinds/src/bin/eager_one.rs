@@ -1,8 +1,6 @@
 //! One kind, decoded objects.
 
-use informant_kinds::Failure;
-use informant_kinds::follow;
-use informant_kinds::run;
+use informant_kinds::{Failure, follow, run};
 use k8s_openapi::api::core::v1::Pod;
 
 #[tokio::main(flavor = "current_thread")]

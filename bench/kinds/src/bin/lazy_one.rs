@@ -1,9 +1,7 @@
 //! One kind, lazy objects.
 
 use informant::Lazy;
-use informant_kinds::Failure;
-use informant_kinds::follow;
-use informant_kinds::run;
+use informant_kinds::{Failure, follow, run};
 use k8s_openapi::api::core::v1::Pod;
 
 #[tokio::main(flavor = "current_thread")]

@@ -8,8 +8,7 @@ pub(crate) mod review;
 pub(crate) mod token;
 
 use jiff::Timestamp;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::access::token::Claims;
 

@@ -5,15 +5,14 @@
 //! - **Knows nothing of:** HTTP, stored objects.
 
 use jiff::Timestamp;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::access::User;
-use crate::access::token::Claims;
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Object;
-use crate::registry::kind::Kind;
+use crate::{
+    access::{User, token::Claims},
+    error::{ApiError, Cause},
+    objects::Object,
+    registry::kind::Kind,
+};
 
 /// Fills in the status of a review.
 pub(crate) fn answer(kind: &Kind, review: &Object, user: &User, now: Timestamp) -> Result<Value, ApiError> {

@@ -4,20 +4,19 @@
 //! - **Out:** the TokenRequest with a token in its status; or the claims of a token that has not expired.
 //! - **Knows nothing of:** HTTP.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde::Serialize;
-use serde_json::Value;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Object;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
-use crate::registry::subresource::Subresource;
+use crate::{
+    error::{ApiError, Cause},
+    objects::Object,
+    registry::{
+        kind::{Kind, Origin},
+        subresource::Subresource,
+    },
+};
 
 /// The claims of a token, under the names that Kubernetes uses.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,15 +2,9 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Number;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::Cell;
-use super::Column;
-use super::NAME;
-use super::UNKNOWN;
-use super::ages::time_since;
-use super::path::Path;
+use super::{Cell, Column, NAME, UNKNOWN, ages::time_since, path::Path};
 
 /// A column as a version of a custom resource definition describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

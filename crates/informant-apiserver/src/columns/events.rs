@@ -2,13 +2,7 @@
 
 use serde_json::Value;
 
-use super::Column;
-use super::NAME;
-use super::ages::age_of;
-use super::number;
-use super::since;
-use super::str;
-use super::text;
+use super::{Column, NAME, ages::age_of, number, since, str, text};
 
 const FIRST_SEEN: [&str; 3] = ["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"];
 

@@ -31,10 +31,8 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::ages::age_of;
-pub use self::definition::PrinterColumn;
-pub use self::definition::of_definition;
-use self::path::Path;
+pub use self::definition::{PrinterColumn, of_definition};
+use self::{ages::age_of, path::Path};
 
 /// A column of a table.
 #[derive(Clone, Debug)]

@@ -4,16 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::AGE;
-use super::Column;
-use super::NONE;
-use super::UNKNOWN;
-use super::is_true;
-use super::joined;
-use super::list;
-use super::or;
-use super::str;
-use super::text;
+use super::{AGE, Column, NONE, UNKNOWN, is_true, joined, list, or, str, text};
 
 pub(super) fn columns() -> Vec<Column> {
     vec![

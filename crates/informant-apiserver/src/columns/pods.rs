@@ -3,18 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::AGE;
-use super::Column;
-use super::NONE;
-use super::ages::time_since;
-use super::field;
-use super::has;
-use super::list;
-use super::number;
-use super::or;
-use super::since;
-use super::str;
-use super::text;
+use super::{AGE, Column, NONE, ages::time_since, field, has, list, number, or, since, str, text};
 
 pub(super) fn columns() -> Vec<Column> {
     vec![

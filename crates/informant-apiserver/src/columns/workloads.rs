@@ -3,24 +3,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::AGE;
-use super::Column;
-use super::NONE;
-use super::ages::age_of;
-use super::ages::time_since;
-use super::field;
-use super::has;
-use super::is_true;
-use super::joined;
-use super::list;
-use super::number;
-use super::numeric;
-use super::or;
-use super::pairs;
-use super::since;
-use super::str;
-use super::text;
-use super::truth;
+use super::{
+    AGE, Column, NONE,
+    ages::{age_of, time_since},
+    field, has, is_true, joined, list, number, numeric, or, pairs, since, str, text, truth,
+};
 use crate::objects::scale;
 
 pub(super) fn deployment() -> Vec<Column> {

@@ -3,23 +3,21 @@
 //! - **In:** the stream of a response, and the [`Wire`] with its faults.
 //! - **Out:** the changed stream.
 
-use std::collections::VecDeque;
-use std::io;
-use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::Stream;
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, Stream, future::BoxFuture, stream::BoxStream};
 use tokio::task::yield_now;
 
-use crate::faults::CutEnding;
-use crate::faults::wire::Piece;
-use crate::faults::wire::Wire;
+use crate::faults::{
+    CutEnding,
+    wire::{Piece, Wire},
+};
 
 /// A stream that a [`Wire`] cuts, splits, packs and so on.
 pub(crate) struct FaultyBody {

@@ -12,9 +12,7 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::HeaderName;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::request::Verb;
 

@@ -4,13 +4,12 @@
 //! - **In:** the faults that hit one request.
 //! - **Out:** one [`Orders`], which the HTTP service follows.
 
-use std::io;
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use crate::error::ApiError;
-use crate::faults::CannedResponse;
-use crate::faults::CutEnding;
-use crate::faults::Fault;
+use crate::{
+    error::ApiError,
+    faults::{CannedResponse, CutEnding, Fault},
+};
 
 /// What the HTTP service does with one request because of its faults.
 #[derive(Default)]

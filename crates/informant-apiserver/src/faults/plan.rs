@@ -4,10 +4,11 @@
 //! - **Out:** the faults that hit a request; how many requests each rule has hit.
 //! - **Knows nothing of:** what a fault does.
 
-use crate::faults::Fault;
-use crate::faults::On;
-use crate::http::request::Verb;
-use crate::registry::kind::means;
+use crate::{
+    faults::{Fault, On},
+    http::request::Verb,
+    registry::kind::means,
+};
 
 /// Identifies an injected fault, for [`ApiServer::remove_fault`](crate::ApiServer::remove_fault) and
 /// [`ApiServer::fault_hits`](crate::ApiServer::fault_hits).

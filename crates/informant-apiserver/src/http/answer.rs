@@ -3,35 +3,26 @@
 //! - **In:** objects, pages and lines of watches.
 //! - **Out:** HTTP responses.
 
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::Context;
-use std::task::Poll;
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::stream;
-use futures_util::stream::BoxStream;
-use http::HeaderMap;
-use http::HeaderValue;
-use http::Response;
-use http::header;
-use http_body::Frame;
-use http_body::SizeHint;
-use serde_json::Value;
-use serde_json::json;
+use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body::{Frame, SizeHint};
+use serde_json::{Value, json};
 
-use crate::error::ApiError;
-use crate::faults::CannedResponse;
-use crate::faults::wire::Shape;
-use crate::list::Page;
-use crate::objects::encoded::Encoded;
-use crate::objects::encoded::Form;
-use crate::objects::encoded::METADATA_HEAD;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    error::ApiError,
+    faults::{CannedResponse, wire::Shape},
+    list::Page,
+    objects::encoded::{Encoded, Form, METADATA_HEAD},
+    registry::kind::{Kind, Origin},
+};
 
 /// The body of a response of the [`ApiService`](crate::ApiService).
 pub struct ResponseBody(Content);

@@ -5,14 +5,13 @@
 //! - **Knows nothing of:** the objects.
 
 use serde::Deserialize;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::http::params::Params;
-use crate::objects::rules::Preconditions;
-use crate::objects::rules::Run;
+use crate::{
+    error::{ApiError, Cause},
+    http::params::Params,
+    objects::rules::{Preconditions, Run},
+};
 
 /// The options of a delete.
 #[derive(Default, Deserialize)]

@@ -4,60 +4,44 @@
 //! - **Out:** the response, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** sockets, and the rules of objects.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
-use futures_util::TryStreamExt;
-use futures_util::stream;
+use futures_util::{TryStreamExt, stream};
 use jiff::Timestamp;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::faults::orders::Orders;
-use crate::faults::orders::WatchList;
-use crate::http::answer::Answer;
-use crate::http::delete_options::DeleteOptions;
-use crate::http::negotiate::AnswerTo;
-use crate::http::negotiate::Wanted;
-use crate::http::negotiate::form;
-use crate::http::negotiate::wanted;
-use crate::http::negotiate::wants_aggregated;
-use crate::http::request::ApiRequest;
-use crate::http::request::Document;
-use crate::http::request::Place;
-use crate::http::request::Target;
-use crate::http::request::Verb;
-use crate::http::service::Connection;
-use crate::http::table::Tables;
-use crate::list::ListQuery;
-use crate::list::Moment;
-use crate::list::expired_token;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Encoded;
-use crate::objects::encoded::Form;
-use crate::objects::patch::Patch;
-use crate::objects::rules::Part;
-use crate::objects::validate::is_dns_label;
-use crate::registry::Served;
-use crate::registry::discovery;
-use crate::registry::discovery::Root;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Scope;
-use crate::registry::openapi;
-use crate::registry::subresource::Subresource;
-use crate::select::Selector;
-use crate::shared::Shared;
-use crate::watch::WatchQuery;
-use crate::watch::error_line;
-use crate::watch::stream::WatchStream;
-use crate::world::Deleted;
-use crate::world::Run;
-use crate::world::Stored;
-use crate::world::check_name;
+use crate::{
+    error::{ApiError, Cause},
+    faults::orders::{Orders, WatchList},
+    http::{
+        answer::Answer,
+        delete_options::DeleteOptions,
+        negotiate::{AnswerTo, Wanted, form, wanted, wants_aggregated},
+        request::{ApiRequest, Document, Place, Target, Verb},
+        service::Connection,
+        table::Tables,
+    },
+    list::{ListQuery, Moment, expired_token},
+    objects::{
+        Key, Object,
+        encoded::{Encoded, Form},
+        patch::Patch,
+        rules::Part,
+        validate::is_dns_label,
+    },
+    registry::{
+        Served, discovery,
+        discovery::Root,
+        kind::{Kind, Scope},
+        openapi,
+        subresource::Subresource,
+    },
+    select::Selector,
+    shared::Shared,
+    watch::{WatchQuery, error_line, stream::WatchStream},
+    world::{Deleted, Run, Stored, check_name},
+};
 
 /// A request with everything that its response depends on.
 pub(crate) struct Call<'a> {

@@ -4,24 +4,18 @@
 //! - **Out:** requests to the [`ApiService`]. One task accepts connections, and owns one task per connection.
 //! - **Knows nothing of:** the content of requests.
 
-use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{io, net::SocketAddr, time::Duration};
 
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio::task::JoinSet;
-use tracing::debug;
-use tracing::info;
-use tracing::warn;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+};
+use tracing::{debug, info, warn};
 
-use crate::http::service::ApiService;
-use crate::http::service::Connection;
+use crate::http::service::{ApiService, Connection};
 
 /// The error of [`ApiServer::listen`](crate::ApiServer::listen).
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,6 @@
 //! Content negotiation: reads the representation of objects that a client requests from its `Accept` header.
 
-use crate::error::ApiError;
-use crate::objects::encoded::Form;
+use crate::{error::ApiError, objects::encoded::Form};
 
 /// What the response contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::http::table::IncludeObject;
-use crate::list::Moment;
-use crate::storage::token::Token;
-use crate::watch::Start;
+use crate::{
+    error::{ApiError, Cause},
+    http::table::IncludeObject,
+    list::Moment,
+    storage::token::Token,
+    watch::Start,
+};
 
 /// The parameters of lists, watches and writes. All others are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

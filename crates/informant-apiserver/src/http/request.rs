@@ -7,10 +7,11 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::error::ApiError;
-use crate::http::params::Params;
-use crate::registry::kind::resource_name;
-use crate::registry::subresource::Subresource;
+use crate::{
+    error::ApiError,
+    http::params::Params,
+    registry::{kind::resource_name, subresource::Subresource},
+};
 
 /// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

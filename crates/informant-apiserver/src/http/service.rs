@@ -4,46 +4,37 @@
 //! - **Out:** HTTP responses, after injected faults were applied; entries in the request log and the metrics.
 //! - **Knows nothing of:** sockets, the rules of objects.
 
-use std::convert::Infallible;
-use std::future::Future;
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::task::Context;
-use std::task::Poll;
+use std::{
+    convert::Infallible,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+};
 
-use bytes::Buf;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::StreamExt;
-use http::HeaderMap;
-use http::HeaderValue;
-use http::Request;
-use http::Response;
-use http::header;
-use http_body_util::BodyExt;
-use http_body_util::LengthLimitError;
-use http_body_util::Limited;
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use metrics::counter;
 use parking_lot::Mutex;
 use tower_service::Service;
 use tracing::debug;
 
-use crate::error::ApiError;
-use crate::faults::Fault;
-use crate::faults::GzipMode;
-use crate::faults::body::FaultyBody;
-use crate::faults::orders::Instead;
-use crate::faults::orders::Orders;
-use crate::faults::wire::Shape;
-use crate::faults::wire::Wire;
-use crate::http::ResponseBody;
-use crate::http::answer::Answer;
-use crate::http::handle::Call;
-use crate::http::request::ApiRequest;
-use crate::log::LoggedRequest;
-use crate::shared::Shared;
-use crate::watch::stream::WatchPlace;
+use crate::{
+    error::ApiError,
+    faults::{
+        Fault, GzipMode,
+        body::FaultyBody,
+        orders::{Instead, Orders},
+        wire::{Shape, Wire},
+    },
+    http::{ResponseBody, answer::Answer, handle::Call, request::ApiRequest},
+    log::LoggedRequest,
+    shared::Shared,
+    watch::stream::WatchPlace,
+};
 
 /// The server as a `tower` service. Created by [`ApiServer::service`](crate::ApiServer::service).
 ///

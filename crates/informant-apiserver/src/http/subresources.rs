@@ -5,32 +5,31 @@
 //! - **Knows nothing of:** sockets, and the rules of objects.
 
 use http::StatusCode;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::access::User;
-use crate::access::review;
-use crate::access::token;
-use crate::error::ApiError;
-use crate::http::answer::Answer;
-use crate::http::delete_options::DeleteOptions;
-use crate::http::handle::Call;
-use crate::http::negotiate::AnswerTo;
-use crate::http::negotiate::form;
-use crate::http::request::Place;
-use crate::http::request::Verb;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Encoded;
-use crate::objects::encoded::Form;
-use crate::objects::patch::Patch;
-use crate::objects::rules;
-use crate::objects::scale;
-use crate::registry::Served;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
-use crate::registry::subresource::Subresource;
-use crate::world::check_name;
+use crate::{
+    access::{User, review, token},
+    error::ApiError,
+    http::{
+        answer::Answer,
+        delete_options::DeleteOptions,
+        handle::Call,
+        negotiate::{AnswerTo, form},
+        request::{Place, Verb},
+    },
+    objects::{
+        Key, Object,
+        encoded::{Encoded, Form},
+        patch::Patch,
+        rules, scale,
+    },
+    registry::{
+        Served,
+        kind::{Kind, Origin},
+        subresource::Subresource,
+    },
+    world::check_name,
+};
 
 const CREATED: u16 = StatusCode::CREATED.as_u16();
 

@@ -8,16 +8,16 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::columns;
-use crate::columns::Column;
-use crate::http::answer::list_metadata;
-use crate::list::Page;
-use crate::objects::encoded::Encoded;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    columns,
+    columns::Column,
+    http::answer::list_metadata,
+    list::Page,
+    objects::encoded::Encoded,
+    registry::kind::{Kind, Origin},
+};
 
 /// The part of the object that each row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@
 
 use serde_json::Value;
 
-use crate::load::ChangeMix;
-use crate::load::templates::Template;
+use crate::load::{ChangeMix, templates::Template};
 
 /// The existing and the deleted objects of a load, by number, and the generator of the next change.
 #[derive(Debug)]

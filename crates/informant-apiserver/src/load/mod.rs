@@ -11,11 +11,14 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use crate::ApiServer;
-use crate::error::ApiError;
-use crate::load::changes::Change;
-use crate::load::changes::Changes;
-use crate::load::templates::Template;
+use crate::{
+    ApiServer,
+    error::ApiError,
+    load::{
+        changes::{Change, Changes},
+        templates::Template,
+    },
+};
 
 /// Describes a load: many realistic objects of one kind, and random changes to them.
 ///

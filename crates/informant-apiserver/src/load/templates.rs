@@ -3,11 +3,9 @@
 //! - **In:** a kind; the number and revision of an object.
 //! - **Out:** the object as JSON, and its key.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::registry::kind::Kind;
-use crate::registry::kind::Scope;
+use crate::registry::kind::{Kind, Scope};
 
 /// Builds the object with a given number and revision.
 #[derive(Debug)]

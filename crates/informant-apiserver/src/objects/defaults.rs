@@ -10,15 +10,13 @@
 //! | Pod | the phase `Pending` |
 //! | Secret | `stringData` as `data`, the type `Opaque` |
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
 
-use crate::objects::Object;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    objects::Object,
+    registry::kind::{Kind, Origin},
+};
 
 /// The label that every namespace has.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

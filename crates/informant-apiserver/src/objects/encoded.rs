@@ -3,14 +3,12 @@
 //! - **In:** an [`Object`] and the change that produced it.
 //! - **Out:** the same bytes for every list, get and watch; slices and other event types without encoding again.
 
-use std::ops::Range;
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::objects::Object;
-use crate::registry::kind::Kind;
+use crate::{objects::Object, registry::kind::Kind};
 
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

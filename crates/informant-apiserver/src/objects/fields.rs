@@ -5,14 +5,11 @@
 //!
 //! The server has no schemas: only the fields listed here are checked.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::registry::kind::{Kind, Origin};
 
 /// Each line is a kind, followed by its fields as `path:type`; indented lines continue the line above. `[]` means each item of a
 /// list. [`Type::read`] has the types; `pod` is the spec of a pod.

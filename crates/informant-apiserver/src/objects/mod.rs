@@ -17,12 +17,12 @@ pub(crate) mod views;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::error::ApiError;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    error::ApiError,
+    registry::kind::{Kind, Origin},
+};
 
 pub(crate) use key::Key;
 

@@ -10,16 +10,14 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::defaults;
-use crate::objects::validate;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
-use crate::registry::kind::Scope;
-use crate::registry::subresource::Subresource;
+use crate::{
+    error::{ApiError, Cause},
+    objects::{Key, Object, defaults, validate},
+    registry::{
+        kind::{Kind, Origin, Scope},
+        subresource::Subresource,
+    },
+};
 
 /// The part of an object that an update writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

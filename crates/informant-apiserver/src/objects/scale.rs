@@ -4,15 +4,13 @@
 //! - **Out:** the `Scale` of the object; the object with the number of replicas from the client.
 
 use bytes::Bytes;
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Object;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    error::{ApiError, Cause},
+    objects::Object,
+    registry::kind::{Kind, Origin},
+};
 
 /// The kind `Scale`.
 pub(crate) fn kind() -> Kind {

@@ -3,15 +3,13 @@
 //! - **In:** an object from a client.
 //! - **Out:** the error that kube-apiserver sends for an invalid one.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Object;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Names;
-use crate::registry::kind::Origin;
+use crate::{
+    error::{ApiError, Cause},
+    objects::Object,
+    registry::kind::{Kind, Names, Origin},
+};
 
 /// The deepest nesting of objects. `serde_json` can decode 128 levels, and a watch event adds some.
 pub(crate) const DEEPEST: usize = 120;

@@ -11,13 +11,12 @@
 //!
 //! In `autoscaling/v1`, annotations hold the values that have no field there, as JSON of `v2`.
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::objects::Object;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    objects::Object,
+    registry::kind::{Kind, Origin},
+};
 
 /// A second kind that shows the objects of a kind, and the conversion to it.
 #[derive(Clone, Copy)]

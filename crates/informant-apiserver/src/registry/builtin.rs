@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::registry::kind::Kind;
-use crate::registry::kind::Names;
-use crate::registry::kind::Origin;
-use crate::registry::kind::Scope;
-use crate::registry::subresource::Subresource;
+use crate::registry::{
+    kind::{Kind, Names, Origin, Scope},
+    subresource::Subresource,
+};
 
 /// All built-in kinds that the server knows.
 pub(crate) fn kinds() -> impl Iterator<Item = Kind> {

@@ -10,18 +10,17 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::columns::PrinterColumn;
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Object;
-use crate::objects::rules::Part;
-use crate::objects::validate::is_dns_label;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Scope;
-use crate::registry::subresource::Subresource;
+use crate::{
+    columns::PrinterColumn,
+    error::{ApiError, Cause},
+    objects::{Object, rules::Part, validate::is_dns_label},
+    registry::{
+        kind::{Kind, Scope},
+        subresource::Subresource,
+    },
+};
 
 /// The name of the kind CustomResourceDefinition.
 pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";

@@ -1,15 +1,14 @@
 //! Discovery documents, which list the groups, versions and kinds of the server.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::registry::Registry;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Scope;
-use crate::registry::subresource::Subresource;
+use crate::registry::{
+    Registry,
+    kind::{Kind, Scope},
+    subresource::Subresource,
+};
 
 /// `/version`.
 pub(crate) fn version() -> Value {

@@ -5,8 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::columns::PrinterColumn;
-use crate::registry::subresource::Subresource;
+use crate::{columns::PrinterColumn, registry::subresource::Subresource};
 
 /// A kind of objects: its group, version and names, and how the server treats it.
 ///

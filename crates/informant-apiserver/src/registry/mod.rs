@@ -14,8 +14,7 @@ pub(crate) mod subresource;
 
 use std::sync::Arc;
 
-use crate::registry::kind::Kind;
-use crate::storage::CollectionId;
+use crate::{registry::kind::Kind, storage::CollectionId};
 
 /// The kinds that are served now.
 #[derive(Default)]

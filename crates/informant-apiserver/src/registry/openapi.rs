@@ -2,14 +2,12 @@
 //!
 //! There are no schemas: `kubectl` then skips its validation and merges with its own rules.
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::registry::Registry;
-use crate::registry::discovery;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Scope;
+use crate::registry::{
+    Registry, discovery,
+    kind::{Kind, Scope},
+};
 
 /// `/openapi/v2`, which clients read if version 3 is not enough: an empty document.
 pub(crate) fn old_document() -> Value {

@@ -4,9 +4,7 @@
 //! - **Out:** the paths at which an object has that field, or kube-apiserver's error message.
 //! - **Knows nothing of:** objects, and the values in selectors.
 
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
-use crate::registry::kind::Scope;
+use crate::registry::kind::{Kind, Origin, Scope};
 
 /// A field that field selectors support.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::registry::kind::Kind;
-use crate::registry::selectable::SelectableField;
+use crate::registry::{kind::Kind, selectable::SelectableField};
 
 /// A field, and the value that it must or must not have.
 #[derive(Clone, Debug, PartialEq, Eq)]

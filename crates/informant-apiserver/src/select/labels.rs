@@ -1,12 +1,10 @@
 //! Label selectors with all operators: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, `a>1`, `a<1`.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde::Deserialize;
 
-use crate::objects::validate::is_label;
-use crate::objects::validate::is_label_value;
+use crate::objects::validate::{is_label, is_label_value};
 
 /// The labels of one object.
 pub(crate) type Labels<'a> = HashMap<Cow<'a, str>, Cow<'a, str>>;

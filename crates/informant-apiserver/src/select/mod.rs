@@ -9,11 +9,11 @@ mod labels;
 
 use serde_json::Value;
 
-use crate::error::ApiError;
-use crate::objects::Key;
-use crate::objects::encoded::Encoded;
-use crate::registry::kind::Kind;
-use crate::registry::selectable::SelectableField;
+use crate::{
+    error::ApiError,
+    objects::{Key, encoded::Encoded},
+    registry::{kind::Kind, selectable::SelectableField},
+};
 
 use fields::FieldRequirement;
 use labels::LabelRequirement;

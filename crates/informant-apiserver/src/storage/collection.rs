@@ -1,15 +1,18 @@
 //! The objects of one kind, and the history of their changes.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
-use std::ops::Bound;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
 
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Change;
-use crate::objects::encoded::Encoded;
-use crate::registry::kind::Kind;
+use crate::{
+    objects::{
+        Key, Object,
+        encoded::{Change, Encoded},
+    },
+    registry::kind::Kind,
+};
 
 /// The objects of one kind.
 pub(crate) struct Collection {

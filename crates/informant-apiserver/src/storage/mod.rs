@@ -7,19 +7,20 @@
 mod collection;
 pub(crate) mod token;
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Change;
-use crate::objects::encoded::Encoded;
-use crate::registry::kind::Kind;
+use crate::{
+    objects::{
+        Key, Object,
+        encoded::{Change, Encoded},
+    },
+    registry::kind::Kind,
+};
 
-pub(crate) use collection::Collection;
-pub(crate) use collection::Event;
-pub(crate) use collection::HistoryLimits;
+pub(crate) use collection::{Collection, Event, HistoryLimits};
 
 /// Identifies a collection. A kind that is removed and registered again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,9 +1,7 @@
 //! Continue tokens: the key after which the next page of a list starts, and the version of the list.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Deserialize;
-use serde::Serialize;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
 
 use crate::objects::Key;
 

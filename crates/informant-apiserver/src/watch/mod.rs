@@ -12,18 +12,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::error::ApiError;
-use crate::objects::Key;
-use crate::objects::encoded::Change;
-use crate::objects::encoded::Encoded;
-use crate::objects::encoded::Form;
-use crate::objects::encoded::METADATA_HEAD;
-use crate::registry::kind::Kind;
-use crate::select::Selector;
-use crate::storage::Collection;
-use crate::storage::CollectionId;
-use crate::storage::Event;
-use crate::storage::Storage;
+use crate::{
+    error::ApiError,
+    objects::{
+        Key,
+        encoded::{Change, Encoded, Form, METADATA_HEAD},
+    },
+    registry::kind::Kind,
+    select::Selector,
+    storage::{Collection, CollectionId, Event, Storage},
+};
 
 /// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,26 +3,28 @@
 //! - **In:** an open [`Watch`], wake-ups after changes, tokio's clock.
 //! - **Out:** lines.
 
-use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::stream;
-use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
-use tokio::time::sleep_until;
+use futures_util::{Stream, StreamExt, stream};
+use tokio::{
+    sync::watch::Receiver,
+    time::{Instant, sleep_until},
+};
 
-use crate::shared::Shared;
-use crate::storage::CollectionId;
-use crate::watch::End;
-use crate::watch::Next;
-use crate::watch::Watch;
+use crate::{
+    shared::Shared,
+    storage::CollectionId,
+    watch::{End, Next, Watch},
+};
 
 /// Streams the lines of a watch. It makes progress only when it is polled.
 pub(crate) struct WatchStream {

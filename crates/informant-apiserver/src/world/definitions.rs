@@ -6,20 +6,21 @@
 
 use std::sync::Arc;
 
-use crate::error::ApiError;
-use crate::objects::Key;
-use crate::objects::encoded::Encoded;
-use crate::objects::rules;
-use crate::objects::rules::Part;
-use crate::objects::rules::Preconditions;
-use crate::registry::Served;
-use crate::registry::definition;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
-use crate::storage::Backup;
-use crate::storage::Collection;
-use crate::world::Run;
-use crate::world::World;
+use crate::{
+    error::ApiError,
+    objects::{
+        Key,
+        encoded::Encoded,
+        rules,
+        rules::{Part, Preconditions},
+    },
+    registry::{
+        Served, definition,
+        kind::{Kind, Origin},
+    },
+    storage::{Backup, Collection},
+    world::{Run, World},
+};
 
 impl World {
     /// Serves the kind of a definition. Does not replace built-in kinds.

@@ -13,32 +13,23 @@ mod pods;
 
 use std::sync::Arc;
 
-use crate::error::ApiError;
-use crate::list::ListQuery;
-use crate::list::Page;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Change;
-use crate::objects::encoded::Encoded;
-use crate::objects::rules;
-use crate::objects::rules::Birth;
-use crate::objects::rules::Deletion;
-use crate::objects::rules::Part;
-use crate::objects::rules::Preconditions;
-use crate::objects::rules::Trust;
-use crate::objects::rules::Updated;
-use crate::objects::validate;
-use crate::objects::views;
-use crate::registry::Registry;
-use crate::registry::Served;
-use crate::registry::definition;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
-use crate::registry::kind::Scope;
-use crate::storage::CollectionId;
-use crate::storage::HistoryLimits;
-use crate::storage::Storage;
-use crate::world::namespaces::NamespaceCheck;
+use crate::{
+    error::ApiError,
+    list::{ListQuery, Page},
+    objects::{
+        Key, Object,
+        encoded::{Change, Encoded},
+        rules,
+        rules::{Birth, Deletion, Part, Preconditions, Trust, Updated},
+        validate, views,
+    },
+    registry::{
+        Registry, Served, definition,
+        kind::{Kind, Origin, Scope},
+    },
+    storage::{CollectionId, HistoryLimits, Storage},
+    world::namespaces::NamespaceCheck,
+};
 
 pub(crate) use crate::objects::rules::Run;
 

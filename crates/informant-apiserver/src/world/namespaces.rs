@@ -6,17 +6,16 @@
 
 use serde_json::json;
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Key;
-use crate::objects::rules;
-use crate::objects::rules::Preconditions;
-use crate::registry::Served;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Scope;
-use crate::storage::Collection;
-use crate::world::Run;
-use crate::world::World;
+use crate::{
+    error::{ApiError, Cause},
+    objects::{Key, rules, rules::Preconditions},
+    registry::{
+        Served,
+        kind::{Kind, Scope},
+    },
+    storage::Collection,
+    world::{Run, World},
+};
 
 /// The namespaces in which clients can create objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,24 +6,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::error::ApiError;
-use crate::error::Cause;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::encoded::Encoded;
-use crate::objects::patch::Patch;
-use crate::objects::rules;
-use crate::objects::rules::Part;
-use crate::objects::scale;
-use crate::registry::Served;
-use crate::registry::kind::Kind;
-use crate::world::Run;
-use crate::world::Stored;
-use crate::world::World;
-use crate::world::check_name;
+use crate::{
+    error::{ApiError, Cause},
+    objects::{Key, Object, encoded::Encoded, patch::Patch, rules, rules::Part, scale},
+    registry::{Served, kind::Kind},
+    world::{Run, Stored, World, check_name},
+};
 
 impl World {
     /// Applies a patch to the stored object, under the same lock as the update.

@@ -4,24 +4,20 @@
 //! - **Out:** the deleted pod for an eviction, nothing for a binding; or the error that kube-apiserver sends.
 //! - **Knows nothing of:** HTTP.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::error::ApiError;
-use crate::objects::Key;
-use crate::objects::Object;
-use crate::objects::rules;
-use crate::objects::rules::Part;
-use crate::objects::rules::Preconditions;
-use crate::objects::rules::Updated;
-use crate::objects::scale;
-use crate::registry::Served;
-use crate::registry::kind::Kind;
-use crate::select::Selector;
-use crate::storage::Collection;
-use crate::world::Deleted;
-use crate::world::Run;
-use crate::world::World;
+use crate::{
+    error::ApiError,
+    objects::{
+        Key, Object, rules,
+        rules::{Part, Preconditions, Updated},
+        scale,
+    },
+    registry::{Served, kind::Kind},
+    select::Selector,
+    storage::Collection,
+    world::{Deleted, Run, World},
+};
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 

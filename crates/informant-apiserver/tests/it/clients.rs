@@ -1,43 +1,30 @@
 //! The server with the clients of `kube`: `kube::Api` and `kube::runtime::watcher`.
 
-use std::collections::BTreeMap;
-use std::pin::pin;
+use std::{collections::BTreeMap, pin::pin};
 
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::TryStreamExt;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::Client;
-use kube::CustomResource;
-use kube::ResourceExt;
-use kube::api::DeleteParams;
-use kube::api::ListParams;
-use kube::api::ObjectMeta;
-use kube::api::PartialObjectMeta;
-use kube::api::Patch;
-use kube::api::PatchParams;
-use kube::api::PostParams;
-use kube::api::WatchEvent;
-use kube::api::WatchParams;
-use kube::core::DynamicObject;
-use kube::core::GroupVersionKind;
-use kube::discovery;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::wait::Condition;
-use kube::runtime::wait::conditions;
-use kube::runtime::watcher;
-use kube::runtime::watcher::Event;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use informant_apiserver::{ApiServer, Fault, Kind, On};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, Pod},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, CustomResource, ResourceExt,
+    api::{
+        DeleteParams, ListParams, ObjectMeta, PartialObjectMeta, Patch, PatchParams, PostParams, WatchEvent,
+        WatchParams,
+    },
+    core::{DynamicObject, GroupVersionKind},
+    discovery,
+    runtime::{
+        WatchStreamExt,
+        wait::{Condition, conditions},
+        watcher,
+        watcher::Event,
+    },
+};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::support::both_ways;

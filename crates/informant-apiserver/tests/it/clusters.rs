@@ -1,13 +1,9 @@
 //! Clusters in the embedded server: the initial objects, and the deletion of namespaces.
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::Kind;
-use serde_json::Value;
-use serde_json::json;
+use informant_apiserver::{ApiServer, Kind};
+use serde_json::{Value, json};
 
-use crate::support::Answer;
-use crate::support::Web;
-use crate::support::short;
+use crate::support::{Answer, Web, short};
 
 fn config_map(namespace: &str, name: &str, finalizers: &Value) -> Value {
     json!({"metadata": {"namespace": namespace, "name": name, "finalizers": finalizers}})

@@ -4,22 +4,11 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use http::Method;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::GzipMode;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
-use serde_json::Value;
-use serde_json::json;
+use informant_apiserver::{ApiServer, CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On, Verb};
+use serde_json::{Value, json};
 use std::io::Read;
 
-use crate::support::Lines;
-use crate::support::Web;
-use crate::support::both_ways;
-use crate::support::short;
+use crate::support::{Lines, Web, both_ways, short};
 
 const PATH: &str = "/api/v1/namespaces/shop/configmaps";
 

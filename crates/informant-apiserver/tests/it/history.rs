@@ -1,18 +1,15 @@
 //! Random histories: each watch sends exactly the changes since its start, in order.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use informant_apiserver::ApiServer;
-use proptest::collection::vec;
-use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use proptest::{collection::vec, prelude::*};
+use serde_json::{Value, json};
 
-use crate::random;
-use crate::support::Lines;
-use crate::support::Web;
-use crate::support::version;
+use crate::{
+    random,
+    support::{Lines, Web, version},
+};
 
 /// Namespace, name, and the value of the label.
 #[derive(Clone, Debug)]

@@ -1,10 +1,6 @@
 //! Kinds that are added and removed while the server runs.
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::On;
-use informant_apiserver::Scope;
+use informant_apiserver::{ApiServer, Fault, Kind, On, Scope};
 use serde_json::json;
 
 use crate::support::Web;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::ChangeMix;
-use informant_apiserver::Load;
+use informant_apiserver::{ApiServer, ChangeMix, Load};
 use tokio::time::Instant;
 
 use crate::support::Web;

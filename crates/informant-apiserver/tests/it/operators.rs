@@ -3,29 +3,21 @@
 use std::sync::Arc;
 
 use informant_apiserver::ApiServer;
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Event as CoreEvent;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::events::v1::Event as NewEvent;
-use kube::Api;
-use kube::Discovery;
-use kube::Resource;
-use kube::ResourceExt;
-use kube::api::DeleteParams;
-use kube::api::EvictParams;
-use kube::api::ListParams;
-use kube::api::PostParams;
-use kube::discovery::ApiGroup;
-use kube::discovery::verbs;
-use kube::runtime::controller::Action;
-use kube::runtime::events::Event;
-use kube::runtime::events::EventType;
-use kube::runtime::events::Recorder;
-use kube::runtime::events::Reporter;
-use kube::runtime::finalizer::Error as FinalizerError;
-use kube::runtime::finalizer::Event as Finalizer;
-use kube::runtime::finalizer::finalizer;
+use k8s_openapi::api::{
+    authorization::v1::SelfSubjectAccessReview,
+    core::v1::{ConfigMap, Event as CoreEvent, Pod},
+    events::v1::Event as NewEvent,
+};
+use kube::{
+    Api, Discovery, Resource, ResourceExt,
+    api::{DeleteParams, EvictParams, ListParams, PostParams},
+    discovery::{ApiGroup, verbs},
+    runtime::{
+        controller::Action,
+        events::{Event, EventType, Recorder, Reporter},
+        finalizer::{Error as FinalizerError, Event as Finalizer, finalizer},
+    },
+};
 use serde_json::json;
 
 /// One call of a reconciler that uses `finalizer`; returns the requested action.

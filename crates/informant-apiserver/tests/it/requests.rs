@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::Verb;
+use informant_apiserver::{ApiServer, Verb};
 use serde_json::json;
 
 use crate::support::Web;

@@ -1,19 +1,13 @@
 //! The server on a socket, with clients that write raw TCP.
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::CutAfter;
-use informant_apiserver::CutEnding;
-use informant_apiserver::Fault;
-use informant_apiserver::ListenError;
-use informant_apiserver::On;
+use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, ListenError, On};
 use serde_json::json;
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::support::Web;
 

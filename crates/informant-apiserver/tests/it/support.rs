@@ -1,18 +1,13 @@
 //! A plain HTTP client for tests, in-process or through a socket.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::Method;
-use http::Request;
-use http::Response;
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioExecutor;
 use informant_apiserver::ApiServer;
-use kube::client::Body;
-use kube::client::ConfigExt;
+use kube::client::{Body, ConfigExt};
 use serde_json::Value;
 
 /// Generates two tests for each function: one in-process, one through a socket.

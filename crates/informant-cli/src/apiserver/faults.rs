@@ -1,16 +1,13 @@
 //! Parses the value of `--faults`: a level, or rules `[RESOURCE/]VERB=FAULT[@PROBABILITY][xTIMES][+SKIP]`, separated by commas.
 
-use std::str::FromStr;
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::Fault;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant_apiserver::{ApiServer, Fault, On, Verb};
 
-use crate::arguments::UsageError;
-use crate::arguments::duration;
-use crate::kinds;
+use crate::{
+    arguments::{UsageError, duration},
+    kinds,
+};
 
 /// The value of `--faults`.
 #[derive(Clone, Debug, Default, PartialEq)]

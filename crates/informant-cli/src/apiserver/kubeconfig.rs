@@ -1,16 +1,16 @@
 //! Writes a kubeconfig for the server. Overwrites only a file that this command has written, or an empty one.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::{
+    fs,
+    fs::File,
+    io,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 
-use crate::output;
-use crate::output::YamlError;
+use crate::{output, output::YamlError};
 
 /// The first line of every file that this command writes.
 const MARKER: &str = "# Written by `informant apiserver`.\n";

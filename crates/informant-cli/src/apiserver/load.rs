@@ -2,14 +2,10 @@
 
 use std::str::FromStr;
 
-use informant_apiserver::ApiError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::Load;
-use informant_apiserver::LoadGenerator;
+use informant_apiserver::{ApiError, ApiServer, Load, LoadGenerator};
 use serde_json::json;
 
-use crate::arguments::UsageError;
-use crate::kinds;
+use crate::{arguments::UsageError, kinds};
 
 /// The value of `--load`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,28 +6,21 @@ mod faults;
 mod kubeconfig;
 mod load;
 
-use std::error::Error;
-use std::io;
-use std::io::IsTerminal;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{error::Error, io, io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use clap::Args;
-use clap::ValueHint;
+use clap::{Args, ValueHint};
 use informant_apiserver::ApiServer;
 use tokio::task::JoinSet;
 
-use self::faults::FaultRules;
-use self::load::LoadPlan;
-use crate::Outcome;
-use crate::arguments::loopback_address;
-use crate::interrupt;
-use crate::interrupt::Interrupt;
-use crate::metrics_server::MetricsOptions;
-use crate::metrics_server::MetricsServer;
-use crate::output::Stdout;
-use crate::output::print_message;
+use self::{faults::FaultRules, load::LoadPlan};
+use crate::{
+    Outcome,
+    arguments::loopback_address,
+    interrupt,
+    interrupt::Interrupt,
+    metrics_server::{MetricsOptions, MetricsServer},
+    output::{Stdout, print_message},
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -3,12 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use informant_apiserver::ApiServer;
-use informant_apiserver::CutAfter;
-use informant_apiserver::Fault;
-use informant_apiserver::LoggedRequest;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
+use informant_apiserver::{ApiServer, CutAfter, Fault, LoggedRequest, On, Verb};
 
 use super::scenario::SHARE_OF_NODES;
 

@@ -18,29 +18,18 @@ mod stats;
 mod verify;
 mod version_times;
 
-use std::error::Error;
-use std::pin::pin;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{error::Error, pin::pin, process::ExitCode, time::Duration};
 
 use clap::Args;
-use tokio::time::Instant;
-use tokio::time::Interval;
-use tokio::time::MissedTickBehavior;
-use tokio::time::interval;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use self::faults::FaultLevel;
-use self::renderer::Renderer;
-use self::scenario::Scenario;
-use self::verify::Verdict;
-use crate::Outcome;
-use crate::arguments;
-use crate::interrupt;
-use crate::interrupt::Interrupt;
-use crate::metrics_server::MetricsOptions;
-use crate::metrics_server::MetricsServer;
-use crate::output::stdout::StdoutState;
+use self::{faults::FaultLevel, renderer::Renderer, scenario::Scenario, verify::Verdict};
+use crate::{
+    Outcome, arguments, interrupt,
+    interrupt::Interrupt,
+    metrics_server::{MetricsOptions, MetricsServer},
+    output::stdout::StdoutState,
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

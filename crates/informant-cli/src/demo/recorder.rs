@@ -1,16 +1,8 @@
 //! A handler that records the state of each object from the events that it receives. At the end, `verify` compares it with the server.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::EventHandler;
-use informant::Key;
-use informant::Origin;
-use informant::ResourceVersion;
-use informant::Uid;
+use informant::{Cached, Deleted, EventHandler, Key, Origin, ResourceVersion, Uid};
 use parking_lot::Mutex;
 use serde::Serialize;
 

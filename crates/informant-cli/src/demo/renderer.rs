@@ -1,26 +1,25 @@
 //! Prints the demo's stats: redrawn in place in a terminal (laid out by `screen`), line by line elsewhere, or as JSON.
 
-use std::fmt;
-use std::io;
-use std::time::Duration;
+use std::{fmt, io, time::Duration};
 
 use serde::Serialize;
 use serde_json::json;
 
-use super::recorder::Counts;
-use super::scenario::SCHEDULER;
-use super::screen;
-use super::screen::counted;
-use super::screen::recoveries;
-use super::stats::DemoStats;
-use super::verify::Verdict;
-use crate::output::Paint;
-use crate::output::Stdout;
-use crate::output::paint::Color;
-use crate::output::sanitized;
-use crate::output::stdout::StdoutError;
-use crate::output::stdout::StdoutState;
-use crate::output::terminal;
+use super::{
+    recorder::Counts,
+    scenario::SCHEDULER,
+    screen,
+    screen::{counted, recoveries},
+    stats::DemoStats,
+    verify::Verdict,
+};
+use crate::output::{
+    Paint, Stdout,
+    paint::Color,
+    sanitized,
+    stdout::{StdoutError, StdoutState},
+    terminal,
+};
 
 /// Writes stats to stdout.
 pub struct Renderer {

@@ -1,34 +1,22 @@
 //! Sets up the demo: a server on loopback, a load, a factory with informers for pods and nodes, and handlers.
 
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
-use informant::Cached;
-use informant::Lazy;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::listwatch::Backoff;
-use informant::projection;
-use informant::store::Index;
-use informant_apiserver::ApiError;
-use informant_apiserver::ApiServer;
-use informant_apiserver::ChangeMix;
-use informant_apiserver::Listening;
-use informant_apiserver::Load;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Pod;
+use informant::{
+    Cached, Lazy, Registration, SharedInformer, SharedInformerFactory, listwatch::Backoff, projection, store::Index,
+};
+use informant_apiserver::{ApiError, ApiServer, ChangeMix, Listening, Load};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Deserialize;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::{task::JoinSet, time::Instant};
 
-use super::Options;
-use super::faults::describe;
-use super::recorder::Recorder;
-use super::stats::DemoStats;
-use super::stats::HandlerStats;
-use super::stats::InformerStats;
-use super::version_times::VersionTimes;
+use super::{
+    Options,
+    faults::describe,
+    recorder::Recorder,
+    stats::{DemoStats, HandlerStats, InformerStats},
+    version_times::VersionTimes,
+};
 
 /// A projection of a pod: only the field that a scheduler needs is decoded.
 #[derive(Deserialize)]

@@ -5,13 +5,11 @@
 //!   it off first.
 //! - **Knows nothing of:** the terminal, and how lines are redrawn.
 
-use super::renderer::Rate;
-use super::stats::DemoStats;
-use super::stats::InformerStats;
-use crate::output::Paint;
-use crate::output::sanitized;
-use crate::output::table::ColorFn;
-use crate::output::terminal::Size;
+use super::{
+    renderer::Rate,
+    stats::{DemoStats, InformerStats},
+};
+use crate::output::{Paint, sanitized, table::ColorFn, terminal::Size};
 
 /// The first line.
 pub const TITLE: &str = "informant demo: informers follow an API server while it injects faults";
@@ -143,9 +141,10 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Counts;
-    use super::super::stats::HandlerStats;
-    use super::*;
+    use super::{
+        super::{recorder::Counts, stats::HandlerStats},
+        *,
+    };
 
     /// Stats with large numbers and every kind of problem.
     fn stats() -> DemoStats {

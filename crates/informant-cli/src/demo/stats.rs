@@ -1,11 +1,9 @@
 //! A snapshot of all counters of the demo.
 
-use informant::informer::InformerStatus;
-use informant::listwatch::Activity;
+use informant::{informer::InformerStatus, listwatch::Activity};
 use serde::Serialize;
 
-use super::recorder::Counts;
-use super::scenario::SubscribedHandler;
+use super::{recorder::Counts, scenario::SubscribedHandler};
 
 /// The state of the server, the informers and the handlers at one moment.
 #[derive(Debug, Serialize)]

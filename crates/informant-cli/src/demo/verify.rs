@@ -1,17 +1,13 @@
 //! Compares every cache, and the object states that every handler has recorded, with the server.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use informant::Key;
-use informant::SharedInformer;
+use informant::{Key, SharedInformer};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::Instant;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::recorder::ObjectStates;
-use super::scenario::Scenario;
+use super::{recorder::ObjectStates, scenario::Scenario};
 
 /// The result of the comparison.
 #[derive(Debug, Serialize)]

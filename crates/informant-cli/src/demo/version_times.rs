@@ -1,14 +1,10 @@
 //! Records when the server reached which version, so that the age of a version can be computed.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use informant_apiserver::ApiServer;
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use tokio::time::MissedTickBehavior;
-use tokio::time::interval;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// When the server reached which version, with a precision of 10 ms. Cheap to clone; all clones share one record.
 #[derive(Clone, Default)]

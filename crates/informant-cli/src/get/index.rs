@@ -1,15 +1,10 @@
 //! The index of `--index`: by a label, a field or the namespace.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
-use informant::Cached;
-use informant::SharedInformer;
-use informant::store::DuplicateIndex;
+use informant::{Cached, SharedInformer, store::DuplicateIndex};
 
-use crate::objects::PrintableObject;
-use crate::objects::Reader;
-use crate::objects::field::Field;
+use crate::objects::{PrintableObject, Reader, field::Field};
 
 /// The value of `--index`.
 #[derive(Clone, Debug, PartialEq, Eq)]

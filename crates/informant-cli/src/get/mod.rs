@@ -5,27 +5,20 @@
 mod index;
 mod printer;
 
-use std::error::Error;
-use std::process::ExitCode;
+use std::{error::Error, process::ExitCode};
 
-use clap::Args;
-use clap::ValueEnum;
-use informant::Cached;
-use informant::SharedInformer;
+use clap::{Args, ValueEnum};
+use informant::{Cached, SharedInformer};
 
-use self::index::IndexBy;
-use self::printer::Printer;
-use crate::Outcome;
-use crate::interrupt;
-use crate::interrupt::Interrupt;
-use crate::objects::PrintableObject;
-use crate::objects::columns::Width;
-use crate::output::Stdout;
-use crate::output::print_message;
-use crate::progress::Progress;
-use crate::selection::ObjectCommand;
-use crate::selection::Selected;
-use crate::selection::Selection;
+use self::{index::IndexBy, printer::Printer};
+use crate::{
+    Outcome, interrupt,
+    interrupt::Interrupt,
+    objects::{PrintableObject, columns::Width},
+    output::{Stdout, print_message},
+    progress::Progress,
+    selection::{ObjectCommand, Selected, Selection},
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

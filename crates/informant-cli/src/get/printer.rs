@@ -1,31 +1,22 @@
 //! Formats the found objects in each output format.
 
-use std::cell::Cell;
-use std::fmt::Write;
+use std::{cell::Cell, fmt::Write};
 
-use informant::Cached;
-use informant::object::DecodeError;
+use informant::{Cached, object::DecodeError};
 use informant_apiserver::columns::Column;
 use jiff::Timestamp;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Format;
-use super::Found;
-use super::index::IndexBy;
-use crate::objects::PrintableObject;
-use crate::objects::Reader;
-use crate::objects::columns::Columns;
-use crate::objects::columns::Width;
-use crate::output;
-use crate::output::Paint;
-use crate::output::Table;
-use crate::output::YamlError;
-use crate::output::in_one_line;
-use crate::output::paint::Color;
-use crate::output::print_message;
-use crate::output::sanitized;
-use crate::selection::Selected;
+use super::{Format, Found, index::IndexBy};
+use crate::{
+    objects::{
+        PrintableObject, Reader,
+        columns::{Columns, Width},
+    },
+    output,
+    output::{Paint, Table, YamlError, in_one_line, paint::Color, print_message, sanitized},
+    selection::Selected,
+};
 
 /// Formats objects.
 pub struct Printer {

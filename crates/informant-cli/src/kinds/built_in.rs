@@ -2,27 +2,18 @@
 
 use std::any::TypeId;
 
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::admissionregistration::v1 as admission;
-use k8s_openapi::api::apps::v1 as apps;
-use k8s_openapi::api::autoscaling::v2 as autoscaling;
-use k8s_openapi::api::batch::v1 as batch;
-use k8s_openapi::api::certificates::v1 as certificates;
-use k8s_openapi::api::coordination::v1 as coordination;
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::discovery::v1 as discovery;
-use k8s_openapi::api::events::v1 as events;
-use k8s_openapi::api::networking::v1 as networking;
-use k8s_openapi::api::node::v1 as node;
-use k8s_openapi::api::policy::v1 as policy;
-use k8s_openapi::api::rbac::v1 as rbac;
-use k8s_openapi::api::scheduling::v1 as scheduling;
-use k8s_openapi::api::storage::v1 as storage;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
-use kube::Resource;
-use kube::core::ApiResource;
-use kube::discovery::Scope;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        admissionregistration::v1 as admission, apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch,
+        certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
+        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, node::v1 as node,
+        policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions,
+    kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration,
+};
+use kube::{Resource, core::ApiResource, discovery::Scope};
 
 use super::Kind;
 

@@ -6,17 +6,15 @@
 use std::time::Duration;
 
 use hyper::Request;
-use informant_apiserver::columns;
-use informant_apiserver::columns::Column;
-use informant_apiserver::columns::PrinterColumn;
+use informant_apiserver::{
+    columns,
+    columns::{Column, PrinterColumn},
+};
 use kube::Client;
 use serde_json::Value;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::Kind;
-use super::is_transient;
-use super::retry_delay;
+use super::{Kind, is_transient, retry_delay};
 
 /// How long to wait for the definition before showing name and age only.
 const DEFINITION_TIMEOUT: Duration = Duration::from_secs(5);

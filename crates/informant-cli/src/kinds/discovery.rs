@@ -1,19 +1,18 @@
 //! Discovery: the kinds that the server serves. Takes two requests if the server supports aggregated discovery; otherwise one
 //! request per API group and version.
 
-use futures_util::StreamExt;
-use futures_util::stream;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::Client;
-use kube::core::ApiResource;
-use kube::core::discovery::v2::APIGroupDiscoveryList;
-use kube::core::discovery::v2::APIResourceDiscovery;
-use kube::discovery::Scope;
+use futures_util::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
+use kube::{
+    Client,
+    core::{
+        ApiResource,
+        discovery::v2::{APIGroupDiscoveryList, APIResourceDiscovery},
+    },
+    discovery::Scope,
+};
 
-use super::Kind;
-use super::KindName;
-use super::is_transient;
+use super::{Kind, KindName, is_transient};
 
 /// The number of concurrent requests for API groups.
 const CONCURRENT_REQUESTS: usize = 8;

@@ -13,18 +13,12 @@ mod name;
 
 use std::time::Duration;
 
-use kube::Client;
-use kube::core::ApiResource;
-use kube::discovery::Scope;
-use tokio::time::Instant;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use kube::{Client, core::ApiResource, discovery::Scope};
+use tokio::time::{Instant, sleep, timeout};
 
-pub use self::definition::columns;
 use self::discovery::Discovered;
-pub use self::name::KindName;
-use crate::output::in_one_line;
-use crate::output::print_message;
+pub use self::{definition::columns, name::KindName};
+use crate::output::{in_one_line, print_message};
 
 /// A kind that the server serves.
 #[derive(Clone, Debug)]

@@ -82,8 +82,7 @@ impl KindName {
 
 #[cfg(test)]
 mod tests {
-    use super::super::built_in;
-    use super::*;
+    use super::{super::built_in, *};
 
     fn found(name: &str) -> Option<(String, String)> {
         let name = KindName::new(name);

@@ -1,25 +1,17 @@
 //! Answers HTTP requests for `/metrics`, `/healthz` and `/readyz`.
 
-use std::convert::Infallible;
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use http_body_util::Full;
-use hyper::Method;
-use hyper::Request;
-use hyper::Response;
-use hyper::StatusCode;
-use hyper::body::Bytes;
-use hyper::body::Incoming;
-use hyper::header::ALLOW;
-use hyper::header::CONTENT_TYPE;
-use hyper::header::HeaderValue;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use hyper_util::rt::TokioTimer;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 use super::Pages;
 
@@ -94,9 +86,7 @@ mod tests {
     use std::sync::Arc;
 
     use metrics_exporter_prometheus::PrometheusBuilder;
-    use tokio::io::AsyncReadExt;
-    use tokio::net::TcpStream;
-    use tokio::time::Instant;
+    use tokio::{io::AsyncReadExt, net::TcpStream, time::Instant};
 
     use super::*;
 

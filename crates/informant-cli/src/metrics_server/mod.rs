@@ -6,25 +6,23 @@
 
 mod http;
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use clap::Args;
 use informant::SharedInformerFactory;
-use metrics_exporter_prometheus::BuildError;
-use metrics_exporter_prometheus::Matcher;
-use metrics_exporter_prometheus::PrometheusBuilder;
-use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinError;
-use tokio::task::JoinSet;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{JoinError, JoinSet},
+};
 
-use crate::arguments::address;
-use crate::output::print_message;
+use crate::{arguments::address, output::print_message};
 
 /// The option that starts the server.
 #[derive(Args, Debug)]

@@ -3,11 +3,9 @@
 //! Items of an array that all have a unique name (or type, key, uid, ip) are matched by it, and a changed order is reported; other items
 //! are matched by their position.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::field::escaped;
 

@@ -3,8 +3,7 @@
 //! The notation is that of `informant::object::FieldPath`. That type cannot be used here: it is for fields that may be removed from objects,
 //! so it rejects fields such as `metadata.name`.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use serde_json::Value;
 

@@ -12,8 +12,7 @@ mod secrets;
 
 use std::borrow::Cow;
 
-use informant::Cached;
-use informant::object::DecodeError;
+use informant::{Cached, object::DecodeError};
 use serde_json::Value;
 
 pub use self::printable::PrintableObject;

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use informant::Lazy;
-use informant::Object;
-use informant::object::DecodeError;
-use informant::object::Labelled;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
+use informant::{
+    Lazy, Object,
+    object::{DecodeError, Labelled},
+};
+use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 /// An object type that can be printed.

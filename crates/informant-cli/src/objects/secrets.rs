@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::diff::Change;
-use super::diff::Step;
+use super::diff::{Change, Step};
 
 /// The annotation in which `kubectl apply` keeps a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -68,8 +67,7 @@ fn hide_all(value: &mut Value) {
 mod tests {
     use serde_json::json;
 
-    use super::super::diff::changes;
-    use super::*;
+    use super::{super::diff::changes, *};
 
     fn secret(password: &str) -> Value {
         json!({

@@ -14,11 +14,12 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-pub use self::paint::Paint;
-pub use self::stderr::in_one_line;
-pub use self::stderr::print_message;
-pub use self::stdout::Stdout;
-pub use self::table::Table;
+pub use self::{
+    paint::Paint,
+    stderr::{in_one_line, print_message},
+    stdout::Stdout,
+    table::Table,
+};
 
 /// A value has no YAML form.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,7 @@
 //! Colours of texts on stdout. By default they are used only in a terminal, and only if `NO_COLOR` is not set.
 
-use anstream::AutoStream;
-use anstream::ColorChoice;
-use anstyle::AnsiColor;
-use anstyle::Style;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
 /// When to use colours.

@@ -1,14 +1,10 @@
 //! Messages on stderr. A failure to write them is ignored: stderr may be closed.
 
-use std::error::Error;
-use std::io;
-use std::io::Write;
-use std::sync::Arc;
+use std::{error::Error, io, io::Write, sync::Arc};
 
 use informant::listwatch::ListWatchError;
 
-use super::sanitized;
-use super::terminal;
+use super::{sanitized, terminal};
 
 /// Prints one line to stderr; in a terminal, it overwrites the progress line.
 pub fn print_message(text: &str) {

@@ -28,8 +28,7 @@ pub struct StdoutError(#[source] io::Error);
 pub async fn closed() {
     use std::os::fd::AsFd;
 
-    use tokio::io::Interest;
-    use tokio::net::unix::pipe::Sender;
+    use tokio::{io::Interest, net::unix::pipe::Sender};
 
     // Nothing is written here, so stdout is not made non-blocking; other users of the same stdout would notice that. For a file
     // this fails.

@@ -1,10 +1,8 @@
 //! A table whose columns are as wide as their widest cell so far.
 
-use std::borrow::Cow;
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
-use super::Paint;
-use super::sanitized;
+use super::{Paint, sanitized};
 
 /// A table that grows while it is printed. The headers are printed with the first rows.
 #[derive(Debug)]
@@ -81,9 +79,10 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Paint;
-    use super::super::paint::Color;
-    use super::*;
+    use super::{
+        super::{Paint, paint::Color},
+        *,
+    };
 
     fn row(cells: &[&str]) -> Vec<String> {
         cells.iter().map(|cell| (*cell).to_owned()).collect()

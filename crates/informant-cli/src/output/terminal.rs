@@ -2,8 +2,7 @@
 
 use std::io::IsTerminal;
 
-use terminal_size::Height;
-use terminal_size::Width;
+use terminal_size::{Height, Width};
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

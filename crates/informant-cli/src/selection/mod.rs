@@ -5,31 +5,22 @@
 
 mod object_type;
 
-use std::error::Error;
-use std::str::FromStr;
-use std::time::Duration;
+use std::{error::Error, str::FromStr, time::Duration};
 
-use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
-use informant::SharedInformer;
-use informant::SharedInformerFactory;
-use informant::informer::StopErrors;
-use informant_apiserver::columns;
-use informant_apiserver::columns::Column;
+use clap::{Args, builder::NonEmptyStringValueParser};
+use informant::{SharedInformer, SharedInformerFactory, informer::StopErrors};
+use informant_apiserver::{columns, columns::Column};
 use kube::Client;
 
-pub use self::object_type::ObjectCommand;
-pub use self::object_type::ObjectType;
-use crate::arguments::UsageError;
-use crate::arguments::duration;
-use crate::cluster::ClusterOptions;
-use crate::kinds;
-use crate::kinds::Kind;
-use crate::kinds::KindName;
-use crate::objects::PrintableObject;
-use crate::objects::Reader;
-use crate::output::in_one_line;
-use crate::output::print_message;
+pub use self::object_type::{ObjectCommand, ObjectType};
+use crate::{
+    arguments::{UsageError, duration},
+    cluster::ClusterOptions,
+    kinds,
+    kinds::{Kind, KindName},
+    objects::{PrintableObject, Reader},
+    output::{in_one_line, print_message},
+};
 
 /// The options that select objects.
 #[derive(Args, Debug)]

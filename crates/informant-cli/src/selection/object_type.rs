@@ -1,12 +1,9 @@
 //! Chooses the object type at run time, so that a command is written once, generic over the object type.
 
 use informant::Lazy;
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
+use kube::core::{DynamicObject, PartialObjectMeta};
 
-use crate::Outcome;
-use crate::interrupt::Interrupt;
-use crate::objects::PrintableObject;
+use crate::{Outcome, interrupt::Interrupt, objects::PrintableObject};
 
 /// The object type in which the cache holds objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

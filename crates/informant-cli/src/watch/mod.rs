@@ -4,37 +4,24 @@
 
 mod printer;
 
-use std::error::Error;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{error::Error, process::ExitCode, time::Duration};
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use futures_util::FutureExt;
-use informant::Event;
-use informant::EventStream;
-use informant::Origin;
-use informant::SharedInformer;
+use informant::{Event, EventStream, Origin, SharedInformer};
 
 use self::printer::Printer;
-use crate::Outcome;
-use crate::arguments::UsageError;
-use crate::arguments::resync_period;
-use crate::interrupt;
-use crate::interrupt::Interrupt;
-use crate::metrics_server::MetricsOptions;
-use crate::metrics_server::MetricsServer;
-use crate::objects::PrintableObject;
-use crate::output::Stdout;
-use crate::output::in_one_line;
-use crate::output::paint::Color;
-use crate::output::print_message;
-use crate::output::stdout;
-use crate::output::stdout::StdoutState;
-use crate::progress::Progress;
-use crate::selection::ObjectCommand;
-use crate::selection::Selected;
-use crate::selection::Selection;
+use crate::{
+    Outcome,
+    arguments::{UsageError, resync_period},
+    interrupt,
+    interrupt::Interrupt,
+    metrics_server::{MetricsOptions, MetricsServer},
+    objects::PrintableObject,
+    output::{Stdout, in_one_line, paint::Color, print_message, stdout, stdout::StdoutState},
+    progress::Progress,
+    selection::{ObjectCommand, Selected, Selection},
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

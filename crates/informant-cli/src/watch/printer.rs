@@ -1,34 +1,27 @@
 //! Formats events in each output format.
 
-use std::error::Error;
-use std::fmt::Arguments;
-use std::fmt::Write;
+use std::{
+    error::Error,
+    fmt::{Arguments, Write},
+};
 
-use informant::Cached;
-use informant::Deleted;
-use informant::Event;
-use informant::Origin;
-use informant::ResourceVersion;
-use informant::object::DecodeError;
+use informant::{Cached, Deleted, Event, Origin, ResourceVersion, object::DecodeError};
 use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Format;
-use crate::objects::PrintableObject;
-use crate::objects::Reader;
-use crate::objects::columns::Columns;
-use crate::objects::columns::Width;
-use crate::objects::diff::Change;
-use crate::objects::diff::Path;
-use crate::output;
-use crate::output::Paint;
-use crate::output::Table;
-use crate::output::paint::Color;
-use crate::output::sanitized;
-use crate::output::table::ColorFn;
-use crate::selection::Selected;
+use crate::{
+    objects::{
+        PrintableObject, Reader,
+        columns::{Columns, Width},
+        diff::{Change, Path},
+    },
+    output,
+    output::{Paint, Table, paint::Color, sanitized, table::ColorFn},
+    selection::Selected,
+};
 
 /// Formats events into a buffer, which the caller takes.
 pub struct Printer {

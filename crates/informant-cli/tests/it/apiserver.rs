@@ -1,19 +1,13 @@
 //! `informant apiserver`, used by other programs.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::metrics::address;
-use crate::metrics::page;
-use crate::support::Running;
-use crate::support::Server;
-use crate::support::fresh_file;
-use crate::support::run;
-use crate::support::stdout_of;
-use crate::support::text;
+use crate::{
+    metrics::{address, page},
+    support::{Running, Server, fresh_file, run, stdout_of, text},
+};
 
 #[tokio::test]
 async fn clients_connect_with_the_written_kubeconfig() {

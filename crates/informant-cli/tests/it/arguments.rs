@@ -1,8 +1,6 @@
 //! Arguments: errors and tips for invalid ones, help and completions.
 
-use crate::support::CLEARED_VARIABLES;
-use crate::support::informant;
-use crate::support::text;
+use crate::support::{CLEARED_VARIABLES, informant, text};
 
 #[test]
 fn invalid_arguments_are_reported_with_exit_code_2() {

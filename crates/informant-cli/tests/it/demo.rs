@@ -1,20 +1,14 @@
 //! `informant demo`.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
-use std::time::Instant;
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, Output, Stdio},
+    time::Instant,
+};
 
 use serde_json::Value;
 
-use crate::support::Running;
-use crate::support::TIMEOUT;
-use crate::support::informant;
-use crate::support::run;
-use crate::support::text;
+use crate::support::{Running, TIMEOUT, informant, run, text};
 
 fn demo(arguments: &[&str]) -> Output {
     run(&[&["demo"], arguments].concat())

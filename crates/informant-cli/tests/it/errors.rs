@@ -1,23 +1,15 @@
 //! Errors: one line with the cause and the next step, and exit code 1.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::net::TcpListener;
-use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
-use crate::support::Running;
-use crate::support::Server;
-use crate::support::TIMEOUT;
-use crate::support::fresh_file;
-use crate::support::informant;
-use crate::support::missing_folder;
-use crate::support::run;
-use crate::support::stdout_of;
-use crate::support::text;
+use crate::support::{Running, Server, TIMEOUT, fresh_file, informant, missing_folder, run, stdout_of, text};
 
 /// Runs a command that fails; returns the one line that it prints to stderr.
 fn error_message(arguments: &[&str]) -> String {

@@ -3,14 +3,9 @@
 use informant_apiserver::Listening;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::Server;
-use crate::support::UNPRINTABLE;
-use crate::support::lists;
-use crate::support::run;
-use crate::support::text;
+use crate::support::{Server, UNPRINTABLE, lists, run, text};
 
 async fn shop() -> Server {
     let server = Server::start(&[]);

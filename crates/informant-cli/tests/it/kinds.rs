@@ -2,19 +2,10 @@
 
 use std::time::Duration;
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::Fault;
-use informant_apiserver::Kind;
-use informant_apiserver::Listening;
-use informant_apiserver::On;
-use informant_apiserver::Verb;
-use serde_json::Value;
-use serde_json::json;
+use informant_apiserver::{ApiServer, CannedResponse, Fault, Kind, Listening, On, Verb};
+use serde_json::{Value, json};
 
-use crate::support::run;
-use crate::support::stdout_of;
-use crate::support::text;
+use crate::support::{run, stdout_of, text};
 
 async fn with_widgets() -> (ApiServer, Listening) {
     let server = ApiServer::new();

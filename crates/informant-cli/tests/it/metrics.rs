@@ -1,16 +1,14 @@
 //! `--metrics`: the pages for metrics, health and readiness.
 
-use std::io::Read;
-use std::io::Write;
-use std::net::TcpStream;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
-use crate::support::Running;
-use crate::support::Server;
-use crate::support::TIMEOUT;
+use crate::support::{Running, Server, TIMEOUT};
 
 /// The status code and the body of a page.
 pub fn page(address: &str, request: &str) -> (u16, String) {

@@ -1,34 +1,23 @@
 //! Runs the binary, and an API server for it, and reads their output.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Output;
-use std::process::Stdio;
-use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::{
+        mpsc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
 
-use informant_apiserver::ApiServer;
-use informant_apiserver::CannedResponse;
-use informant_apiserver::Fault;
-use informant_apiserver::Listening;
-use informant_apiserver::On;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::Client;
-use kube::api::DeleteParams;
-use kube::api::PostParams;
-use serde_json::Value;
-use serde_json::json;
+use informant_apiserver::{ApiServer, CannedResponse, Fault, Listening, On};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
 
 /// The limit for anything that a test waits for; a test that reaches it fails.
 pub const TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,19 +1,15 @@
 //! Output in a terminal.
 
-use std::io::Read;
-use std::io::Write;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::time::Instant;
+use std::{
+    io::{Read, Write},
+    sync::{Arc, mpsc},
+    time::Instant,
+};
 
-use pty_process::Size;
-use pty_process::blocking::Command;
+use pty_process::{Size, blocking::Command};
 use serde_json::json;
 
-use crate::support::CLEARED_VARIABLES;
-use crate::support::Server;
-use crate::support::TIMEOUT;
-use crate::support::missing_folder;
+use crate::support::{CLEARED_VARIABLES, Server, TIMEOUT, missing_folder};
 
 /// The output of a command in a terminal.
 struct Terminal {

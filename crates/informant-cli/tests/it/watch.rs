@@ -1,26 +1,18 @@
 //! `informant watch`, against an `informant apiserver` whose objects a client changes.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::process::Command;
-use std::process::Stdio;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::Patch;
-use kube::api::PatchParams;
-use kube::api::PostParams;
-use serde_json::Value;
-use serde_json::json;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 
-use crate::metrics::address;
-use crate::metrics::wait_for_page;
-use crate::support::Running;
-use crate::support::Server;
-use crate::support::UNPRINTABLE;
-use crate::support::informant;
-use crate::support::lists;
-use crate::support::run;
-use crate::support::text;
+use crate::{
+    metrics::{address, wait_for_page},
+    support::{Running, Server, UNPRINTABLE, informant, lists, run, text},
+};
 
 /// The fields type, key, initial and missed of an event.
 fn summary(event: &Value) -> (&str, Option<&str>, bool, bool) {

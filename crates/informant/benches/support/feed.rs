@@ -1,23 +1,15 @@
 //! A source without a network: its objects are already decoded, and its events are sent by the benchmark.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
-use informant::listwatch::Item;
-use informant::listwatch::ListPiece;
-use informant::listwatch::ListRequest;
-use informant::listwatch::ListStream;
-use informant::listwatch::ListWatch;
-use informant::listwatch::SourceError;
-use informant::listwatch::SourceEvent;
-use informant::listwatch::WatchPiece;
-use informant::listwatch::WatchRequest;
-use informant::listwatch::WatchStream;
+use informant::listwatch::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest,
+    WatchStream,
+};
 use tokio::sync::mpsc;
 
-use super::Content;
-use super::identity;
+use super::{Content, identity};
 
 /// A source that lists numbered objects; its watch delivers the events that the benchmark sends.
 #[derive(Clone)]

@@ -6,10 +6,7 @@ pub mod feed;
 pub mod pipeline;
 pub mod static_server;
 
-use informant::Cached;
-use informant::Key;
-use informant::Uid;
-use informant::object::Identity;
+use informant::{Cached, Key, Uid, object::Identity};
 
 /// The number of objects.
 pub const KEYS: usize = 100_000;

@@ -1,19 +1,15 @@
 //! A reflector, a queue and a cache, connected as in an informer.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::Either;
-use futures_util::future::select;
-use informant::Object;
-use informant::delta::Delta;
-use informant::listwatch::Backoff;
-use informant::listwatch::KubeSource;
-use informant::listwatch::Reflector;
-use informant::queue::DeltaFifo;
-use informant::store::Indexer;
-use informant::store::WriteBatch;
+use futures_util::future::{Either, select};
+use informant::{
+    Object,
+    delta::Delta,
+    listwatch::{Backoff, KubeSource, Reflector},
+    queue::DeltaFifo,
+    store::{Indexer, WriteBatch},
+};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::static_server::StaticServer;

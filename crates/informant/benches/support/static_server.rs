@@ -1,14 +1,10 @@
 //! An HTTP server with a prepared list and prepared watch events, written in large blocks, so that the server takes little CPU.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex},
+};
 
 use serde_json::Value;
 

@@ -2,11 +2,10 @@
 #![no_main]
 
 use bytes::Bytes;
-use informant::object::Scanner;
-use informant::listwatch::frames::LineCutter;
-use informant::listwatch::frames::ListCutter;
-use informant::listwatch::frames::ListPart;
-use informant::listwatch::frames::WatchEvent;
+use informant::{
+    listwatch::frames::{LineCutter, ListCutter, ListPart, WatchEvent},
+    object::Scanner,
+};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

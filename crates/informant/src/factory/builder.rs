@@ -1,29 +1,20 @@
 //! Settings of all informers of a factory, and of the informers of one kind.
 
-use std::any::TypeId;
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{any::TypeId, fmt, sync::Arc, time::Duration};
 
 use hashbrown::HashMap;
-use kube::Client;
-use kube::core::ApiResource;
+use kube::{Client, core::ApiResource};
 
-use super::SharedInformerFactory;
-use super::registry::InformerKey;
-use super::registry::KindId;
-use super::registry::Scope;
-use crate::Object;
-use crate::informer::AnyInformerBuilder;
-use crate::informer::InformerBuilder;
-use crate::listwatch::KubeSource;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::Quarantined;
-use crate::listwatch::ScopeError;
-use crate::listwatch::ServerHealth;
-use crate::listwatch::StreamingSupport;
-use crate::object::FieldPath;
-use crate::object::OfKind;
+use super::{
+    SharedInformerFactory,
+    registry::{InformerKey, KindId, Scope},
+};
+use crate::{
+    Object,
+    informer::{AnyInformerBuilder, InformerBuilder},
+    listwatch::{KubeSource, ListWatchError, Quarantined, ScopeError, ServerHealth, StreamingSupport},
+    object::{FieldPath, OfKind},
+};
 
 /// Settings of a [`SharedInformerFactory`].
 ///

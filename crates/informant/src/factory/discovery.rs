@@ -1,10 +1,8 @@
 //! Finds the resource of a kind by discovery: its version, plural name and scope.
 
-use kube::Client;
-use kube::core::ApiResource;
-use kube::discovery;
-use kube::discovery::ApiCapabilities;
-use kube::error::DiscoveryError as KubeDiscoveryError;
+use kube::{
+    Client, core::ApiResource, discovery, discovery::ApiCapabilities, error::DiscoveryError as KubeDiscoveryError,
+};
 
 /// Why discovery did not find a kind.
 #[derive(thiserror::Error)]

@@ -13,39 +13,31 @@ mod object_type; // names of object types
 mod registry; // the informers, and the rules of sharing them
 mod request; // `InformerRequest`: the scope of one informer
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-use kube::Client;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
+use kube::{
+    Client,
+    core::{ApiResource, DynamicObject},
+};
 use parking_lot::Mutex;
 use tracing::warn;
 
-use self::builder::Settings;
-use self::registry::InformerKey;
-use self::registry::Registry;
-use self::registry::RegistryEntry;
-use self::registry::RequestOutcome;
-use crate::Object;
-use crate::SharedInformer;
-use crate::informer;
-use crate::informer::AnyInformer;
-use crate::informer::AnyInformerBuilder;
-use crate::informer::InformerState;
-use crate::informer::InformerStatus;
-use crate::informer::Problem;
-use crate::informer::StopErrors;
-use crate::informer::SyncErrors;
-use crate::listwatch::KubeSource;
-use crate::listwatch::ReflectorSettings;
-use crate::object::OfKind;
+use self::{
+    builder::Settings,
+    registry::{InformerKey, Registry, RegistryEntry, RequestOutcome},
+};
+use crate::{
+    Object, SharedInformer, informer,
+    informer::{AnyInformer, AnyInformerBuilder, InformerState, InformerStatus, Problem, StopErrors, SyncErrors},
+    listwatch::{KubeSource, ReflectorSettings},
+    object::OfKind,
+};
 
-pub use self::builder::FactoryBuilder;
-pub use self::discovery::DiscoveryError;
-pub use self::request::InformerRequest;
-pub use self::request::RequestError;
+pub use self::{
+    builder::FactoryBuilder,
+    discovery::DiscoveryError,
+    request::{InformerRequest, RequestError},
+};
 
 /// Keeps one [`SharedInformer`] for each kind, scope and object type, and returns it to every caller that asks for it.
 ///

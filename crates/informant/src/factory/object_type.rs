@@ -1,10 +1,8 @@
 //! The Rust type that objects are held in, as a part of an informer's key, and its name.
 
-use std::any::TypeId;
-use std::any::type_name;
+use std::any::{TypeId, type_name};
 
-use kube::core::DynamicObject;
-use kube::core::PartialObjectMeta;
+use kube::core::{DynamicObject, PartialObjectMeta};
 
 use crate::Lazy;
 

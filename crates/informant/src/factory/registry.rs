@@ -2,16 +2,14 @@
 
 use std::fmt;
 
-use hashbrown::HashMap;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use kube::core::ApiResource;
 
 use super::object_type::ObjectType;
-use crate::informer::AnyInformer;
-use crate::informer::AnyInformerBuilder;
-use crate::informer::InformerState;
-use crate::listwatch::StreamingSupport;
-use crate::listwatch::scope_text;
+use crate::{
+    informer::{AnyInformer, AnyInformerBuilder, InformerState},
+    listwatch::{StreamingSupport, scope_text},
+};
 
 /// Identifies an informer of a factory. Two requests with the same key get the same informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -199,14 +197,10 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
-    use crate::SharedInformer;
-    use crate::listwatch::ListRequest;
-    use crate::listwatch::ListStream;
-    use crate::listwatch::ListWatch;
-    use crate::listwatch::SourceError;
-    use crate::listwatch::WatchRequest;
-    use crate::listwatch::WatchStream;
+    use crate::{
+        Key, SharedInformer,
+        listwatch::{ListRequest, ListStream, ListWatch, SourceError, WatchRequest, WatchStream},
+    };
 
     /// A source that panics.
     struct Bomb;

@@ -1,28 +1,21 @@
 //! A request to a factory for an informer: a kind, an object type, and a scope.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::marker::PhantomData;
+use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
-use kube::core::ApiResource;
-use kube::discovery;
+use kube::{core::ApiResource, discovery};
 
-use super::SharedInformerFactory;
-use super::object_type::ObjectType;
-use super::registry::InformerKey;
-use super::registry::KindId;
-use super::registry::Scope;
-use crate::Object;
-use crate::SharedInformer;
-use crate::View;
-use crate::informer::AnyInformer;
-use crate::listwatch::KubeSource;
-use crate::listwatch::Reflector;
-use crate::listwatch::ReflectorSettings;
-use crate::listwatch::ScopeError;
-use crate::object::OfKind;
-use crate::view::AnyView;
-use crate::view::ViewError;
+use super::{
+    SharedInformerFactory,
+    object_type::ObjectType,
+    registry::{InformerKey, KindId, Scope},
+};
+use crate::{
+    Object, SharedInformer, View,
+    informer::AnyInformer,
+    listwatch::{KubeSource, Reflector, ReflectorSettings, ScopeError},
+    object::OfKind,
+    view::{AnyView, ViewError},
+};
 
 /// A request for an informer with a kind, an object type and a scope; from [`SharedInformerFactory::request`].
 ///

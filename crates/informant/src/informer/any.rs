@@ -4,34 +4,23 @@
 //! - **Out:** the informer's task, its start and its end.
 //! - **Knows nothing of:** the type of the objects.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use futures_util::future::Shared;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
-use super::AlreadyStarted;
-use super::InformerState;
-use super::StopError;
-use super::core::Core;
-use super::run::Unstarted;
-use crate::listwatch::Callback;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::Quarantined;
-use crate::listwatch::Transform;
-use crate::object::Erased;
-use crate::panics;
-use crate::store::AnyIndexFunction;
-use crate::store::DuplicateIndex;
-use crate::store::Index;
-use crate::store::IndexPanic;
-use crate::store::Indexer;
-use crate::store::Lister;
-use crate::subscribers::is_inside_informer;
+use super::{AlreadyStarted, InformerState, StopError, core::Core, run::Unstarted};
+use crate::{
+    listwatch::{Callback, ListWatchError, Quarantined, Transform},
+    object::Erased,
+    panics,
+    store::{AnyIndexFunction, DuplicateIndex, Index, IndexPanic, Indexer, Lister},
+    subscribers::is_inside_informer,
+};
 
 /// An informer whose object type is erased. Cheap to clone; all clones are handles of the same informer.
 #[derive(Clone)]

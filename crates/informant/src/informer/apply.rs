@@ -5,23 +5,15 @@
 //! - **Knows nothing of:** handlers.
 
 use super::relist_order::deletes_first;
-use crate::Cached;
-use crate::Deleted;
-use crate::Origin;
-use crate::ResourceVersion;
-use crate::delta::Change;
-use crate::delta::Delta;
-use crate::delta::Relist;
-use crate::metrics::Tally;
-use crate::object::Erased;
-use crate::queue::InOrderChange;
-use crate::queue::ObjectChanges;
-use crate::store::Applied;
-use crate::store::Indexer;
-use crate::store::Lister;
-use crate::store::Replacement;
-use crate::store::WriteBatch;
-use crate::subscribers::Notice;
+use crate::{
+    Cached, Deleted, Origin, ResourceVersion,
+    delta::{Change, Delta, Relist},
+    metrics::Tally,
+    object::Erased,
+    queue::{InOrderChange, ObjectChanges},
+    store::{Applied, Indexer, Lister, Replacement, WriteBatch},
+    subscribers::Notice,
+};
 
 /// The settings of an informer that decide how changes are applied.
 #[derive(Debug, Clone, Copy)]

@@ -4,22 +4,20 @@
 //! - **Out:** writes to the cache, and events to the processor.
 //! - **Knows nothing of:** where changes come from, and which handlers exist.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant as Clock;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant as Clock},
+};
 
 use tokio::time::Instant;
-use tracing::debug;
-use tracing::error;
-use tracing::info;
+use tracing::{debug, error, info};
 
-use super::apply::ApplyOptions;
-use super::apply::Outcome;
-use super::controller::Process;
-use super::controller::Takes;
-use super::core::Core;
-use super::queues::SharedQueue;
+use super::{
+    apply::{ApplyOptions, Outcome},
+    controller::{Process, Takes},
+    core::Core,
+    queues::SharedQueue,
+};
 use crate::queue::Receipt;
 
 /// The process function of a shared informer: applies batches and triggers resyncs.

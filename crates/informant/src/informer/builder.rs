@@ -1,25 +1,19 @@
 //! The settings of a shared informer.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-use super::AnyInformer;
-use super::SharedInformer;
-use super::apply::ApplyOptions;
-use super::core::Core;
-use super::core::Plan;
-use super::run::Unstarted;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::Quarantined;
-use crate::listwatch::ReflectorBuilder;
-use crate::listwatch::ReflectorSettings;
-use crate::listwatch::ServerHealth;
-use crate::listwatch::TransformResult;
-use crate::object::FieldPath;
-use crate::store::Indexer;
-use crate::subscribers::SharedProcessor;
+use super::{
+    AnyInformer, SharedInformer,
+    apply::ApplyOptions,
+    core::{Core, Plan},
+    run::Unstarted,
+};
+use crate::{
+    listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
+    object::FieldPath,
+    store::Indexer,
+    subscribers::SharedProcessor,
+};
 
 /// A builder for a [`SharedInformer`]; [`SharedInformer::builder`] returns it.
 #[must_use = "call `build` to create the informer"]

@@ -6,15 +6,11 @@
 
 use std::fmt;
 
-use super::AddHandlerError;
-use super::SharedInformer;
-use super::Subscribe;
-use crate::Cached;
-use crate::Deleted;
-use crate::Origin;
-use crate::subscribers::Closures;
-use crate::subscribers::Place;
-use crate::subscribers::Registration;
+use super::{AddHandlerError, SharedInformer, Subscribe};
+use crate::{
+    Cached, Deleted, Origin,
+    subscribers::{Closures, Place, Registration},
+};
 
 /// Callbacks that are about to be registered; from [`Subscribe::on_add`], [`on_add_async`](Subscribe::on_add_async) and the other
 /// `on_…` methods of [`Subscribe`].

@@ -5,28 +5,20 @@
 //! - **Knows nothing of:** what processing means. In a shared informer it is [`batch_applier`](super::batch_applier), which writes the cache and distributes
 //!   events; in a [`Controller`] it is a function of the user, with [retries](super::retry).
 
-use std::convert::Infallible;
-use std::fmt;
-use std::pin::pin;
+use std::{convert::Infallible, fmt, pin::pin};
 
-use futures_util::future::Either;
-use futures_util::future::select;
-use tokio::task::coop::consume_budget;
-use tokio::time::Instant;
-use tokio::time::sleep_until;
+use futures_util::future::{Either, select};
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, sleep_until},
+};
 
-use super::retry::ProcessError;
-use super::retry::ProcessFailure;
-use super::retry::Retrying;
-use crate::Key;
-use crate::listwatch::Backoff;
-use crate::listwatch::Destination;
-use crate::listwatch::Reflector;
-use crate::listwatch::ReflectorBuilder;
-use crate::listwatch::ReflectorHandle;
-use crate::queue::Closed;
-use crate::queue::Receipt;
-use crate::queue::ReceiptQueue;
+use super::retry::{ProcessError, ProcessFailure, Retrying};
+use crate::{
+    Key,
+    listwatch::{Backoff, Destination, Reflector, ReflectorBuilder, ReflectorHandle},
+    queue::{Closed, Receipt, ReceiptQueue},
+};
 
 /// A low-level informer: lists and watches a source, and calls a function of yours with each queued change.
 ///

@@ -4,37 +4,28 @@
 //! - **Out:** the cache, the listeners, the phase and the wake-ups of one informer, each behind its own lock or signal.
 //! - **Knows nothing of:** the queue, and the type of the objects.
 
-use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use parking_lot::Mutex;
-use parking_lot::ReentrantMutex;
-use tokio::sync::Notify;
-use tokio::sync::SetOnce;
-use tokio::sync::watch;
+use parking_lot::{Mutex, ReentrantMutex};
+use tokio::sync::{Notify, SetOnce, watch};
 use tracing::error;
 
-use crate::ResourceVersion;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::ReflectorHandle;
-use crate::listwatch::ReflectorStatus;
-use crate::metrics::InformerMetrics;
-use crate::object::Erased;
-use crate::panics;
-use crate::store::Indexer;
-use crate::store::Lister;
-use crate::subscribers::Caller;
-use crate::subscribers::Ended;
-use crate::subscribers::Leftovers;
-use crate::subscribers::Listener;
-use crate::subscribers::SharedProcessor;
-use crate::subscribers::Workers;
-use crate::subscribers::do_as;
+use crate::{
+    ResourceVersion,
+    listwatch::{ListWatchError, ReflectorHandle, ReflectorStatus},
+    metrics::InformerMetrics,
+    object::Erased,
+    panics,
+    store::{Indexer, Lister},
+    subscribers::{Caller, Ended, Leftovers, Listener, SharedProcessor, Workers, do_as},
+};
 
 /// The state of one informer that its handles, its task and its listeners' registrations share.
 pub(super) struct Core {

@@ -2,14 +2,12 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::delta::Relist;
-use crate::listwatch::Destination;
-use crate::queue::DeltaFifo;
-use crate::queue::InOrderFifo;
+use crate::{
+    Cached, Deleted, Key, ResourceVersion,
+    delta::Relist,
+    listwatch::Destination,
+    queue::{DeltaFifo, InOrderFifo},
+};
 
 impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
     fn add(&self, object: Cached<O>) {

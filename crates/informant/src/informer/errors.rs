@@ -4,18 +4,14 @@
 //! - **Out:** one line of text for each error; `report()` adds the causes.
 //! - **Knows nothing of:** how an informer works.
 
-use std::error::Error;
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use crate::Key;
-use crate::ResourceVersion;
-use crate::error::OneLine;
-use crate::listwatch::Chain;
-use crate::listwatch::ListWatchError;
-use crate::object::DecodeError;
-use crate::object::NotComparable;
+use crate::{
+    Key, ResourceVersion,
+    error::OneLine,
+    listwatch::{Chain, ListWatchError},
+    object::{DecodeError, NotComparable},
+};
 
 /// The error of adding a handler or a stream.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

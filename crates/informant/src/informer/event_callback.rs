@@ -6,13 +6,11 @@
 
 use std::fmt;
 
-use super::AddHandlerError;
-use super::SharedInformer;
-use super::Subscribe;
-use crate::Event;
-use crate::subscribers::EventClosure;
-use crate::subscribers::Place;
-use crate::subscribers::Registration;
+use super::{AddHandlerError, SharedInformer, Subscribe};
+use crate::{
+    Event,
+    subscribers::{EventClosure, Place, Registration},
+};
 
 /// A callback for all events that is about to be registered; from [`Subscribe::on_event`] and
 /// [`on_event_async`](Subscribe::on_event_async).

@@ -1,19 +1,15 @@
 //! Waits for several informers, and stops several informers, together.
 
-use std::pin::pin;
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
-use futures_util::StreamExt;
-use futures_util::future::Either;
-use futures_util::future::join_all;
-use futures_util::future::select;
-use futures_util::stream::FuturesUnordered;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use futures_util::{
+    StreamExt,
+    future::{Either, join_all, select},
+    stream::FuturesUnordered,
+};
+use tokio::time::{sleep, timeout};
 
-use super::AnyInformer;
-use super::StopErrors;
-use super::SyncErrors;
+use super::{AnyInformer, StopErrors, SyncErrors};
 
 /// After the first permanent failure, wait this long so that other failures appear in the same error.
 const TOGETHER: Duration = Duration::from_millis(250);

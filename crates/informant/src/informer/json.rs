@@ -8,20 +8,14 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::Serializer;
-use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 use tokio::time::Instant;
 
-use super::InformerState;
-use super::InformerStatus;
-use super::Problem;
-use crate::listwatch::Activity;
-use crate::listwatch::Chain;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::Quarantined;
-use crate::listwatch::ReflectorStatus;
-use crate::subscribers::HandlerStatus;
+use super::{InformerState, InformerStatus, Problem};
+use crate::{
+    listwatch::{Activity, Chain, ListWatchError, Quarantined, ReflectorStatus},
+    subscribers::HandlerStatus,
+};
 
 /// See [JSON](InformerStatus#json).
 impl Serialize for InformerStatus {

@@ -1,9 +1,6 @@
 //! Implements, for the cache, the trait through which a queue and a reflector read cached objects.
 
-use crate::Cached;
-use crate::Key;
-use crate::known::KnownObjects;
-use crate::store::Lister;
+use crate::{Cached, Key, known::KnownObjects, store::Lister};
 
 impl<O: Send + Sync> KnownObjects<O> for Lister<O> {
     fn get(&self, key: &Key) -> Option<Cached<O>> {

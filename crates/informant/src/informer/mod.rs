@@ -30,28 +30,20 @@ mod status; // `InformerStatus` and `Problem`
 mod subscribe; // `Subscribe`: settings of a handler or stream
 mod sync; // waiting for the initial list
 
-pub(crate) use self::any::AnyInformer;
-pub(crate) use self::builder::AnyInformerBuilder;
-pub use self::builder::InformerBuilder;
-pub use self::callbacks::Callbacks;
-pub use self::controller::Controller;
-pub use self::controller::ControllerQueue;
-pub use self::errors::AddHandlerError;
-pub use self::errors::AlreadyStarted;
-pub use self::errors::StopError;
-pub use self::errors::StopErrors;
-pub use self::errors::SyncError;
-pub use self::errors::SyncErrors;
-pub use self::errors::WaitError;
-pub use self::errors::WaitTarget;
-pub use self::event_callback::EventCallback;
-pub(crate) use self::group::stop;
-pub(crate) use self::group::synced;
-pub use self::retry::ProcessError;
-pub use self::retry::ProcessFailure;
-pub use self::shared::InformerState;
-pub use self::shared::SharedInformer;
-pub use self::status::InformerStatus;
-pub use self::status::Problem;
-pub use self::subscribe::Subscribe;
-pub(crate) use self::subscribe::SubscribeOptions;
+pub(crate) use self::{
+    any::AnyInformer,
+    builder::AnyInformerBuilder,
+    group::{stop, synced},
+    subscribe::SubscribeOptions,
+};
+pub use self::{
+    builder::InformerBuilder,
+    callbacks::Callbacks,
+    controller::{Controller, ControllerQueue},
+    errors::{AddHandlerError, AlreadyStarted, StopError, StopErrors, SyncError, SyncErrors, WaitError, WaitTarget},
+    event_callback::EventCallback,
+    retry::{ProcessError, ProcessFailure},
+    shared::{InformerState, SharedInformer},
+    status::{InformerStatus, Problem},
+    subscribe::Subscribe,
+};

@@ -1,20 +1,16 @@
 //! Implements, for both queues, what the process loop and a shared informer need of a queue.
 
-use super::apply::ApplyOptions;
-use super::apply::Outcome;
-use super::apply::apply_changes;
-use super::apply::apply_taken;
-use super::controller::ControllerQueue;
-use super::core::Core;
-use crate::Key;
-use crate::listwatch::Destination;
-use crate::object::Erased;
-use crate::queue::Closed;
-use crate::queue::DeltaFifo;
-use crate::queue::InOrderChange;
-use crate::queue::InOrderFifo;
-use crate::queue::ObjectChanges;
-use crate::queue::Receipt;
+use super::{
+    apply::{ApplyOptions, Outcome, apply_changes, apply_taken},
+    controller::ControllerQueue,
+    core::Core,
+};
+use crate::{
+    Key,
+    listwatch::Destination,
+    object::Erased,
+    queue::{Closed, DeltaFifo, InOrderChange, InOrderFifo, ObjectChanges, Receipt},
+};
 
 /// A queue that a shared informer can use.
 pub(super) trait SharedQueue: ControllerQueue + Destination<Erased> {

@@ -5,27 +5,22 @@
 //! - **Out:** the cached object, or the reason why the wait ended without it.
 //! - **Knows nothing of:** how a user's handle looks.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
-use std::sync::atomic;
-use std::time::Duration;
+use std::{
+    cmp::Ordering,
+    sync::{Arc, atomic},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::AnyInformer;
-use super::WaitError;
-use super::WaitTarget;
-use super::core::Core;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::Uid;
-use crate::listwatch::Quarantined;
-use crate::object::Erased;
-use crate::object::Identity;
-use crate::subscribers::NotReached;
-use crate::subscribers::ReachedVersion;
+use super::{AnyInformer, WaitError, WaitTarget, core::Core};
+use crate::{
+    Cached, Key, ResourceVersion, Uid,
+    listwatch::Quarantined,
+    object::{Erased, Identity},
+    subscribers::{NotReached, ReachedVersion},
+};
 
 impl AnyInformer {
     /// Waits until the cache contains all changes up to this version.
@@ -167,8 +162,7 @@ enum NotYet {
     Unseen,
     Never(WaitError),
 }
-use NotYet::Never;
-use NotYet::Unseen;
+use NotYet::{Never, Unseen};
 
 impl From<WaitError> for NotYet {
     fn from(error: WaitError) -> Self {

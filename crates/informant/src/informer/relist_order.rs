@@ -40,34 +40,25 @@ pub(super) fn deletes_first(notices: Vec<Notice>, listed: &[usize]) -> Vec<Notic
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Ordering;
-    use std::collections::BTreeMap;
-    use std::collections::BTreeSet;
-    use std::sync::Arc;
+    use std::{
+        cmp::Ordering,
+        collections::{BTreeMap, BTreeSet},
+        sync::Arc,
+    };
 
     use super::*;
-    use crate::Cached;
-    use crate::Deleted;
-    use crate::Key;
-    use crate::ResourceVersion;
-    use crate::Uid;
-    use crate::delta::Change;
-    use crate::delta::Relist;
-    use crate::informer::apply::ApplyOptions;
-    use crate::informer::apply::Outcome;
-    use crate::informer::apply::apply_changes;
-    use crate::informer::apply::apply_taken;
-    use crate::object::Erased;
-    use crate::queue::DeltaFifo;
-    use crate::queue::InOrderFifo;
-    use crate::queue::scenario;
-    use crate::queue::scenario::Push;
-    use crate::queue::scenario::Server;
-    use crate::queue::scenario::Step;
-    use crate::queue::scenario::steps;
-    use crate::random;
-    use crate::store::Indexer;
-    use crate::store::Lister;
+    use crate::{
+        Cached, Deleted, Key, ResourceVersion, Uid,
+        delta::{Change, Relist},
+        informer::apply::{ApplyOptions, Outcome, apply_changes, apply_taken},
+        object::Erased,
+        queue::{
+            DeltaFifo, InOrderFifo, scenario,
+            scenario::{Push, Server, Step, steps},
+        },
+        random,
+        store::{Indexer, Lister},
+    };
 
     type Object = Cached<Erased>;
 

@@ -4,23 +4,19 @@
 //! - **Out:** acknowledged or requeued items; a [`ProcessError`] for each failure.
 //! - **Knows nothing of:** where items come from.
 
-use std::error::Error;
-use std::fmt;
-use std::time::Duration;
+use std::{error::Error, fmt, time::Duration};
 
 use hashbrown::HashMap;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::controller::Process;
-use super::controller::Takes;
-use crate::Key;
-use crate::listwatch::Backoff;
-use crate::listwatch::Delays;
-use crate::panics;
-use crate::queue::ItemOutcome;
-use crate::queue::Receipt;
-use crate::queue::ReceiptQueue;
+use super::controller::{Process, Takes};
+use crate::{
+    Key,
+    listwatch::{Backoff, Delays},
+    panics,
+    queue::{ItemOutcome, Receipt, ReceiptQueue},
+};
 
 /// The error that a process function returns to have an item retried. Any error converts into it with `?`.
 ///

@@ -4,38 +4,31 @@
 //! - **Out:** one future that does all work of the informer. When it ends or is dropped, even before its first poll, the informer has stopped.
 //! - **Knows nothing of:** the handles.
 
-use std::panic::AssertUnwindSafe;
-use std::pin::pin;
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use futures_util::future::Either;
-use futures_util::future::select;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Either, select},
+};
 use tokio::runtime::Handle;
-use tracing::Instrument;
-use tracing::error;
-use tracing::info;
+use tracing::{Instrument, error, info};
 
-use super::apply::ApplyOptions;
-use super::batch_applier::BatchApplier;
-use super::batch_applier::Ticks;
-use super::builder::QueueKind;
-use super::controller;
-use super::core::Core;
-use super::core::Source;
-use super::queues::SharedQueue;
-use crate::known::KnownObjects;
-use crate::listwatch::Activity;
-use crate::listwatch::Reflector;
-use crate::listwatch::ReflectorHandle;
-use crate::listwatch::ReflectorSettings;
-use crate::metrics::SourceFigures;
-use crate::panics;
-use crate::queue::DeltaFifo;
-use crate::queue::InOrderFifo;
-use crate::subscribers::as_work_of;
-use crate::subscribers::do_as;
+use super::{
+    apply::ApplyOptions,
+    batch_applier::{BatchApplier, Ticks},
+    builder::QueueKind,
+    controller,
+    core::{Core, Source},
+    queues::SharedQueue,
+};
+use crate::{
+    known::KnownObjects,
+    listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
+    metrics::SourceFigures,
+    panics,
+    queue::{DeltaFifo, InOrderFifo},
+    subscribers::{as_work_of, do_as},
+};
 
 /// The settings of an informer that has not started.
 pub(super) struct Unstarted {

@@ -4,46 +4,21 @@
 //! - **Out:** the same calls on the type-erased informer.
 //! - **Knows nothing of:** how an informer works.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-use ref_cast::RefCastCustom;
-use ref_cast::ref_cast_custom;
+use ref_cast::{RefCastCustom, ref_cast_custom};
 
-use super::AddHandlerError;
-use super::AlreadyStarted;
-use super::AnyInformer;
-use super::AnyInformerBuilder;
-use super::InformerBuilder;
-use super::InformerStatus;
-use super::StopError;
-use super::Subscribe;
-use super::SyncError;
-use super::WaitError;
-use crate::Cached;
-use crate::Key;
-use crate::Object;
-use crate::ResourceVersion;
-use crate::listwatch::ListWatch;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::Quarantined;
-use crate::listwatch::Reflector;
-use crate::listwatch::TransformResult;
-use crate::listwatch::transform_of;
-use crate::object::Erased;
-use crate::object::Identity;
-use crate::store::DuplicateIndex;
-use crate::store::Index;
-use crate::store::IndexFunction;
-use crate::store::IndexPanic;
-use crate::store::IndexValue;
-use crate::store::IndexValues;
-use crate::store::Lister;
-use crate::subscribers::EventHandler;
-use crate::subscribers::EventStream;
-use crate::subscribers::Registration;
+use super::{
+    AddHandlerError, AlreadyStarted, AnyInformer, AnyInformerBuilder, InformerBuilder, InformerStatus, StopError,
+    Subscribe, SyncError, WaitError,
+};
+use crate::{
+    Cached, Key, Object, ResourceVersion,
+    listwatch::{ListWatch, ListWatchError, Quarantined, Reflector, TransformResult, transform_of},
+    object::{Erased, Identity},
+    store::{DuplicateIndex, Index, IndexFunction, IndexPanic, IndexValue, IndexValues, Lister},
+    subscribers::{EventHandler, EventStream, Registration},
+};
 
 /// An indexed local copy of one kind, kept current by a watch, to which any number of handlers can subscribe.
 ///

@@ -4,19 +4,15 @@
 //! - **Out:** [`InformerStatus`], and from it a [`Problem`] if the cache may be out of date.
 //! - **Knows nothing of:** how to repair a problem; the informer retries by itself.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-use super::AnyInformer;
-use super::InformerState;
-use crate::ResourceVersion;
-use crate::error::OneLine;
-use crate::listwatch::Activity;
-use crate::listwatch::Chain;
-use crate::listwatch::ListWatchError;
-use crate::listwatch::ReflectorStatus;
-use crate::subscribers::HandlerStatus;
+use super::{AnyInformer, InformerState};
+use crate::{
+    ResourceVersion,
+    error::OneLine,
+    listwatch::{Activity, Chain, ListWatchError, ReflectorStatus},
+    subscribers::HandlerStatus,
+};
 
 /// The status of an informer at one moment: for health checks and status pages.
 ///

@@ -1,35 +1,27 @@
 //! Registers handlers and streams with an informer, and holds their settings.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::time::Duration;
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::AddHandlerError;
-use super::AnyInformer;
-use super::SharedInformer;
-use super::core::Core;
-use super::core::InsideApplyLock;
-use crate::Cached;
-use crate::object::Erased;
-use crate::subscribers::AnyEventStream;
-use crate::subscribers::AnyHandler;
-use crate::subscribers::EventHandler;
-use crate::subscribers::EventStream;
-use crate::subscribers::Filter;
-use crate::subscribers::Joined;
-use crate::subscribers::Listener;
-use crate::subscribers::Place;
-use crate::subscribers::Policy;
-use crate::subscribers::Registration;
-use crate::subscribers::ResyncRequest;
-use crate::subscribers::Turn;
-use crate::subscribers::Work;
-use crate::subscribers::erase_handler;
+use super::{
+    AddHandlerError, AnyInformer, SharedInformer,
+    core::{Core, InsideApplyLock},
+};
+use crate::{
+    Cached,
+    object::Erased,
+    subscribers::{
+        AnyEventStream, AnyHandler, EventHandler, EventStream, Filter, Joined, Listener, Place, Policy, Registration,
+        ResyncRequest, Turn, Work, erase_handler,
+    },
+};
 
 /// The settings of a handler or stream that is about to be registered; from [`SharedInformer::subscribe`].
 ///

@@ -1,22 +1,16 @@
 //! Waits until the first list has been applied to the cache, and explains why it has not.
 
-use std::convert::Infallible;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::Either;
-use futures_util::future::select;
-use tokio::runtime::Handle;
-use tokio::task::yield_now;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use futures_util::future::{Either, select};
+use tokio::{
+    runtime::Handle,
+    task::yield_now,
+    time::{sleep, timeout},
+};
 use tracing::warn;
 
-use super::AnyInformer;
-use super::InformerState;
-use super::SyncError;
-use super::core::Unsynced;
+use super::{AnyInformer, InformerState, SyncError, core::Unsynced};
 
 /// How long `synced` waits for an informer that was not started before it logs a warning.
 const WARNING_DELAY: Duration = Duration::from_secs(10);

@@ -79,5 +79,4 @@ mod object_ref;
 mod shared;
 mod watcher;
 
-pub use self::shared::Shared;
-pub use self::watcher::Watcher;
+pub use self::{shared::Shared, watcher::Watcher};

@@ -4,12 +4,9 @@
 //! - **Out:** an `ObjectRef`; or a [`Key`].
 //! - **Knows nothing of:** informers and streams.
 
-use kube::runtime::reflector::Lookup;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{Lookup, ObjectRef};
 
-use crate::Cached;
-use crate::Key;
-use crate::object::OfKind;
+use crate::{Cached, Key, object::OfKind};
 
 impl Key {
     /// A reference of kube-runtime to the object of kind `K` with this key. Needs the feature `kube-runtime`.

@@ -4,16 +4,10 @@
 //! - **Out:** [`Shared`], a `kube::Resource` whose clones share the object.
 //! - **Knows nothing of:** informers and streams.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::ops::Deref;
+use std::{borrow::Cow, fmt, ops::Deref};
 
-use kube::Resource;
-use kube::core::ObjectMeta;
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
+use kube::{Resource, core::ObjectMeta};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Cached;
 

@@ -4,32 +4,29 @@
 //! - **Out:** [`Watcher`], which replaces kube-runtime's `watcher(api, config)`.
 //! - **Knows nothing of:** lists, watches and retries, which are done by the informer.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
-use std::fmt;
-use std::hash::Hash;
-use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    hash::Hash,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::stream;
-use futures_util::stream::BoxStream;
-use kube::Resource;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::reflector::Store;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher;
+use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
+use kube::{
+    Resource,
+    runtime::{
+        WatchStreamExt,
+        reflector::{Store, store::Writer},
+        watcher,
+    },
+};
 
 use super::Shared;
-use crate::Cached;
-use crate::Event;
-use crate::Key;
-use crate::View;
-use crate::informer::AddHandlerError;
-use crate::informer::Subscribe;
+use crate::{
+    Cached, Event, Key, View,
+    informer::{AddHandlerError, Subscribe},
+};
 
 /// Events of an informer as kube-runtime's `watcher` returns them; from [`Subscribe::watcher`].
 ///
@@ -232,11 +229,10 @@ impl<O> fmt::Debug for Watcher<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Deleted;
-    use crate::Origin;
-    use crate::ResourceVersion;
-    use crate::object::Identity;
-    use crate::object::Uid;
+    use crate::{
+        Deleted, Origin, ResourceVersion,
+        object::{Identity, Uid},
+    };
 
     fn object(name: &str, version: &str) -> Cached<()> {
         let (key, uid) = (Key::cluster_scoped(name), Uid::from("u"));

@@ -4,25 +4,15 @@
 //! - **Out:** the same source, with erased objects.
 //! - **Knows nothing of:** what is listed and watched.
 
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
 use kube::core::TypeMeta;
 
-use super::ListPiece;
-use super::ListRequest;
-use super::ListStream;
-use super::ListWatch;
-use super::Lookup;
-use super::LookupRequest;
-use super::Served;
-use super::SourceError;
-use super::WatchPiece;
-use super::WatchRequest;
-use super::WatchStream;
+use super::{
+    ListPiece, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, Served, SourceError, WatchPiece,
+    WatchRequest, WatchStream,
+};
 use crate::object::Erased;
 
 /// A source whose object type is erased.

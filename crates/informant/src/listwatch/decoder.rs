@@ -4,22 +4,14 @@
 //! - **Out:** an object for the cache, or the reason why it is quarantined.
 //! - **Knows nothing of:** lists and watches.
 
-use std::any::Any;
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
-use super::Item;
-use super::Quarantined;
-use super::source::ItemContent;
-use crate::Cached;
-use crate::Key;
-use crate::Object;
-use crate::object::DecodeError;
-use crate::object::Erased;
-use crate::object::Identity;
-use crate::object::Provenance;
-use crate::object::RawObject;
-use crate::object::Scanner;
-use crate::panics;
+use super::{Item, Quarantined, source::ItemContent};
+use crate::{
+    Cached, Key, Object,
+    object::{DecodeError, Erased, Identity, Provenance, RawObject, Scanner},
+    panics,
+};
 
 /// Changes an object before it is shared, or returns why it cannot.
 ///

@@ -8,11 +8,7 @@ use std::marker::PhantomData;
 
 use futures_util::future::BoxFuture;
 
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::delta::Relist;
-use crate::object::Erased;
+use crate::{Cached, Key, ResourceVersion, delta::Relist, object::Erased};
 
 /// Receives the changes that a reflector reads, in the server's order. Both [queues](crate::queue) implement it.
 ///

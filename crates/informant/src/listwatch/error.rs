@@ -4,17 +4,15 @@
 //! - **Out:** one error type for sources, one for the reflector's users, and an error with its causes as one line.
 //! - **Knows nothing of:** what the reflector does next; that is decided in `rules`.
 
-use std::error::Error;
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use kube::core::Status;
 
 use super::frames::FrameError;
-use crate::ResourceVersion;
-use crate::error::OneLine;
-use crate::error::inner_of;
+use crate::{
+    ResourceVersion,
+    error::{OneLine, inner_of},
+};
 
 /// A failed list or watch request: which one, and why.
 #[derive(thiserror::Error)]

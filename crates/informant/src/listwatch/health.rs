@@ -4,21 +4,14 @@
 //! - **Out:** when each reflector may retry.
 //! - **Knows nothing of:** how lists, watches and checks are done.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-use futures_util::future::Either;
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::sync::Semaphore;
-use tokio::sync::SemaphorePermit;
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio::time::sleep;
-use tokio::time::sleep_until;
-use tokio::time::timeout;
+use tokio::{
+    sync::{Notify, Semaphore, SemaphorePermit, watch},
+    time::{Instant, sleep, sleep_until, timeout},
+};
 
 /// State that the reflectors of one client share about its server. Cheap to clone; all clones share one state.
 ///

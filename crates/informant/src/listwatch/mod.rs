@@ -56,42 +56,21 @@ mod rules; // decisions of the reflector, without I/O and clock
 mod scripted; // `ScriptedSource`, a source for tests
 mod source; // `ListWatch`, the trait of sources
 
-pub(crate) use decoder::Transform;
 pub use decoder::TransformResult;
-pub(crate) use decoder::transform_of;
+pub(crate) use decoder::{Transform, transform_of};
 pub use destination::Destination;
-pub(crate) use error::Chain;
-pub use error::ListWatchError;
-pub use error::Operation;
-pub use error::SourceError;
-pub(crate) use error::advice_of;
-pub(crate) use error::causes;
-pub(crate) use error::text_of;
+pub(crate) use error::{Chain, advice_of, causes, text_of};
+pub use error::{ListWatchError, Operation, SourceError};
 pub use health::ServerHealth;
-pub use kube_api::KubeSource;
-pub use kube_api::ScopeError;
 pub(crate) use kube_api::scope_text;
+pub use kube_api::{KubeSource, ScopeError};
 pub use quarantine::Quarantined;
-pub use reflector::Activity;
-pub(crate) use reflector::Callback;
-pub use reflector::Reflector;
-pub use reflector::ReflectorBuilder;
-pub use reflector::ReflectorHandle;
-pub(crate) use reflector::ReflectorSettings;
-pub use reflector::ReflectorStatus;
-pub use rules::delays::Backoff;
+pub use reflector::{Activity, Reflector, ReflectorBuilder, ReflectorHandle, ReflectorStatus};
+pub(crate) use reflector::{Callback, ReflectorSettings};
 pub(crate) use rules::delays::Delays;
-pub use rules::streaming::StreamingSupport;
+pub use rules::{delays::Backoff, streaming::StreamingSupport};
 pub use scripted::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
-pub use source::Item;
-pub use source::ListPiece;
-pub use source::ListRequest;
-pub use source::ListStream;
-pub use source::ListWatch;
-pub use source::Lookup;
-pub use source::LookupRequest;
-pub use source::Served;
-pub use source::SourceEvent;
-pub use source::WatchPiece;
-pub use source::WatchRequest;
-pub use source::WatchStream;
+pub use source::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, Served, SourceEvent, WatchPiece,
+    WatchRequest, WatchStream,
+};

@@ -4,9 +4,7 @@
 //! - **Out:** the objects in quarantine, for status and users.
 //! - **Knows nothing of:** why an item failed, beyond its error.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::Arc;
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -14,12 +12,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::error;
 
-use crate::Key;
-use crate::ResourceVersion;
-use crate::Uid;
-use crate::object::DecodeError;
-use crate::object::Identity;
-use crate::panics;
+use crate::{
+    Key, ResourceVersion, Uid,
+    object::{DecodeError, Identity},
+    panics,
+};
 
 /// An object that exists on the server but could not be decoded or transformed.
 #[derive(Clone)]

@@ -4,25 +4,17 @@
 //! - **Out:** streams of pieces: bytes as an API server writes them, or items one by one.
 //! - **Knows nothing of:** when requests are made, and what follows a failure.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream::BoxStream};
 use kube::core::TypeMeta;
 
-use super::SourceError;
-use super::any_source::AnySource;
-use super::frames::ListMetadata;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::object::DecodeError;
-use crate::object::Erased;
-use crate::object::Identity;
-use crate::object::Provenance;
+use super::{SourceError, any_source::AnySource, frames::ListMetadata};
+use crate::{
+    Cached, Key, ResourceVersion,
+    object::{DecodeError, Erased, Identity, Provenance},
+};
 
 /// A source of objects that can be listed and watched.
 ///

@@ -7,28 +7,21 @@
 //! All handles hold the same type of pointer. The object type is only a parameter, and is checked when the object is read. So the engine,
 //! which never reads objects, works with `Cached<Erased>` and is compiled once, not once for each type.
 
-use std::any::Any;
-use std::fmt;
-use std::marker::PhantomData;
-use std::ops::Deref;
-use std::panic::RefUnwindSafe;
-use std::panic::UnwindSafe;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::{
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    ops::Deref,
+    panic::{RefUnwindSafe, UnwindSafe},
+    sync::{Arc, LazyLock},
+};
 
 use kube::core::TypeMeta;
-use ref_cast::RefCastCustom;
-use ref_cast::ref_cast_custom;
+use ref_cast::{RefCastCustom, ref_cast_custom};
 use tracing::error;
 
-use super::DecodeError;
-use super::Identity;
-use super::Provenance;
-use super::Uid;
-use super::raw::served_as;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::panics;
+use super::{DecodeError, Identity, Provenance, Uid, raw::served_as};
+use crate::{Key, ResourceVersion, panics};
 
 /// An object of the cache. Cheap to clone; all clones share one object.
 ///

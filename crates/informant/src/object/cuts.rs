@@ -4,8 +4,7 @@
 //! - **Out:** for each member of an object, how much of it is cut.
 //! - **Knows nothing of:** JSON, kinds.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 /// The path of a field of an object, such as `status.images`. An array on the way stands for each of its items, as in
 /// `spec.containers.env`.

@@ -1,7 +1,6 @@
 //! Why the bytes of an object could not be decoded.
 
-use crate::Key;
-use crate::error::OneLine;
+use crate::{Key, error::OneLine};
 
 /// Why the bytes of an object could not be decoded: which object, at which byte, and what is wrong there.
 ///

@@ -13,8 +13,10 @@
 //! walks to the value around it. Usually four beginnings are decoded, about as many as the JSON has bits in its length if the
 //! position is one in another text.
 
-use super::SyntaxProblem;
-use super::walk::{Member, Runs, Walk};
+use super::{
+    SyntaxProblem,
+    walk::{Member, Runs, Walk},
+};
 
 /// Decodes the beginning of an object's JSON and returns the error.
 pub(super) type DecodeBeginning<'a, 'f> = &'f dyn Fn(&'a str) -> Option<serde_json::Error>;

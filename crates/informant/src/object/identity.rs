@@ -4,12 +4,10 @@
 //! - **Out:** [`Identity`], which the cache compares states by.
 //! - **Knows nothing of:** the rest of the object.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::DecodeError;
-use crate::Key;
-use crate::ResourceVersion;
+use crate::{Key, ResourceVersion};
 
 /// The `metadata.uid` of an object. An object that is deleted and created again gets a new one. Empty means unknown.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

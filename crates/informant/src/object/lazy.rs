@@ -4,31 +4,25 @@
 //! - **Out:** the object, some of its fields, or its labels, decoded on request.
 //! - **Knows nothing of:** the cache.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Deref;
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::Weak;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    ops::{Deref, Range},
+    sync::{Arc, Weak},
+};
 
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::DecodeError;
-use super::Labelled;
-use super::Object;
-use super::RawObject;
-use super::fields::label_value;
-use super::raw::decode_fields;
-use super::raw::member;
-use super::raw::write_with_types;
-use super::scan;
-use super::scan::Omissions;
-use super::scan::Rest;
-use super::walk::Runs;
+use super::{
+    DecodeError, Labelled, Object, RawObject,
+    fields::label_value,
+    raw::{decode_fields, member, write_with_types},
+    scan,
+    scan::{Omissions, Rest},
+    walk::Runs,
+};
 use crate::Key;
 
 /// An object that is held as compact JSON and decoded when it is read.

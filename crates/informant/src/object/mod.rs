@@ -26,32 +26,27 @@ mod raw; // `Scanner` and `RawObject`: from bytes to an object
 mod scan; // reads the identity from JSON
 mod walk; // walks over JSON without decoding it
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::de::DeserializeOwned;
 
 pub use cached::Cached;
-pub(crate) use cached::Erased;
-pub(crate) use cached::is_same_content;
-pub use cuts::FieldPath;
-pub use cuts::FieldPathError;
-pub use error::DecodeError;
-pub use error::SyntaxProblem;
+pub(crate) use cached::{Erased, is_same_content};
+pub use cuts::{FieldPath, FieldPathError};
+pub use error::{DecodeError, SyntaxProblem};
 pub use fields::FieldValues;
-pub use identity::Identity;
-pub use identity::Uid;
-pub use lazy::Decoded;
-pub use lazy::Lazy;
+pub use identity::{Identity, Uid};
+pub use lazy::{Decoded, Lazy};
 pub use of_kind::OfKind;
 pub use owners::Owned;
 pub use provenance::Provenance;
-pub use raw::RawObject;
-pub use raw::Scanner;
+pub use raw::{RawObject, Scanner};
 pub(crate) use walk::first_special;
 
-pub use crate::key::{Key, ParseKeyError};
-pub use crate::version::{NotComparable, ResourceVersion};
+pub use crate::{
+    key::{Key, ParseKeyError},
+    version::{NotComparable, ResourceVersion},
+};
 
 /// A Rust type that can hold the objects of a kind, and that can be decoded from their JSON.
 ///

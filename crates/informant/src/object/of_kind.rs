@@ -2,8 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::Lazy;
-use super::Object;
+use super::{Lazy, Object};
 
 /// An object type whose kind is known at compile time, so that a factory knows where its objects are served.
 ///

@@ -4,29 +4,24 @@
 //! - **Out:** [`RawObject`]: identity and type, and compact JSON without `managedFields`, ready to be decoded.
 //! - **Knows nothing of:** sources, the cache.
 
-use std::any::Any;
-use std::hash::BuildHasher;
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::{
+    any::Any,
+    hash::BuildHasher,
+    ops::Range,
+    sync::{Arc, LazyLock},
+};
 
 use hashbrown::DefaultHashBuilder;
 use kube::core::TypeMeta;
 use serde::Deserialize;
 
-use super::Cached;
-use super::DecodeError;
-use super::Erased;
-use super::FieldPath;
-use super::Identity;
-use super::Object;
-use super::Provenance;
-use super::SyntaxProblem;
-use super::error_path::{DecodeBeginning, error_path};
-use super::scan;
-use super::scan::Omissions;
-use super::scan::Rest;
-use super::walk::Runs;
+use super::{
+    Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance, SyntaxProblem,
+    error_path::{DecodeBeginning, error_path},
+    scan,
+    scan::{Omissions, Rest},
+    walk::Runs,
+};
 use crate::Key;
 
 /// Reads the identity of an object from its bytes and makes its JSON compact, in one pass that decodes nothing.

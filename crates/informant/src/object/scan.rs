@@ -4,20 +4,14 @@
 //! - **Out:** its identity and type, and the parts of its JSON to keep: those without white space and cut fields.
 //! - **Knows nothing of:** kinds, decoding.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use super::DecodeError;
-use super::Identity;
-use super::SyntaxProblem;
-use super::Uid;
-use super::cuts::Cut;
-use super::cuts::Cuts;
-use super::walk::Member;
-use super::walk::Runs;
-use super::walk::Walk;
-use crate::Key;
-use crate::ResourceVersion;
+use super::{
+    DecodeError, Identity, SyntaxProblem, Uid,
+    cuts::{Cut, Cuts},
+    walk::{Member, Runs, Walk},
+};
+use crate::{Key, ResourceVersion};
 
 /// The result of a scan.
 pub(super) struct Found<'a> {

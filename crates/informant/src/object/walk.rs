@@ -7,12 +7,12 @@
 //! The walk builds no values: it reads strings eight bytes at a time, and records ranges that end only where something is left out. It
 //! accepts the JSON that serde_json accepts, except that it does not check the range of numbers and the encoding of strings.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use super::SyntaxProblem;
-use super::cuts::Cut;
-use super::cuts::Cuts;
+use super::{
+    SyntaxProblem,
+    cuts::{Cut, Cuts},
+};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;

@@ -15,16 +15,9 @@ mod receipt; // `Receipt`: what a consumer has taken
 pub(crate) mod scenario;
 mod watched; // a state with a lock and wake-ups
 
-pub use delta_fifo::DeltaFifo;
-pub use delta_fifo::DeltaFifoBuilder;
-pub use delta_fifo::ObjectChanges;
-pub use in_order_fifo::InOrderChange;
-pub use in_order_fifo::InOrderFifo;
-pub use in_order_fifo::InOrderFifoBuilder;
-pub use receipt::Closed;
-pub use receipt::ItemOutcome;
-pub use receipt::Receipt;
-pub use receipt::ReceiptQueue;
+pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, ObjectChanges};
+pub use in_order_fifo::{InOrderChange, InOrderFifo, InOrderFifoBuilder};
+pub use receipt::{Closed, ItemOutcome, Receipt, ReceiptQueue};
 
 pub use crate::known::KnownObjects;
 

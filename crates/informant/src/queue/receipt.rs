@@ -6,8 +6,7 @@
 
 use std::fmt;
 
-use tokio::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 
 use crate::ResourceVersion;
 

@@ -1,21 +1,19 @@
 //! Shared by the property tests of both queues: a server, a consumer's cache, and random steps.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
-use proptest::prelude::Just;
-use proptest::prelude::Strategy;
-use proptest::prop_oneof;
+use proptest::{
+    prelude::{Just, Strategy},
+    prop_oneof,
+};
 
 use super::KnownObjects;
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::Uid;
-use crate::delta::Delta;
-use crate::delta::Relist;
-use crate::object::Identity;
+use crate::{
+    Cached, Deleted, Key, Uid,
+    delta::{Delta, Relist},
+    object::Identity,
+};
 
 pub(crate) type Object = Cached<()>;
 

@@ -1,15 +1,11 @@
 //! One index as plain data: the slots of each value, and the values of each slot.
 
-use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::{hash::BuildHasher, sync::Arc};
 
-use hashbrown::DefaultHashBuilder;
-use hashbrown::HashSet;
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use smallvec::SmallVec;
 
-use crate::slots::Slot;
-use crate::slots::grown;
+use crate::slots::{Slot, grown};
 
 /// Names a value within one index.
 type ValueId = u32;

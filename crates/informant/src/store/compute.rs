@@ -4,17 +4,9 @@
 //! - **Out:** the values of each object in each index, as text, and the panics of index functions.
 //! - **Knows nothing of:** the tables that the values are stored in.
 
-use std::borrow::Cow;
-use std::marker::PhantomData;
-use std::ops::Range;
-use std::sync::Arc;
+use std::{borrow::Cow, marker::PhantomData, ops::Range, sync::Arc};
 
-use crate::Cached;
-use crate::Key;
-use crate::Uid;
-use crate::error::OneLine;
-use crate::object::Erased;
-use crate::panics;
+use crate::{Cached, Key, Uid, error::OneLine, object::Erased, panics};
 
 /// A named function from an object to the values under which an index finds it.
 pub struct IndexFunction<O> {

@@ -4,23 +4,15 @@
 //! - **Out:** the objects that have it.
 //! - **Knows nothing of:** writes.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::IndexPanic;
-use super::Lookup;
-use super::LookupValue;
-use super::Snapshot;
-use super::UnknownIndex;
-use super::compute::AnyIndexFunction;
-use super::compute::Computed;
-use super::indexer::Shared;
-use super::table::Table;
-use super::table::TableIndex;
-use crate::Cached;
-use crate::Key;
-use crate::object::Erased;
+use super::{
+    IndexPanic, Lookup, LookupValue, Snapshot, UnknownIndex,
+    compute::{AnyIndexFunction, Computed},
+    indexer::Shared,
+    table::{Table, TableIndex},
+};
+use crate::{Cached, Key, object::Erased};
 
 /// Finds the objects of a cache by the values that an index function returns for them. Cheap to clone.
 ///

@@ -4,37 +4,27 @@
 //! - **Out:** the objects that were replaced; listers and indexes for readers.
 //! - **Knows nothing of:** queues, handlers.
 
-use std::cell::RefCell;
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    cell::RefCell,
+    fmt,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use hashbrown::HashMap;
-use parking_lot::ReentrantMutex;
-use parking_lot::RwLock;
+use parking_lot::{ReentrantMutex, RwLock};
 
-use super::Applied;
-use super::Index;
-use super::IndexFunction;
-use super::IndexPanic;
-use super::IndexValue;
-use super::IndexValues;
-use super::Lister;
-use super::NAMESPACE_INDEX;
-use super::Replacement;
-use super::WriteBatch;
-use super::compute::AnyIndexFunction;
-use super::compute::Computed;
-use super::table::Table;
-use super::table::TableIndex;
-use crate::Cached;
-use crate::Key;
-use crate::delta::Relist;
-use crate::object::Erased;
+use super::{
+    Applied, Index, IndexFunction, IndexPanic, IndexValue, IndexValues, Lister, NAMESPACE_INDEX, Replacement,
+    WriteBatch,
+    compute::{AnyIndexFunction, Computed},
+    table::{Table, TableIndex},
+};
+use crate::{Cached, Key, delta::Relist, object::Erased};
 
 /// Writes the cache of one kind. Readers use its [`lister`](Self::lister).
 ///

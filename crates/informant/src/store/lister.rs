@@ -4,25 +4,18 @@
 //! - **Out:** shared objects.
 //! - **Knows nothing of:** writers.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, atomic::Ordering},
+};
 
-use super::Index;
-use super::LabelSelector;
-use super::Lookup;
-use super::NAMESPACE_INDEX;
-use super::Snapshot;
-use super::UnknownIndex;
-use super::indexer::Shared;
-use super::table::Table;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::key::KeyParts;
-use crate::object::Erased;
-use crate::object::Labelled;
+use super::{Index, LabelSelector, Lookup, NAMESPACE_INDEX, Snapshot, UnknownIndex, indexer::Shared, table::Table};
+use crate::{
+    Cached, Key, ResourceVersion,
+    key::KeyParts,
+    object::{Erased, Labelled},
+};
 
 /// Reads the cache of one kind. Cheap to clone.
 ///

@@ -21,27 +21,16 @@ mod table; // objects and indexes, without locks
 mod write; // batches of writes, and what they replaced
 
 pub(crate) use compute::AnyIndexFunction;
-pub use compute::IndexFunction;
-pub use compute::IndexPanic;
-pub use compute::IndexValue;
-pub use compute::IndexValues;
-pub use compute::LookupValue;
-pub use index::Index;
-pub use index::NotOneValue;
-pub use indexer::DuplicateIndex;
-pub use indexer::Indexer;
-pub use indexer::IndexerBuilder;
-pub use lister::Lister;
-pub use lister::NamespaceLister;
-pub use lister::NotFound;
+pub use compute::{IndexFunction, IndexPanic, IndexValue, IndexValues, LookupValue};
+pub use index::{Index, NotOneValue};
+pub use indexer::{DuplicateIndex, Indexer, IndexerBuilder};
 pub(crate) use lister::select;
+pub use lister::{Lister, NamespaceLister, NotFound};
 pub use lookup::Lookup;
 pub use selector::{ApiSelectorError, LabelSelector, ParseSelectorError, SelectorProblem};
 pub use snapshot::Snapshot;
 pub use table::UnknownIndex;
-pub use write::Applied;
-pub use write::Replacement;
-pub use write::WriteBatch;
+pub use write::{Applied, Replacement, WriteBatch};
 
 /// The name of the built-in index by namespace. Cluster-scoped objects have the empty value.
 pub const NAMESPACE_INDEX: &str = "namespace";

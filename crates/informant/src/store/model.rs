@@ -1,21 +1,14 @@
 //! Compares the cache with a simple model: one map, from which everything else is computed.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::prelude::Just;
-use proptest::prelude::Strategy;
-use proptest::prop_oneof;
+use proptest::{
+    prelude::{Just, Strategy},
+    prop_oneof,
+};
 
-use super::Indexer;
-use super::Snapshot;
-use super::WriteBatch;
-use crate::Cached;
-use crate::Key;
-use crate::Uid;
-use crate::delta::Relist;
-use crate::object::Identity;
-use crate::random;
+use super::{Indexer, Snapshot, WriteBatch};
+use crate::{Cached, Key, Uid, delta::Relist, object::Identity, random};
 
 /// The number of names: large enough that a value can have more objects than a short list of slots holds.
 const NAMES: u8 = 40;

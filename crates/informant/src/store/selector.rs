@@ -4,10 +4,12 @@
 //! - **Out:** whether labels match.
 //! - **Knows nothing of:** objects, the cache.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1;
 use kube::core::{Expression, Selector, SelectorExt};
@@ -360,8 +362,10 @@ fn is_value(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Just, Strategy};
-    use proptest::prop_oneof;
+    use proptest::{
+        prelude::{Just, Strategy},
+        prop_oneof,
+    };
 
     use super::*;
     use crate::random;

@@ -1,19 +1,13 @@
 //! [`Snapshot`], one state of the cache for several reads.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::LabelSelector;
-use super::Lookup;
-use super::UnknownIndex;
-use super::lister::in_namespace;
-use super::lister::select;
-use super::table::Table;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::object::Labelled;
+use super::{
+    LabelSelector, Lookup, UnknownIndex,
+    lister::{in_namespace, select},
+    table::Table,
+};
+use crate::{Cached, Key, ResourceVersion, object::Labelled};
 
 /// The objects, indexes and version of the cache at one moment. Later changes of the cache do not affect it.
 ///

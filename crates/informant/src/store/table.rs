@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use super::NAMESPACE_INDEX;
-use super::buckets::Buckets;
-use super::compute::AnyIndexFunction;
-use super::compute::Computed;
-use super::lookup::Lookup;
-use super::write::Replacement;
-use super::write::WriteBatch;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::key::KeyParts;
-use crate::object::Erased;
-use crate::slots::Keyed;
-use crate::slots::Slot;
-use crate::slots::Slots;
+use super::{
+    NAMESPACE_INDEX,
+    buckets::Buckets,
+    compute::{AnyIndexFunction, Computed},
+    lookup::Lookup,
+    write::{Replacement, WriteBatch},
+};
+use crate::{
+    Cached, Key, ResourceVersion,
+    key::KeyParts,
+    object::Erased,
+    slots::{Keyed, Slot, Slots},
+};
 
 /// One state of the cache: all objects, their indexes and the reached version.
 #[derive(Default)]

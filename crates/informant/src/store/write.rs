@@ -1,13 +1,9 @@
 //! [`WriteBatch`], the writes that are applied at once, and [`Applied`], their result.
 
-use std::fmt;
-use std::marker::PhantomData;
+use std::{fmt, marker::PhantomData};
 
 use super::IndexPanic;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::object::Erased;
+use crate::{Cached, Key, ResourceVersion, object::Erased};
 
 /// Writes to a cache that become visible together.
 ///

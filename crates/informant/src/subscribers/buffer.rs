@@ -4,13 +4,15 @@
 //! - **Out:** chunks of events, which are claimed one by one.
 //! - **Knows nothing of:** locks, tasks, handlers.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use super::Notice;
-use super::coalesce::Coalesced;
+use super::{Notice, coalesce::Coalesced};
 
 /// What a buffer does when many events wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,13 +311,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Cached;
-    use crate::Deleted;
-    use crate::Key;
-    use crate::Origin;
-    use crate::object::Erased;
-    use crate::object::Identity;
-    use crate::random;
+    use crate::{
+        Cached, Deleted, Key, Origin,
+        object::{Erased, Identity},
+        random,
+    };
 
     /// Adds of these objects.
     fn adds(names: std::ops::Range<u32>) -> Batch {

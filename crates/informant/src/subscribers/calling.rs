@@ -5,9 +5,7 @@
 //! - **Out:** whether the current thread is inside one of them.
 //! - **Knows nothing of:** what they do.
 
-use std::cell::RefCell;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::{cell::RefCell, future::poll_fn, pin::pin};
 
 /// On whose behalf code runs: a listener of an informer, or the informer itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

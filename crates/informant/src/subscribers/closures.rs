@@ -4,20 +4,13 @@
 //! - **Out:** a [`Handler`], or `Closures` or an `EventClosure` that a worker calls without a lock.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
-use std::fmt;
-use std::panic::Location;
+use std::{fmt, panic::Location};
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 
-use super::CallHandler;
-use super::EventHandler;
-use super::Notice;
-use super::handler::EventFuture;
-use crate::Cached;
-use crate::Deleted;
-use crate::Event;
-use crate::Origin;
+use super::{CallHandler, EventHandler, Notice, handler::EventFuture};
+use crate::{Cached, Deleted, Event, Origin};
 
 /// A handler made of closures. Events without a closure are ignored.
 ///

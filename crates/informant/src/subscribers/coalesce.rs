@@ -36,11 +36,7 @@ enum Outcome {
 
 /// The table of outcomes. Neither event was delivered yet.
 fn coalesce(older: &Notice, newer: &Notice) -> Outcome {
-    use Notice::Added;
-    use Notice::Deleted;
-    use Notice::Synced;
-    use Notice::Unchanged;
-    use Notice::Updated;
+    use Notice::{Added, Deleted, Synced, Unchanged, Updated};
     match (older, newer) {
         (Added { origin, .. }, Updated { new: object, .. } | Added { object, .. }) => {
             Outcome::One(Added { object: object.clone(), origin: *origin })
@@ -165,13 +161,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Cached;
-    use crate::Deleted;
-    use crate::Origin;
-    use crate::ResourceVersion;
-    use crate::object::Erased;
-    use crate::object::Identity;
-    use crate::random;
+    use crate::{
+        Cached, Deleted, Origin, ResourceVersion,
+        object::{Erased, Identity},
+        random,
+    };
 
     fn object(name: &str, version: u64) -> Cached<Erased> {
         let version = ResourceVersion::new(version.to_string());

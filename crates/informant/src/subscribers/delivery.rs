@@ -4,29 +4,24 @@
 //! - **Out:** calls of its handler; futures of async callbacks, run to their end.
 //! - **Knows nothing of:** other handlers.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::Poll;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    time::{Duration, Instant},
+};
 
-use futures_util::future::Either;
-use futures_util::future::select;
-use tokio::task::yield_now;
-use tokio::time::timeout;
+use futures_util::future::{Either, select};
+use tokio::{task::yield_now, time::timeout};
 use tracing::warn;
 
-use super::AnyHandler;
-use super::EventFuture;
-use super::Listener;
-use super::Notice;
-use super::buffer::Batch;
-use super::turn::Taken;
-use super::turn::Turn;
-use crate::Key;
-use crate::panics;
+use super::{
+    AnyHandler, EventFuture, Listener, Notice,
+    buffer::Batch,
+    turn::{Taken, Turn},
+};
+use crate::{Key, panics};
 
 /// How long a handler is not called after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(1);

@@ -4,12 +4,9 @@
 //! - **Out:** the errors of [`Registration`](super::Registration).
 //! - **Knows nothing of:** how the waits work.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::ResourceVersion;
-use crate::object::NotComparable;
+use crate::{ResourceVersion, object::NotComparable};
 
 /// Why [`Registration::synced`](super::Registration::synced) failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,10 +7,7 @@
 use std::sync::Arc;
 
 use super::Notice;
-use crate::Cached;
-use crate::Deleted;
-use crate::Origin;
-use crate::object::Erased;
+use crate::{Cached, Deleted, Origin, object::Erased};
 
 /// Returns true for the objects whose events a handler receives.
 pub(crate) type Filter = Arc<dyn Fn(&Cached<Erased>) -> bool + Send + Sync>;
@@ -60,8 +57,7 @@ pub(super) fn as_filtered(notice: &Notice, passes: impl Fn(&Cached<Erased>) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
-    use crate::object::Identity;
+    use crate::{Key, object::Identity};
 
     fn object(passes: bool) -> Cached<Erased> {
         Cached::new(Identity::of_key(Key::cluster_scoped("x")), passes).erase()

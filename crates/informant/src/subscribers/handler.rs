@@ -4,15 +4,12 @@
 //! - **Out:** an `AnyHandler`, a type-erased handler that is called with one event at a time.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
 use super::Notice;
-use crate::Cached;
-use crate::Deleted;
-use crate::Origin;
+use crate::{Cached, Deleted, Origin};
 
 /// Receives every change of an informer's objects.
 ///

@@ -4,36 +4,27 @@
 //! - **Out:** chunks of events, for the worker that calls the handler or for the stream.
 //! - **Knows nothing of:** other listeners, the cache.
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::task::Context;
-use std::task::Poll;
-use std::task::Waker;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
 
 use parking_lot::Mutex;
-use tokio::sync::SetOnce;
-use tokio::sync::oneshot;
+use tokio::sync::{SetOnce, oneshot};
 use tracing::error;
 
-use super::buffer::Batch;
-use super::buffer::Buffer;
-use super::buffer::Claims;
-use super::buffer::DeferredDrop;
-use super::buffer::Next;
-use super::buffer::Policy;
-use super::calling::Caller;
-use super::filter::Filter;
-use super::filter::Filtered;
-use super::filter::as_filtered;
-use super::notice::Notice;
-use super::workers::Work;
-use crate::Cached;
-use crate::metrics::HandlerMetrics;
-use crate::object::Erased;
-use crate::panics;
+use super::{
+    buffer::{Batch, Buffer, Claims, DeferredDrop, Next, Policy},
+    calling::Caller,
+    filter::{Filter, Filtered, as_filtered},
+    notice::Notice,
+    workers::Work,
+};
+use crate::{Cached, metrics::HandlerMetrics, object::Erased, panics};
 
 /// One handler or stream of an informer.
 pub(crate) struct Listener {

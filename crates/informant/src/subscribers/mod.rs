@@ -26,39 +26,21 @@ mod turn; // one event at a time for a handler of several informers
 mod workers; // the tasks and threads that call handlers
 
 pub use closures::Handler;
-pub use errors::InsideCallback;
-pub use errors::NotCaughtUp;
-pub use errors::NotSynced;
-pub use errors::StopHandlerError;
+pub use errors::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError};
 pub use handler::EventHandler;
-pub use registration::HandlerStatus;
-pub use registration::Registration;
+pub use registration::{HandlerStatus, Registration};
 pub(crate) use stream::AnyEventStream;
 pub use stream::EventStream;
 
 pub(crate) use buffer::Policy;
-pub(crate) use calling::Caller;
-pub(crate) use calling::as_work_of;
-pub(crate) use calling::do_as;
-pub(crate) use calling::is_inside_informer;
-pub(crate) use closures::Closures;
-pub(crate) use closures::EventClosure;
+pub(crate) use calling::{Caller, as_work_of, do_as, is_inside_informer};
+pub(crate) use closures::{Closures, EventClosure};
 pub(crate) use filter::Filter;
-pub(crate) use handler::AnyHandler;
-pub(crate) use handler::CallHandler;
-pub(crate) use handler::EventFuture;
-pub(crate) use handler::erase_handler;
-pub(crate) use listener::Ended;
-pub(crate) use listener::Listener;
+pub(crate) use handler::{AnyHandler, CallHandler, EventFuture, erase_handler};
+pub(crate) use listener::{Ended, Listener};
 pub(crate) use notice::Notice;
-pub(crate) use processor::Joined;
-pub(crate) use processor::Leftovers;
-pub(crate) use processor::SharedProcessor;
-pub(crate) use registration::Clusters;
-pub(crate) use registration::NotReached;
-pub(crate) use registration::ReachedVersion;
+pub(crate) use processor::{Joined, Leftovers, SharedProcessor};
+pub(crate) use registration::{Clusters, NotReached, ReachedVersion};
 pub(crate) use resync::ResyncRequest;
 pub(crate) use turn::Turn;
-pub(crate) use workers::Place;
-pub(crate) use workers::Work;
-pub(crate) use workers::Workers;
+pub(crate) use workers::{Place, Work, Workers};

@@ -4,12 +4,7 @@
 //! - **Out:** [`Event`]s.
 //! - **Knows nothing of:** listeners.
 
-use crate::Cached;
-use crate::Deleted;
-use crate::Event;
-use crate::Key;
-use crate::Origin;
-use crate::object::Erased;
+use crate::{Cached, Deleted, Event, Key, Origin, object::Erased};
 
 /// An event whose object type is erased.
 pub(crate) enum Notice {

@@ -4,24 +4,24 @@
 //! - **Out:** batches, in the buffers of all listeners.
 //! - **Knows nothing of:** the cache and its lock: the caller makes sure that a batch of writes with its events, and a join, are atomic.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
-use super::Listener;
-use super::Notice;
-use super::ResyncRequest;
-use super::buffer::Batch;
-use super::calling::Caller;
-use super::listener::RemovedEvents;
-use super::resync::CheckPeriod;
-use super::resync::Schedule;
-use crate::Cached;
-use crate::Origin;
-use crate::object::Erased;
+use super::{
+    Listener, Notice, ResyncRequest,
+    buffer::Batch,
+    calling::Caller,
+    listener::RemovedEvents,
+    resync::{CheckPeriod, Schedule},
+};
+use crate::{Cached, Origin, object::Erased};
 
 /// The listeners of one informer.
 pub(crate) struct SharedProcessor {

@@ -4,30 +4,21 @@
 //! - **Out:** its status, waits, removal.
 //! - **Knows nothing of:** how events are delivered.
 
-use std::fmt;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::time::Duration;
+use std::{
+    fmt,
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use futures_util::FutureExt;
-use futures_util::TryFutureExt;
-use futures_util::future::BoxFuture;
-use futures_util::future::Either;
-use futures_util::future::join_all;
-use futures_util::future::select;
-use futures_util::future::try_join_all;
+use futures_util::{
+    FutureExt, TryFutureExt,
+    future::{BoxFuture, Either, join_all, select, try_join_all},
+};
 use tokio::time::timeout;
 
-use super::InsideCallback;
-use super::Listener;
-use super::NotCaughtUp;
-use super::NotSynced;
-use super::StopHandlerError;
-use super::calling;
-use super::listener::Ended;
-use crate::ResourceVersion;
-use crate::object::NotComparable;
+use super::{InsideCallback, Listener, NotCaughtUp, NotSynced, StopHandlerError, calling, listener::Ended};
+use crate::{ResourceVersion, object::NotComparable};
 
 /// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
 ///

@@ -4,27 +4,19 @@
 //! - **Out:** items of a stream.
 //! - **Knows nothing of:** workers, other listeners.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::{
+    fmt,
+    marker::PhantomData,
+    pin::{Pin, pin},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
+};
 
-use futures_util::Stream;
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use tokio::task::coop::consume_budget;
 
-use super::Listener;
-use super::Notice;
-use super::Registration;
-use super::buffer::Batch;
-use super::listener::Ended;
-use crate::Event;
-use crate::object::Erased;
+use super::{Listener, Notice, Registration, buffer::Batch, listener::Ended};
+use crate::{Event, object::Erased};
 
 /// A stream of events, in order. It ends when the informer stops. Dropping it unregisters it.
 ///

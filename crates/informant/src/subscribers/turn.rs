@@ -4,9 +4,10 @@
 //! - **Out:** a turn, for one of them at a time; it is held while a future of the handler runs.
 //! - **Knows nothing of:** the handler.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::sync::Notify;
 

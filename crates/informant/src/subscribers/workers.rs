@@ -4,28 +4,25 @@
 //! - **Out:** a task or a thread that runs it.
 //! - **Knows nothing of:** events.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::task::Context;
-use std::task::Wake;
-use std::task::Waker;
-use std::thread::Thread;
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    thread::Thread,
+};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
-use tokio::task::JoinError;
-use tokio::task::JoinSet;
-use tracing::Instrument;
-use tracing::error;
+use tokio::{
+    runtime::Handle,
+    task::{JoinError, JoinSet},
+};
+use tracing::{Instrument, error};
 
-use super::AnyHandler;
-use super::Listener;
-use super::calling::as_work_of;
-use super::delivery::deliver;
-use super::turn::Turn;
+use super::{AnyHandler, Listener, calling::as_work_of, delivery::deliver, turn::Turn};
 use crate::panics;
 
 /// The tasks and threads of one informer's handlers.

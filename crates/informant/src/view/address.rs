@@ -1,10 +1,8 @@
 //! The address of an object in a view: its key, or its cluster and key.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use crate::Cached;
-use crate::Key;
+use crate::{Cached, Key};
 
 /// Names an object of one of several clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,16 +7,12 @@
 use std::sync::Arc;
 
 use super::ViewError;
-use crate::Cached;
-use crate::Key;
-use crate::informer::AnyInformer;
-use crate::object::Erased;
-use crate::store::AnyIndexFunction;
-use crate::store::DuplicateIndex;
-use crate::store::Index;
-use crate::store::Lister;
-use crate::store::Lookup;
-use crate::store::UnknownIndex;
+use crate::{
+    Cached, Key,
+    informer::AnyInformer,
+    object::Erased,
+    store::{AnyIndexFunction, DuplicateIndex, Index, Lister, Lookup, UnknownIndex},
+};
 
 /// Several informers of one kind as one. Cheap to clone.
 #[derive(Clone)]

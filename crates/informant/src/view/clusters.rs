@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::AnyView;
-use super::ClusterKey;
-use super::View;
-use super::ViewError;
+use super::{AnyView, ClusterKey, View, ViewError};
 
 impl<O> View<O, ClusterKey> {
     /// A view of informers, or of views, of different [clusters](crate::SharedInformer::cluster). Each object

@@ -4,33 +4,19 @@
 //! - **Out:** a registration that covers all members.
 //! - **Knows nothing of:** how events are delivered.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use parking_lot::Mutex;
 
-use super::AnyView;
-use super::View;
-use super::ViewStream;
-use super::stream::AnyViewStream;
-use crate::EventHandler;
-use crate::Registration;
-use crate::informer::AddHandlerError;
-use crate::informer::AnyInformer;
-use crate::informer::Callbacks;
-use crate::informer::EventCallback;
-use crate::informer::Subscribe;
-use crate::informer::SubscribeOptions;
-use crate::subscribers::AnyEventStream;
-use crate::subscribers::AnyHandler;
-use crate::subscribers::CallHandler;
-use crate::subscribers::Clusters;
-use crate::subscribers::EventFuture;
-use crate::subscribers::Notice;
-use crate::subscribers::Place;
-use crate::subscribers::Turn;
-use crate::subscribers::erase_handler;
+use super::{AnyView, View, ViewStream, stream::AnyViewStream};
+use crate::{
+    EventHandler, Registration,
+    informer::{AddHandlerError, AnyInformer, Callbacks, EventCallback, Subscribe, SubscribeOptions},
+    subscribers::{AnyEventStream, AnyHandler, CallHandler, Clusters, EventFuture, Notice, Place, Turn, erase_handler},
+};
 
 impl<O: 'static, A> View<O, A> {
     /// Registers a handler with all members, with default settings; see [`subscribe`](Self::subscribe) for others.

@@ -16,19 +16,17 @@ mod reads; // reading all members
 mod stream; // one stream for all members
 mod waits; // waiting for and stopping all members
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{fmt, marker::PhantomData, sync::Arc};
 
-use crate::Key;
-use crate::SharedInformer;
+use crate::{Key, SharedInformer};
 
-pub use self::address::Address;
-pub use self::address::ClusterKey;
 pub(crate) use self::any::AnyView;
-pub use self::error::ViewError;
-pub use self::reads::ViewIndex;
-pub use self::stream::ViewStream;
+pub use self::{
+    address::{Address, ClusterKey},
+    error::ViewError,
+    reads::ViewIndex,
+    stream::ViewStream,
+};
 
 /// Combines several informers of one kind, so that they can be read and followed like a single one. Cheap to clone.
 ///

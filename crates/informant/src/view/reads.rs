@@ -4,28 +4,17 @@
 //! - **Out:** shared objects of all members.
 //! - **Knows nothing of:** how members are filled.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::Address;
-use super::View;
-use super::any::Member;
-use crate::Cached;
-use crate::object::Erased;
-use crate::object::Labelled;
-use crate::store::DuplicateIndex;
-use crate::store::Index;
-use crate::store::IndexFunction;
-use crate::store::IndexValue;
-use crate::store::IndexValues;
-use crate::store::LabelSelector;
-use crate::store::Lister;
-use crate::store::Lookup;
-use crate::store::LookupValue;
-use crate::store::NotFound;
-use crate::store::UnknownIndex;
-use crate::store::select;
+use super::{Address, View, any::Member};
+use crate::{
+    Cached,
+    object::{Erased, Labelled},
+    store::{
+        DuplicateIndex, Index, IndexFunction, IndexValue, IndexValues, LabelSelector, Lister, Lookup, LookupValue,
+        NotFound, UnknownIndex, select,
+    },
+};
 
 impl<O, A: Address> View<O, A> {
     fn lister_of(&self, address: &A) -> Option<&Lister<Erased>> {

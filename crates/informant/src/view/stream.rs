@@ -1,20 +1,15 @@
 //! [`ViewStream`], the events of all members of a view as one stream.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::{
+    fmt,
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::stream::SelectAll;
+use futures_util::{Stream, StreamExt, stream::SelectAll};
 
-use crate::Event;
-use crate::Registration;
-use crate::object::Erased;
-use crate::subscribers::AnyEventStream;
+use crate::{Event, Registration, object::Erased, subscribers::AnyEventStream};
 
 /// A stream of the events of all members of a view. The events of one member are in order.
 ///

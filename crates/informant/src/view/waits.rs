@@ -1,25 +1,16 @@
 //! Waits on a view, until all members are synced or stopped, or one has applied a write; and the status of the members.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
 
-use super::Address;
-use super::AnyView;
-use super::View;
-use crate::Cached;
-use crate::ResourceVersion;
-use crate::informer;
-use crate::informer::AnyInformer;
-use crate::informer::InformerStatus;
-use crate::informer::Problem;
-use crate::informer::StopErrors;
-use crate::informer::SyncErrors;
-use crate::informer::WaitError;
-use crate::listwatch::Quarantined;
-use crate::object::Erased;
-use crate::object::Identity;
+use super::{Address, AnyView, View};
+use crate::{
+    Cached, ResourceVersion, informer,
+    informer::{AnyInformer, InformerStatus, Problem, StopErrors, SyncErrors, WaitError},
+    listwatch::Quarantined,
+    object::{Erased, Identity},
+};
 
 impl<O, A> View<O, A> {
     /// Whether all members are synced. Once true, it stays true.

@@ -8,10 +8,12 @@ use std::{
     },
 };
 
-use informant::object::Identity;
-use informant::queue::{DeltaFifo, ItemOutcome};
-use informant::store::{Indexer, Snapshot, WriteBatch};
-use informant::{Cached, Key};
+use informant::{
+    Cached, Key,
+    object::Identity,
+    queue::{DeltaFifo, ItemOutcome},
+    store::{Indexer, Snapshot, WriteBatch},
+};
 
 use crate::support::{key, list, object};
 

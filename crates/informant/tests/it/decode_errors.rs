@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use informant::object::{DecodeError, Scanner};
 use kube::core::TypeMeta;
-use serde::de::{DeserializeOwned, Error};
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error},
+};
 
 #[derive(Deserialize)]
 struct Fleet {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use informant::object::{DecodeError, Identity, Labelled, RawObject, Scanner};
-use informant::{Cached, Lazy, Object};
+use informant::{
+    Cached, Lazy, Object,
+    object::{DecodeError, Identity, Labelled, RawObject, Scanner},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde::Deserialize;

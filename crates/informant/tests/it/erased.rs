@@ -5,16 +5,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use informant::delta::{Change, Delta, Deltas, Relist};
-use informant::informer::{Controller, InformerBuilder, InformerState};
-use informant::listwatch::{
-    Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList,
-    ScriptedSource, ScriptedWatch, SourceError, SourceEvent, WatchRequest, WatchStream,
+use informant::{
+    Cached, Deleted, Event, EventStream, Handler, Key, Lazy, SharedInformer, SharedInformerFactory, View,
+    delta::{Change, Delta, Deltas, Relist},
+    informer::{Controller, InformerBuilder, InformerState},
+    listwatch::{
+        Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle,
+        ScriptedList, ScriptedSource, ScriptedWatch, SourceError, SourceEvent, WatchRequest, WatchStream,
+    },
+    object::Identity,
+    queue::{DeltaFifo, InOrderFifo},
+    store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch},
 };
-use informant::object::Identity;
-use informant::queue::{DeltaFifo, InOrderFifo};
-use informant::store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch};
-use informant::{Cached, Deleted, Event, EventStream, Handler, Key, Lazy, SharedInformer, SharedInformerFactory, View};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};

@@ -1,24 +1,21 @@
 //! `informant::Error`: every error type of the library converts into it, and `main` can return it.
 
-use std::error::Error as StdError;
-use std::fmt::Debug;
-use std::path::Path;
+use std::{error::Error as StdError, fmt::Debug, path::Path};
 
-use informant::Error;
-use informant::delta::DeltasError;
-use informant::factory::{DiscoveryError, RequestError};
-use informant::informer::{
-    AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
+use informant::{
+    Error,
+    delta::DeltasError,
+    factory::{DiscoveryError, RequestError},
+    informer::{
+        AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
+    },
+    listwatch::{ListWatchError, ScopeError, SourceError, frames::FrameError},
+    object::{DecodeError, FieldPathError, NotComparable, ParseKeyError},
+    queue::Closed,
+    store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
+    subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError},
+    view::ViewError,
 };
-use informant::listwatch::frames::FrameError;
-use informant::listwatch::{ListWatchError, ScopeError, SourceError};
-use informant::object::{DecodeError, FieldPathError, NotComparable, ParseKeyError};
-use informant::queue::Closed;
-use informant::store::{
-    ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex,
-};
-use informant::subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError};
-use informant::view::ViewError;
 
 use crate::tidy::library;
 

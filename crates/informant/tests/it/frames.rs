@@ -1,14 +1,13 @@
 //! `ListCutter` and `LineCutter`: chunks are cut into the same parts that a parse of the whole body finds, or into an error.
 
 use bytes::Bytes;
-use informant::ResourceVersion;
-use informant::listwatch::frames::{
-    EventType, FrameError, FramePart, LineCutter, ListCutter, ListHead, ListPart, WatchEvent,
+use informant::{
+    ResourceVersion,
+    listwatch::frames::{EventType, FrameError, FramePart, LineCutter, ListCutter, ListHead, ListPart, WatchEvent},
+    object::Scanner,
 };
-use informant::object::Scanner;
 use kube::core::TypeMeta;
-use proptest::collection::vec;
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use crate::random;

@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use informant::delta::Relist;
-use informant::queue::{Closed, InOrderFifo, ItemOutcome, Receipt};
-use informant::store::Indexer;
-use informant::{Cached, Origin, Uid};
+use informant::{
+    Cached, Origin, Uid,
+    delta::Relist,
+    queue::{Closed, InOrderFifo, ItemOutcome, Receipt},
+    store::Indexer,
+};
 use tokio::time::timeout;
 
 use crate::support::{

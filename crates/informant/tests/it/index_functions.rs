@@ -1,21 +1,26 @@
 //! The ready-made index functions, on every object type that has the data for them.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use informant::object::{DecodeError, FieldPathError, FieldValues, Identity, Labelled, Owned, Scanner};
-use informant::store::{Indexer, WriteBatch};
-use informant::{Cached, Key, Lazy, Object, Uid, index, projection};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::ResourceExt;
-use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
+use informant::{
+    Cached, Key, Lazy, Object, Uid, index,
+    object::{DecodeError, FieldPathError, FieldValues, Identity, Labelled, Owned, Scanner},
+    projection,
+    store::{Indexer, WriteBatch},
+};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    ResourceExt,
+    core::{DynamicObject, PartialObjectMeta, TypeMeta},
+};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::random;
-use crate::support::{key, show_objects};
+use crate::{
+    random,
+    support::{key, show_objects},
+};
 
 /// A projection that keeps labels and owner references, and so can be indexed by them.
 #[derive(Deserialize)]

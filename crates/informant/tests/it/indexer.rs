@@ -6,10 +6,12 @@ use std::sync::{
     mpsc,
 };
 
-use informant::delta::Relist;
-use informant::object::Identity;
-use informant::store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, NotOneValue, UnknownIndex, WriteBatch};
-use informant::{Cached, Key, Uid};
+use informant::{
+    Cached, Key, Uid,
+    delta::Relist,
+    object::Identity,
+    store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, NotOneValue, UnknownIndex, WriteBatch},
+};
 
 use crate::support::{Logs, cache_of, key, list, object, show_objects};
 

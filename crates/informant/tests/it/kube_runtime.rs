@@ -1,29 +1,31 @@
 //! kube-runtime's controllers, driven by informers.
 
-use std::convert::Infallible;
-use std::pin::pin;
-use std::sync::Arc;
+use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use informant::kube_runtime::Shared;
-use informant::object::Scanner;
-use informant::{Cached, Key, Lazy, SharedInformer, SharedInformerFactory};
+use informant::{Cached, Key, Lazy, SharedInformer, SharedInformerFactory, kube_runtime::Shared, object::Scanner};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, PartialObjectMetaExt};
-use kube::runtime::controller::{Action, trigger_owners, trigger_self};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::{Controller, WatchStreamExt, controller, reflector, watcher};
-use kube::{Resource, ResourceExt};
+use kube::{
+    Resource, ResourceExt,
+    core::{ApiResource, DynamicObject, PartialObjectMeta, PartialObjectMetaExt},
+    runtime::{
+        Controller, WatchStreamExt, controller,
+        controller::{Action, trigger_owners, trigger_self},
+        reflector,
+        reflector::{ObjectRef, Store, store::Writer},
+        watcher,
+    },
+};
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::{sync::mpsc, task::JoinHandle};
 
-use crate::support::reflector::full_lists;
-use crate::support::servers::{
-    Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource,
-    widgets, within_limit,
+use crate::support::{
+    reflector::full_lists,
+    servers::{
+        Leaks, config, factory, server, three_namespaces, two_namespaces, wait_until_idle, widget, widget_resource,
+        widgets, within_limit,
+    },
 };
 
 /// A running controller, with a line for each call of its reconciler and for each error.

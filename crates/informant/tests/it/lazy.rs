@@ -8,8 +8,10 @@ use std::{
     },
 };
 
-use informant::object::{DecodeError, Scanner};
-use informant::{Cached, Lazy, Object};
+use informant::{
+    Cached, Lazy, Object,
+    object::{DecodeError, Scanner},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DynamicObject, TypeMeta};
 use serde::{Deserialize, Deserializer};

@@ -11,9 +11,11 @@ use std::{
     time::Duration,
 };
 
-use informant::object::{Identity, Labelled, Scanner};
-use informant::store::{Indexer, LabelSelector, Lookup, WriteBatch};
-use informant::{Cached, Lazy, Object};
+use informant::{
+    Cached, Lazy, Object,
+    object::{Identity, Labelled, Scanner},
+    store::{Indexer, LabelSelector, Lookup, WriteBatch},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{Expression, Selector};
 

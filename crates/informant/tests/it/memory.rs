@@ -1,9 +1,11 @@
 //! Memory: queues, caches and scanners that were large once release their memory.
 
-use informant::Cached;
-use informant::object::Scanner;
-use informant::queue::{DeltaFifo, InOrderFifo};
-use informant::store::{Indexer, WriteBatch};
+use informant::{
+    Cached,
+    object::Scanner,
+    queue::{DeltaFifo, InOrderFifo},
+    store::{Indexer, WriteBatch},
+};
 use kube::core::TypeMeta;
 
 use crate::support::{key, list, object};

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use informant::Cached;
-use informant::delta::Delta;
-use informant::object::Identity;
-use informant::queue::{DeltaFifo, InOrderFifo, Receipt};
-use informant::store::{Indexer, WriteBatch};
+use informant::{
+    Cached,
+    delta::Delta,
+    object::Identity,
+    queue::{DeltaFifo, InOrderFifo, Receipt},
+    store::{Indexer, WriteBatch},
+};
 
 use crate::support::{cache_of, key, list, object, observed, show_objects};
 

@@ -5,13 +5,17 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use informant::delta::{Delta, Deltas, Relist};
-use informant::object::Identity;
-use informant::queue::{DeltaFifo, InOrderFifo, ItemOutcome, KnownObjects};
-use informant::{Cached, Deleted, Key};
+use informant::{
+    Cached, Deleted, Key,
+    delta::{Delta, Deltas, Relist},
+    object::Identity,
+    queue::{DeltaFifo, InOrderFifo, ItemOutcome, KnownObjects},
+};
 
-use crate::support::Logs;
-use crate::support::informers::{OnDrop, without_deadlock};
+use crate::support::{
+    Logs,
+    informers::{OnDrop, without_deadlock},
+};
 
 type Object = Cached<OnDrop>;
 

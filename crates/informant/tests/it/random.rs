@@ -1,7 +1,9 @@
 //! Property tests that can be repeated: each run has a seed, and a failure prints it.
 
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
+};
 
 /// Runs `test` on this many random values.
 ///

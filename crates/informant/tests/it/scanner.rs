@@ -2,12 +2,16 @@
 
 use std::fmt;
 
-use informant::object::{DecodeError, FieldPath, Scanner, SyntaxProblem};
-use informant::{Key, Lazy};
+use informant::{
+    Key, Lazy,
+    object::{DecodeError, FieldPath, Scanner, SyntaxProblem},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
-use proptest::prelude::{Just, Strategy, any};
-use proptest::prop_oneof;
+use proptest::{
+    prelude::{Just, Strategy, any},
+    prop_oneof,
+};
 use serde_json::Value;
 
 use crate::random;

@@ -1,13 +1,12 @@
 //! Stages that change the content of a response.
 
 use bytes::Bytes;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::faults::CutEnding;
-use crate::faults::wire::Piece;
-use crate::faults::wire::Shape;
-use crate::faults::wire::Stage;
+use crate::faults::{
+    CutEnding,
+    wire::{Piece, Shape, Stage},
+};
 
 /// Adds a line after a number of lines.
 pub(super) struct Insert {

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::faults::CutEnding;
-use crate::faults::wire::Piece;
-use crate::faults::wire::Stage;
+use crate::faults::{
+    CutEnding,
+    wire::{Piece, Stage},
+};
 
 /// Cuts after a number of lines, or of chunks of a document.
 pub(super) struct CutEvents {

@@ -9,22 +9,18 @@ mod packing;
 
 use bytes::Bytes;
 
-use crate::error::ApiError;
-use crate::faults::CutAfter;
-use crate::faults::CutEnding;
-use crate::faults::Fault;
-use crate::faults::wire::content::Garbage;
-use crate::faults::wire::content::Insert;
-use crate::faults::wire::content::Rewrite;
-use crate::faults::wire::content::Rewriter;
-use crate::faults::wire::cuts::CutBytes;
-use crate::faults::wire::cuts::CutEvents;
-use crate::faults::wire::cuts::CutHalfLine;
-use crate::faults::wire::cuts::Truncate;
-use crate::faults::wire::packing::Pack;
-use crate::faults::wire::packing::Split;
-use crate::faults::wire::packing::Zip;
-use crate::watch::error_line;
+use crate::{
+    error::ApiError,
+    faults::{
+        CutAfter, CutEnding, Fault,
+        wire::{
+            content::{Garbage, Insert, Rewrite, Rewriter},
+            cuts::{CutBytes, CutEvents, CutHalfLine, Truncate},
+            packing::{Pack, Split, Zip},
+        },
+    },
+    watch::error_line,
+};
 
 /// One step of sending a body.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,9 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::{Compression, write::GzEncoder};
 
-use crate::faults::wire::Piece;
-use crate::faults::wire::Stage;
+use crate::faults::wire::{Piece, Stage};
 
 /// Compresses each piece as a separate gzip member.
 pub(super) struct Zip;

@@ -3,10 +3,7 @@
 //!
 //! A list without a rule is replaced as a whole, so the fields of its items need no rules.
 
-use self::Rule::ByKey;
-use self::Rule::Map;
-use self::Rule::Replaced;
-use self::Rule::Set;
+use self::Rule::{ByKey, Map, Replaced, Set};
 
 /// The fields of a type that have a rule. Other maps are merged field by field, other values replaced.
 pub(super) type Rules = &'static [(&'static str, Rule)];

@@ -9,12 +9,12 @@ mod operations;
 mod order;
 mod strategic;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::error::ApiError;
-use crate::registry::kind::Kind;
-use crate::registry::kind::Origin;
+use crate::{
+    error::ApiError,
+    registry::kind::{Kind, Origin},
+};
 
 /// A patch.
 #[derive(Clone, Debug, PartialEq)]

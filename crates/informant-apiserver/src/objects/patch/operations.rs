@@ -15,20 +15,16 @@
 //!
 //! The size of the result is bounded, because each `copy` can double it.
 
-use json_patch::AddOperation;
-use json_patch::CopyOperation;
-use json_patch::MoveOperation;
-use json_patch::PatchOperation;
-use json_patch::RemoveOperation;
-use json_patch::ReplaceOperation;
-use json_patch::TestOperation;
-use json_patch::jsonptr::Pointer;
-use json_patch::jsonptr::PointerBuf;
+use json_patch::{
+    AddOperation, CopyOperation, MoveOperation, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+    jsonptr::{Pointer, PointerBuf},
+};
 use serde_json::Value;
 
-use crate::error::ApiError;
-use crate::objects::validate::DEEPEST;
-use crate::objects::validate::depth;
+use crate::{
+    error::ApiError,
+    objects::validate::{DEEPEST, depth},
+};
 
 /// The largest number of operations, as in kube-apiserver.
 const MOST: usize = 10_000;

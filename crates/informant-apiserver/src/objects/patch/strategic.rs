@@ -15,16 +15,14 @@
 //! | an item of a list | `$patch: delete` | removes the item with that key |
 //! | | `$patch: replace` | replaces the list by the other items of the patch |
 
-use std::collections::BTreeMap;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::merge_keys::Rule;
-use super::merge_keys::Rules;
-use super::order::Key;
-use super::order::put_in_order;
+use super::{
+    merge_keys::{Rule, Rules},
+    order::{Key, put_in_order},
+};
 use crate::error::ApiError;
 
 const PATCH: &str = "$patch";
@@ -236,8 +234,7 @@ fn plain_map(map: Object) -> Object {
 mod tests {
     use serde_json::json;
 
-    use super::super::merge_keys::of_kind;
-    use super::*;
+    use super::{super::merge_keys::of_kind, *};
 
     fn patched(kind: &str, object: Value, patch: Value) -> Result<Value, ApiError> {
         let (Value::Object(mut object), Value::Object(patch)) = (object, patch) else { panic!("two maps") };

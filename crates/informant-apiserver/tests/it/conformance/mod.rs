@@ -25,15 +25,9 @@ use std::ops::Deref;
 
 use http::Method;
 use informant_apiserver::ApiServer;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::Answer;
-use crate::support::Lines;
-use crate::support::Web;
-use crate::support::both_ways;
-use crate::support::plain_client;
-use crate::support::version;
+use crate::support::{Answer, Lines, Web, both_ways, plain_client, version};
 
 /// A server under test, and a namespace in it.
 pub struct Api {

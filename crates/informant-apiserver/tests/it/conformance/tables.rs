@@ -1,8 +1,9 @@
 //! Tables, which `kubectl get` requests.
 
-use super::definitions::DEFINITIONS;
-use super::definitions::Widgets;
-use super::*;
+use super::{
+    definitions::{DEFINITIONS, Widgets},
+    *,
+};
 
 both_ways! {
     kinds_have_the_columns_of_kubernetes

@@ -1,7 +1,6 @@
 //! Watches: their start, events and end.
 
-use super::definitions::Widgets;
-use super::*;
+use super::{definitions::Widgets, *};
 
 both_ways! {
     a_watch_from_a_version_tells_what_happened_since

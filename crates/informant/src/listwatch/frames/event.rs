@@ -6,8 +6,7 @@
 
 use serde_json::Value;
 
-use super::FrameError;
-use super::skim::Skim;
+use super::{FrameError, skim::Skim};
 
 /// The type of a watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]

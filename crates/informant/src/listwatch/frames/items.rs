@@ -4,16 +4,11 @@
 //! - **Out:** the JSON of each item, and the list's metadata.
 //! - **Knows nothing of:** the content of an item.
 
-use bytes::Buf;
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::DEFAULT_LIMIT;
-use super::FrameError;
-use super::FramePart;
-use super::skim::Skim;
+use super::{DEFAULT_LIMIT, FrameError, FramePart, skim::Skim};
 use crate::ResourceVersion;
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.

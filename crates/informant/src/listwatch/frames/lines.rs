@@ -4,12 +4,9 @@
 //! - **Out:** complete lines.
 //! - **Knows nothing of:** the content of a line.
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
-use super::DEFAULT_LIMIT;
-use super::FrameError;
-use super::FramePart;
+use super::{DEFAULT_LIMIT, FrameError, FramePart};
 
 /// Cuts a body into lines at each line feed.
 ///

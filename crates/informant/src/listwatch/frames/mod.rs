@@ -34,14 +34,9 @@ mod items;
 mod lines;
 mod skim;
 
-pub use error::FrameError;
-pub use error::FramePart;
-pub use event::EventType;
-pub use event::WatchEvent;
-pub use items::ListCutter;
-pub use items::ListHead;
-pub use items::ListMetadata;
-pub use items::ListPart;
+pub use error::{FrameError, FramePart};
+pub use event::{EventType, WatchEvent};
+pub use items::{ListCutter, ListHead, ListMetadata, ListPart};
 pub use lines::LineCutter;
 
 /// The default limit on the size of an item or a line: far more than any API server stores.

@@ -4,26 +4,20 @@
 //! - **Out:** the body, or a [`SourceError`].
 //! - **Knows nothing of:** the content of a body that is not an error.
 
-use std::error::Error;
-use std::io;
-use std::time::Duration;
+use std::{error::Error, io, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http::Response;
-use http::header::CONTENT_ENCODING;
-use http::header::CONTENT_TYPE;
-use http::header::HeaderName;
-use http::header::LOCATION;
-use http::header::RETRY_AFTER;
+use http::{
+    Response,
+    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
+};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Error as ClientError;
-use kube::client::Body;
-use kube::core::Status;
+use kube::{client::Body, core::Status};
 use tokio::time::error::Elapsed;
 
-use super::super::SourceError;
-use super::super::error::causes;
+use super::super::{SourceError, error::causes};
 
 /// Upper bound on the bytes that are read of an error's body.
 const LONGEST_ERROR: usize = 64 << 10;

@@ -6,40 +6,28 @@
 
 mod answer;
 
-use std::any::TypeId;
-use std::sync::Arc;
+use std::{any::TypeId, sync::Arc};
 
 use futures_util::StreamExt;
-use http::HeaderValue;
-use http::Request;
-use http::header::ACCEPT;
-use http::header::ACCEPT_ENCODING;
+use http::{
+    HeaderValue, Request,
+    header::{ACCEPT, ACCEPT_ENCODING},
+};
 use http_body_util::BodyExt;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::Client;
-use kube::client::Body;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
-use kube::core::TypeMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIGroupList, APIResourceList};
+use kube::{
+    Client,
+    client::Body,
+    core::{ApiResource, DynamicObject, TypeMeta},
+};
 use serde::de::DeserializeOwned;
 
-use super::Item;
-use super::ListPiece;
-use super::ListRequest;
-use super::ListStream;
-use super::ListWatch;
-use super::Lookup;
-use super::LookupRequest;
-use super::Served;
-use super::SourceError;
-use super::WatchPiece;
-use super::WatchRequest;
-use super::WatchStream;
-use super::any_source::AnySource;
-use super::frames::ListCutter;
-use super::frames::ListPart;
+use super::{
+    Item, ListPiece, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, Served, SourceError, WatchPiece,
+    WatchRequest, WatchStream,
+    any_source::AnySource,
+    frames::{ListCutter, ListPart},
+};
 use crate::ResourceVersion;
 
 /// The objects of one kind of the Kubernetes API, in one namespace or in all, optionally selected by labels and fields.

@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::super::decoder::DecodeResult;
-use super::super::quarantine::Entries;
-use super::super::rules::anchors::Anchors;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::delta::Relist;
-use crate::object::DecodeError;
-use crate::object::Erased;
+use super::super::{decoder::DecodeResult, quarantine::Entries, rules::anchors::Anchors};
+use crate::{
+    Cached, Key, ResourceVersion,
+    delta::Relist,
+    object::{DecodeError, Erased},
+};
 
 /// The received items of a list, in the order of the list.
 pub(super) struct Collected {

@@ -1,50 +1,34 @@
 //! Opens one watch after another and passes their events to the destination. Asks the server for its version when a watch is silent.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
-use futures_util::future::Either;
-use futures_util::future::select;
-use tokio::sync::watch;
-use tokio::task::coop::consume_budget;
-use tokio::task::yield_now;
-use tokio::time::Instant;
-use tokio::time::timeout;
-use tokio::time::timeout_at;
-use tracing::debug;
-use tracing::trace;
-use tracing::warn;
+use futures_util::future::{BoxFuture, Either, select};
+use tokio::{
+    sync::watch,
+    task::{coop::consume_budget, yield_now},
+    time::{Instant, timeout, timeout_at},
+};
+use tracing::{debug, trace, warn};
 
-use super::super::ListWatchError;
-use super::super::Lookup;
-use super::super::LookupRequest;
-use super::super::Operation;
-use super::super::Quarantined;
-use super::super::SourceError;
-use super::super::WatchRequest;
-use super::super::decoder::DecodeResult;
-use super::super::rules::endings::AfterWatch;
-use super::super::rules::endings::Ending;
-use super::super::rules::endings::Streak;
-use super::super::rules::endings::WatchStats;
-use super::super::rules::endings::after_check;
-use super::super::rules::endings::after_watch;
-use super::super::rules::error_class::ErrorClass;
-use super::super::rules::resume::VersionOrder;
-use super::super::rules::silence::Silence;
-use super::super::rules::silence::SilenceStep;
-use super::super::rules::silence::VersionAnswer;
-use super::main_loop::ReflectorLoop;
-use super::main_loop::RoundFailure;
-use super::reader::DecodedEvent;
-use super::reader::EventReader;
-use super::status::Activity;
-use crate::Cached;
-use crate::ResourceVersion;
-use crate::object::Erased;
-use crate::object::Identity;
+use super::{
+    super::{
+        ListWatchError, Lookup, LookupRequest, Operation, Quarantined, SourceError, WatchRequest,
+        decoder::DecodeResult,
+        rules::{
+            endings::{AfterWatch, Ending, Streak, WatchStats, after_check, after_watch},
+            error_class::ErrorClass,
+            resume::VersionOrder,
+            silence::{Silence, SilenceStep, VersionAnswer},
+        },
+    },
+    main_loop::{ReflectorLoop, RoundFailure},
+    reader::{DecodedEvent, EventReader},
+    status::Activity,
+};
+use crate::{
+    Cached, ResourceVersion,
+    object::{Erased, Identity},
+};
 
 /// The progress of one watch.
 struct Progress {

@@ -9,25 +9,21 @@
 //! looks up the newest event that it received. If the server has that event, both histories are the same up to it. The watch is resumed
 //! at that event, not at a later bookmark, so that every later event of either history is delivered.
 
-use std::cmp::Ordering;
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
-use tokio::time::Instant;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::super::Lookup;
-use super::super::LookupRequest;
-use super::super::SourceError;
-use super::super::error::Chain;
-use super::super::rules::anchors::Anchor;
-use super::super::rules::error_class::ErrorClass;
-use super::super::rules::resume::VersionOrder;
-use super::main_loop::ReflectorLoop;
-use super::status::Activity;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::object::Identity;
+use super::{
+    super::{
+        Lookup, LookupRequest, SourceError,
+        error::Chain,
+        rules::{anchors::Anchor, error_class::ErrorClass, resume::VersionOrder},
+    },
+    main_loop::ReflectorLoop,
+    status::Activity,
+};
+use crate::{Key, ResourceVersion, object::Identity};
 
 /// The result of a history check.
 enum HistoryCheck {

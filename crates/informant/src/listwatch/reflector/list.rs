@@ -2,28 +2,24 @@
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
-use tokio::task::coop::consume_budget;
-use tokio::time::Instant;
-use tokio::time::timeout;
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, timeout},
+};
 
-use super::super::ListPiece;
-use super::super::ListRequest;
-use super::super::Operation;
-use super::super::SourceError;
-use super::super::decoder::DecodeResult;
-use super::super::frames::ListCutter;
-use super::super::frames::ListHead;
-use super::super::frames::ListMetadata;
-use super::super::frames::ListPart;
-use super::super::rules::error_class::ErrorClass;
-use super::collected::Collected;
-use super::main_loop::ReflectorLoop;
-use super::main_loop::RoundFailure;
-use super::main_loop::known;
-use super::reader::EventReader;
-use super::status::Activity;
-use crate::ResourceVersion;
-use crate::object::DecodeError;
+use super::{
+    super::{
+        ListPiece, ListRequest, Operation, SourceError,
+        decoder::DecodeResult,
+        frames::{ListCutter, ListHead, ListMetadata, ListPart},
+        rules::error_class::ErrorClass,
+    },
+    collected::Collected,
+    main_loop::{ReflectorLoop, RoundFailure, known},
+    reader::EventReader,
+    status::Activity,
+};
+use crate::{ResourceVersion, object::DecodeError};
 
 /// Upper bound on pages per list; guards against a server that ignores `limit` and never ends its list.
 const MOST_PAGES: usize = 100_000;

@@ -1,49 +1,36 @@
 //! The main loop of a reflector: lists, watches until that fails, waits, and begins again.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio::time::sleep_until;
-use tokio::time::timeout;
-use tracing::debug;
-use tracing::error;
-use tracing::warn;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::{debug, error, warn};
 
-use super::super::Destination;
-use super::super::ListWatchError;
-use super::super::Operation;
-use super::super::Quarantined;
-use super::super::Served;
-use super::super::SourceError;
-use super::super::decoder::Decoder;
-use super::super::error::Chain;
-use super::super::health::Prober;
-use super::super::health::Waits;
-use super::super::quarantine::Entries;
-use super::super::quarantine::Quarantine;
-use super::super::rules::anchors::Anchors;
-use super::super::rules::delays::Delays;
-use super::super::rules::error_class::ErrorClass;
-use super::super::rules::resume::ListVerdict;
-use super::super::rules::resume::Resume;
-use super::super::rules::watchdog::Watchdog;
-use super::super::rules::window::RetryWindow;
-use super::ReflectorSettings;
-use super::collected::Collected;
-use super::history::Outage;
-use super::history::Startup;
-use super::report::Reporter;
-use super::status::Activity;
-use super::status::StatusBoard;
-use crate::Cached;
-use crate::Key;
-use crate::ResourceVersion;
-use crate::delta::Relist;
-use crate::object::Erased;
-use crate::panics;
+use super::{
+    super::{
+        Destination, ListWatchError, Operation, Quarantined, Served, SourceError,
+        decoder::Decoder,
+        error::Chain,
+        health::{Prober, Waits},
+        quarantine::{Entries, Quarantine},
+        rules::{
+            anchors::Anchors,
+            delays::Delays,
+            error_class::ErrorClass,
+            resume::{ListVerdict, Resume},
+            watchdog::Watchdog,
+            window::RetryWindow,
+        },
+    },
+    ReflectorSettings,
+    collected::Collected,
+    history::{Outage, Startup},
+    report::Reporter,
+    status::{Activity, StatusBoard},
+};
+use crate::{Cached, Key, ResourceVersion, delta::Relist, object::Erased, panics};
 
 /// The state of a running reflector.
 pub(super) struct ReflectorLoop {

@@ -18,47 +18,26 @@ mod report;
 mod status;
 mod stream;
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, marker::PhantomData, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::select;
 
-use self::main_loop::ReflectorLoop;
-use self::report::Reporter;
-use self::status::StatusBoard;
-use super::Backoff;
-use super::Destination;
-use super::ListWatch;
-use super::ListWatchError;
-use super::Quarantined;
-use super::ServerHealth;
-use super::StreamingSupport;
-use super::any_source::AnySource;
-use super::any_source::DynSource;
-use super::decoder::Decode;
-use super::decoder::Decoder;
-use super::decoder::Transform;
-use super::decoder::TransformResult;
-use super::decoder::decode_as;
-use super::decoder::decode_nothing;
-use super::decoder::transform_of;
-use super::destination::ErasedDestination;
-use super::frames::DEFAULT_LIMIT;
-use super::quarantine::Quarantine;
-use crate::Cached;
-use crate::Key;
-use crate::Object;
-use crate::known::KnownObjects;
-use crate::object::Erased;
-use crate::object::FieldPath;
-use crate::object::Scanner;
+use self::{main_loop::ReflectorLoop, report::Reporter, status::StatusBoard};
+use super::{
+    Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth, StreamingSupport,
+    any_source::{AnySource, DynSource},
+    decoder::{Decode, Decoder, Transform, TransformResult, decode_as, decode_nothing, transform_of},
+    destination::ErasedDestination,
+    frames::DEFAULT_LIMIT,
+    quarantine::Quarantine,
+};
+use crate::{
+    Cached, Key, Object,
+    known::KnownObjects,
+    object::{Erased, FieldPath, Scanner},
+};
 
-pub use self::status::Activity;
-pub use self::status::ReflectorHandle;
-pub use self::status::ReflectorStatus;
+pub use self::status::{Activity, ReflectorHandle, ReflectorStatus};
 
 /// Lists and watches a source, and passes all changes to a [`Destination`]. See the [module's page](super) for an example.
 ///

@@ -4,8 +4,7 @@
 //! - **Out:** one decoded event after the other.
 //! - **Knows nothing of:** versions, and what the reflector does with an event.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -13,19 +12,12 @@ use kube::core::Status;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::super::Item;
-use super::super::SourceError;
-use super::super::SourceEvent;
-use super::super::WatchPiece;
-use super::super::WatchStream;
-use super::super::decoder::DecodeResult;
-use super::super::decoder::Decoder;
-use super::super::decoder::Known;
-use super::super::frames::EventType;
-use super::super::frames::LineCutter;
-use super::super::frames::WatchEvent;
-use crate::ResourceVersion;
-use crate::object::Erased;
+use super::super::{
+    Item, SourceError, SourceEvent, WatchPiece, WatchStream,
+    decoder::{DecodeResult, Decoder, Known},
+    frames::{EventType, LineCutter, WatchEvent},
+};
+use crate::{ResourceVersion, object::Erased};
 
 /// Reads the events of one open watch.
 pub(super) struct EventReader {

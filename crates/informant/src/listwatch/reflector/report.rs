@@ -4,23 +4,18 @@
 //! - **Out:** calls of `on_error`, or warnings; a line when an outage is over.
 //! - **Knows nothing of:** requests, and what is done about a failure.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use tokio::time::timeout_at;
-use tracing::debug;
-use tracing::info;
-use tracing::warn;
+use tokio::time::{Instant, timeout_at};
+use tracing::{debug, info, warn};
 
-use super::super::ListWatchError;
-use super::super::error::Chain;
-use super::super::rules::error_class::ErrorClass;
-use super::Callback;
-use super::main_loop::call;
-use super::status::ReflectorHandle;
+use super::{
+    super::{ListWatchError, error::Chain, rules::error_class::ErrorClass},
+    Callback,
+    main_loop::call,
+    status::ReflectorHandle,
+};
 
 /// Reports the failures of one reflector.
 pub(super) struct Reporter {

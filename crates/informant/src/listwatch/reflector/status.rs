@@ -6,14 +6,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
-use super::super::ListWatchError;
-use super::super::Quarantined;
-use super::super::quarantine::Quarantine;
-use crate::Key;
-use crate::ResourceVersion;
+use super::super::{ListWatchError, Quarantined, quarantine::Quarantine};
+use crate::{Key, ResourceVersion};
 
 /// The status of a reflector: its activity, its last failure, and counters.
 #[derive(Clone, Debug, Default)]

@@ -3,32 +3,24 @@
 use std::time::Duration;
 
 use hashbrown::HashSet;
-use tokio::task::coop::consume_budget;
-use tokio::time::Instant;
-use tokio::time::timeout;
-use tokio::time::timeout_at;
-use tracing::debug;
-use tracing::info;
-use tracing::warn;
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, timeout, timeout_at},
+};
+use tracing::{debug, info, warn};
 
-use super::super::ListRequest;
-use super::super::Operation;
-use super::super::SourceError;
-use super::super::WatchRequest;
-use super::super::error::Chain;
-use super::super::rules::endings::AfterStreaming;
-use super::super::rules::endings::Ending;
-use super::super::rules::endings::SHORT;
-use super::super::rules::endings::after_streaming;
-use super::collected::Collected;
-use super::collected::Snapshot;
-use super::main_loop::ReflectorLoop;
-use super::main_loop::known;
-use super::reader::DecodedEvent;
-use super::reader::EventReader;
-use super::status::Activity;
-use crate::ResourceVersion;
-use crate::object::Identity;
+use super::{
+    super::{
+        ListRequest, Operation, SourceError, WatchRequest,
+        error::Chain,
+        rules::endings::{AfterStreaming, Ending, SHORT, after_streaming},
+    },
+    collected::{Collected, Snapshot},
+    main_loop::{ReflectorLoop, known},
+    reader::{DecodedEvent, EventReader},
+    status::Activity,
+};
+use crate::{ResourceVersion, object::Identity};
 
 /// The failure of a streamed list before it was complete.
 struct Unfinished {

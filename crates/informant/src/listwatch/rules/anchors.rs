@@ -6,9 +6,10 @@
 
 use std::cmp::Ordering;
 
-use crate::ResourceVersion;
-use crate::object::Identity;
-use crate::object::is_same_content;
+use crate::{
+    ResourceVersion,
+    object::{Identity, is_same_content},
+};
 
 /// One event that identifies the server's history: a write or deletion that gave this object this version.
 #[derive(Debug, Clone)]
@@ -107,8 +108,7 @@ impl Anchor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
-    use crate::Uid;
+    use crate::{Key, Uid};
 
     fn identity(name: &str, version: &str) -> Identity {
         Identity { key: Key::cluster_scoped(name), uid: Uid::new(name), version: version.into() }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use backon::BackoffBuilder;
-use backon::ExponentialBackoff;
-use backon::ExponentialBuilder;
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 
 /// The delays after failures: each is twice the one before, up to a cap. A random jitter of up to the same length is added, so that clients do not

@@ -4,14 +4,9 @@
 //! - **Out:** its [`ErrorClass`], whether it may pass by itself, and advice for the user.
 //! - **Knows nothing of:** what the reflector does about it.
 
-use kube::core::Status;
-use kube::core::response::reason;
+use kube::core::{Status, response::reason};
 
-use crate::listwatch::ListWatchError;
-use crate::listwatch::Operation;
-use crate::listwatch::SourceError;
-use crate::listwatch::error::causes;
-use crate::listwatch::frames::FrameError;
+use crate::listwatch::{ListWatchError, Operation, SourceError, error::causes, frames::FrameError};
 
 /// The class of an error, which decides what the reflector does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,8 +267,7 @@ fn is_too_large(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::response::StatusCause;
-    use kube::core::response::StatusDetails;
+    use kube::core::response::{StatusCause, StatusDetails};
 
     use super::*;
 

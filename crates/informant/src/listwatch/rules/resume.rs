@@ -6,8 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::ResourceVersion;
-use crate::listwatch::ListRequest;
+use crate::{ResourceVersion, listwatch::ListRequest};
 
 /// The versions that the reflector has received, from which the next request follows.
 #[derive(Debug, Default)]

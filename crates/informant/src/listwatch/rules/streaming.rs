@@ -1,7 +1,6 @@
 //! Remembers whether the server supports streamed lists. The reflector tries one; the server's version is not examined.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;

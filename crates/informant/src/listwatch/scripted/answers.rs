@@ -1,12 +1,10 @@
 //! The scripted answers to a list and to a watch.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 
-use super::super::frames::ListMetadata;
-use super::super::{Item, ListPiece, SourceError, SourceEvent, WatchPiece};
+use super::super::{Item, ListPiece, SourceError, SourceEvent, WatchPiece, frames::ListMetadata};
 use crate::ResourceVersion;
 
 /// The scripted answer to a list request: the items of one page, or an error.

@@ -4,23 +4,26 @@
 //! - **Out:** lists of the current objects, and watches that deliver each change.
 //! - **Knows nothing of:** scripted answers; those take precedence.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::super::source::ItemContent;
-use super::super::{Item, ListPiece, ListStream, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream};
-use super::timeline::{Change, Content, Cursor, Next, State, Timeline};
-use super::{ScriptedList, ScriptedSource};
-use crate::object::{Identity, Provenance};
-use crate::{Key, ResourceVersion};
+use super::{
+    super::{
+        Item, ListPiece, ListStream, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
+        source::ItemContent,
+    },
+    ScriptedList, ScriptedSource,
+    timeline::{Change, Content, Cursor, Next, State, Timeline},
+};
+use crate::{
+    Key, ResourceVersion,
+    object::{Identity, Provenance},
+};
 
 /// Drives a [live](ScriptedSource::live) source. Cheap to clone; all clones drive the same source.
 ///

@@ -14,22 +14,26 @@ mod answers;
 mod live;
 mod timeline;
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
-pub use self::answers::{ScriptedList, ScriptedWatch};
-pub use self::live::{LiveObject, SourceHandle};
+pub use self::{
+    answers::{ScriptedList, ScriptedWatch},
+    live::{LiveObject, SourceHandle},
+};
 
-use self::answers::Step;
-use self::live::Live;
+use self::{answers::Step, live::Live};
 use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, WatchRequest, WatchStream};
 
 /// A source for tests of code that uses an informer or a reflector. Cheap to clone; all clones are the same source.

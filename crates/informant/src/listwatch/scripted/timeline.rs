@@ -4,14 +4,12 @@
 //! - **Out:** the current list; for each watch, its next event or its end.
 //! - **Knows nothing of:** locks, waiting, streams.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
 use super::super::{Item, SourceError, SourceEvent};
-use crate::object::Identity;
-use crate::{Key, ResourceVersion};
+use crate::{Key, ResourceVersion, object::Identity};
 
 /// The state and the history of a live source.
 pub(super) struct Timeline<O> {

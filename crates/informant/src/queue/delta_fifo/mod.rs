@@ -11,25 +11,17 @@ mod version_tracker;
 
 use std::sync::Arc;
 
-use self::rules::State;
-use self::rules::VersionRef;
-use super::Closed;
-use super::ItemOutcome;
-use super::KnownObjects;
-use super::Receipt;
-use super::ReceiptQueue;
-use super::receipt::sealed::Outcomes;
-use super::receipt::sealed::ReceiptOwner;
-use super::watched::Watched;
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::Origin;
-use crate::ResourceVersion;
-use crate::delta::Delta;
-use crate::delta::Deltas;
-use crate::delta::Relist;
-use crate::slots::Slot;
+use self::rules::{State, VersionRef};
+use super::{
+    Closed, ItemOutcome, KnownObjects, Receipt, ReceiptQueue,
+    receipt::sealed::{Outcomes, ReceiptOwner},
+    watched::Watched,
+};
+use crate::{
+    Cached, Deleted, Key, Origin, ResourceVersion,
+    delta::{Delta, Deltas, Relist},
+    slots::Slot,
+};
 
 /// A queue that groups changes by object. It hands out the longest-waiting object first, with all its waiting changes as one item.
 ///

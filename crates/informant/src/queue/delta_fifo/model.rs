@@ -1,15 +1,14 @@
 //! Compares the grouping queue with a simple model, which has no counters and computes everything from its records.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::super::scenario::Cache;
-use super::super::scenario::Push;
-use super::super::scenario::Server;
-use super::super::scenario::Step;
-use super::super::scenario::steps;
-use super::*;
+use super::{
+    super::scenario::{Cache, Push, Server, Step, steps},
+    *,
+};
 use crate::random;
 
 /// The number of a call that pushed a change.

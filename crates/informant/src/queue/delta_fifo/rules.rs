@@ -2,26 +2,20 @@
 
 use std::collections::VecDeque;
 
-use super::super::KnownObjects;
-use super::super::is_far_too_large;
-use super::super::receipt::sealed::Batch;
-use super::super::receipt::sealed::Outcomes;
-use super::super::watched::QueueState;
-use super::ItemOutcome;
-use super::ObjectChanges;
-use super::version_tracker::VersionId;
-use super::version_tracker::VersionTracker;
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::Origin;
-use crate::ResourceVersion;
-use crate::delta::Delta;
-use crate::delta::Deltas;
-use crate::delta::Relist;
-use crate::slots::Keyed;
-use crate::slots::Slot;
-use crate::slots::Slots;
+use super::{
+    super::{
+        KnownObjects, is_far_too_large,
+        receipt::sealed::{Batch, Outcomes},
+        watched::QueueState,
+    },
+    ItemOutcome, ObjectChanges,
+    version_tracker::{VersionId, VersionTracker},
+};
+use crate::{
+    Cached, Deleted, Key, Origin, ResourceVersion,
+    delta::{Delta, Deltas, Relist},
+    slots::{Keyed, Slot, Slots},
+};
 
 pub(super) struct State<O> {
     /// Objects in pop order.

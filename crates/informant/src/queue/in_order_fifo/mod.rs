@@ -8,27 +8,18 @@
 mod model;
 mod rules;
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::{num::NonZeroUsize, sync::Arc};
 
-use self::rules::Item;
-use self::rules::State;
-use super::Closed;
-use super::ItemOutcome;
-use super::KnownObjects;
-use super::Receipt;
-use super::ReceiptQueue;
-use super::receipt::sealed::Outcomes;
-use super::receipt::sealed::ReceiptOwner;
-use super::watched::Watched;
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::Origin;
-use crate::ResourceVersion;
-use crate::delta::Change;
-use crate::delta::Delta;
-use crate::delta::Relist;
+use self::rules::{Item, State};
+use super::{
+    Closed, ItemOutcome, KnownObjects, Receipt, ReceiptQueue,
+    receipt::sealed::{Outcomes, ReceiptOwner},
+    watched::Watched,
+};
+use crate::{
+    Cached, Deleted, Key, Origin, ResourceVersion,
+    delta::{Change, Delta, Relist},
+};
 
 /// A queue that keeps every change in server order. It neither combines nor drops changes.
 ///

@@ -1,15 +1,14 @@
 //! Compares the in-order queue with a simple model: a log of all changes and their progress.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::super::scenario::Cache;
-use super::super::scenario::Push;
-use super::super::scenario::Server;
-use super::super::scenario::Step;
-use super::super::scenario::steps;
-use super::*;
+use super::{
+    super::scenario::{Cache, Push, Server, Step, steps},
+    *,
+};
 use crate::random;
 
 /// A change that was pushed, and its progress.

@@ -1,26 +1,21 @@
 //! The rules of the in-order queue, without lock, clock or waiting.
 
-use std::collections::VecDeque;
-use std::num::NonZeroUsize;
+use std::{collections::VecDeque, num::NonZeroUsize};
 
-use hashbrown::HashMap;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
-use super::super::KnownObjects;
-use super::super::is_far_too_large;
-use super::super::receipt::sealed::Batch;
-use super::super::receipt::sealed::Outcomes;
-use super::super::watched::QueueState;
-use super::InOrderChange;
-use super::ItemOutcome;
-use crate::Cached;
-use crate::Deleted;
-use crate::Key;
-use crate::Origin;
-use crate::ResourceVersion;
-use crate::delta::Change;
-use crate::delta::Delta;
-use crate::delta::Relist;
+use super::{
+    super::{
+        KnownObjects, is_far_too_large,
+        receipt::sealed::{Batch, Outcomes},
+        watched::QueueState,
+    },
+    InOrderChange, ItemOutcome,
+};
+use crate::{
+    Cached, Deleted, Key, Origin, ResourceVersion,
+    delta::{Change, Delta, Relist},
+};
 
 pub(super) struct State<O> {
     /// INV-R1: numbers rise from the front to the back.

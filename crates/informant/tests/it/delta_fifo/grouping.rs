@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use informant::delta::{Delta, Deltas, DeltasError, Relist};
-use informant::queue::{DeltaFifo, KnownObjects};
-use informant::{Cached, Deleted, Key, Origin, Uid};
+use informant::{
+    Cached, Deleted, Key, Origin, Uid,
+    delta::{Delta, Deltas, DeltasError, Relist},
+    queue::{DeltaFifo, KnownObjects},
+};
 
 use super::{Fifo, drain, fifo_with_known, origins, pop, pop_all};
 use crate::support::{Object, cache_of, key, list, object, object_of_incarnation, observed, show_object_changes};

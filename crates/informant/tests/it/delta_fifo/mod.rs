@@ -6,8 +6,10 @@ mod sync;
 mod versions;
 mod waiting;
 
-use informant::Origin;
-use informant::queue::{DeltaFifo, Receipt};
+use informant::{
+    Origin,
+    queue::{DeltaFifo, Receipt},
+};
 
 use crate::support::{known, show_object_changes};
 

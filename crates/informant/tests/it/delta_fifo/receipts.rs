@@ -1,8 +1,10 @@
 //! `DeltaFifo`: batches are in flight until they are acknowledged or requeued.
 
-use informant::Deleted;
-use informant::delta::{Delta, Deltas, Relist};
-use informant::queue::ItemOutcome;
+use informant::{
+    Deleted,
+    delta::{Delta, Deltas, Relist},
+    queue::ItemOutcome,
+};
 
 use super::{Fifo, drain, fifo_with_known, pop, pop_all};
 use crate::support::{key, list, object, object_of_incarnation, observed, show_deltas, show_object_changes};

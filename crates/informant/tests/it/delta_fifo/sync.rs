@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use informant::Origin;
-use informant::delta::Delta;
+use informant::{Origin, delta::Delta};
 use tokio::time::timeout;
 
 use super::{Fifo, drain, fifo_with_known, origins, pop};

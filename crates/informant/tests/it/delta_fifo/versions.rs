@@ -1,7 +1,6 @@
 //! `DeltaFifo`: the reached version, and the versions of batches.
 
-use informant::delta::Delta;
-use informant::queue::ItemOutcome;
+use informant::{delta::Delta, queue::ItemOutcome};
 
 use super::{Fifo, drain, fifo_with_known, pop};
 use crate::support::{list, object, observed};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use informant::delta::Delta;
-use informant::queue::{Closed, DeltaFifo};
+use informant::{
+    delta::Delta,
+    queue::{Closed, DeltaFifo},
+};
 use tokio::time::timeout;
 
 use super::{Fifo, fifo_with_known, pop};

@@ -1,7 +1,6 @@
 //! Kinds that are known at run time.
 
-use informant::factory::DiscoveryError;
-use informant::{Lazy, SharedInformerFactory};
+use informant::{Lazy, SharedInformerFactory, factory::DiscoveryError};
 use informant_apiserver::{Fault, Kind, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};

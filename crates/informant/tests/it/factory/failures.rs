@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::SharedInformerFactory;
-use informant::informer::{Problem, SyncError, SyncErrors};
+use informant::{
+    SharedInformerFactory,
+    informer::{Problem, SyncError, SyncErrors},
+};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Client, Config};
 use tokio::time::{Instant, timeout};
 
-use crate::support::informers::one_thread;
-use crate::support::servers::{
-    LONG, Leaks, Logs, Probe, SECOND, client, factory, server, stop_factory, wait_until, wait_until_idle, widget,
-    widget_resource, widgets,
+use crate::support::{
+    informers::one_thread,
+    servers::{
+        LONG, Leaks, Logs, Probe, SECOND, client, factory, server, stop_factory, wait_until, wait_until_idle, widget,
+        widget_resource, widgets,
+    },
 };
 
 fn factory_that_fails_fast(client: Client) -> SharedInformerFactory {

@@ -1,17 +1,20 @@
 //! Servers whose storage is restored from a backup: P1 holds also then.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use informant::informer::{InformerBuilder, WaitError};
-use informant::{SharedInformer, SharedInformerFactory};
+use informant::{
+    SharedInformer, SharedInformerFactory,
+    informer::{InformerBuilder, WaitError},
+};
 use informant_apiserver::{ApiServer, Backup, Fault, FaultId, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::support::reflector::{is_lookup, sleep_seconds};
-use crate::support::servers::{Leaks, SECOND, client, stop_factory};
+use crate::support::{
+    reflector::{is_lookup, sleep_seconds},
+    servers::{Leaks, SECOND, client, stop_factory},
+};
 
 const KINDS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
 

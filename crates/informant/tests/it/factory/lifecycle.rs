@@ -2,20 +2,23 @@
 
 use std::sync::{Arc, Mutex};
 
-use futures_util::FutureExt;
-use futures_util::future::join_all;
-use informant::informer::{AddHandlerError, InformerState, StopError, SyncError};
-use informant::subscribers::NotSynced;
-use informant::{Handler, Lazy, SharedInformerFactory};
+use futures_util::{FutureExt, future::join_all};
+use informant::{
+    Handler, Lazy, SharedInformerFactory,
+    informer::{AddHandlerError, InformerState, StopError, SyncError},
+    subscribers::NotSynced,
+};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use crate::support::Tracked;
-use crate::support::informers::{add_stuck_handler, many_threads, without_deadlock};
-use crate::support::servers::{
-    LONG, Leaks, Logs, Probe, SECOND, cached, client, config, factory, is_same, keys, server, stop_factory, wait_until,
-    wait_until_idle,
+use crate::support::{
+    Tracked,
+    informers::{add_stuck_handler, many_threads, without_deadlock},
+    servers::{
+        LONG, Leaks, Logs, Probe, SECOND, cached, client, config, factory, is_same, keys, server, stop_factory,
+        wait_until, wait_until_idle,
+    },
 };
 
 /// FA-05

@@ -1,11 +1,8 @@
 //! Object types that know their kind: eager, lazy, metadata, and projections of both sorts.
 
-use informant::object::OfKind;
-use informant::{Lazy, SharedInformerFactory, projection};
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::core::PartialObjectMeta;
+use informant::{Lazy, SharedInformerFactory, object::OfKind, projection};
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{Resource, core::PartialObjectMeta};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,18 +1,21 @@
 //! Outages: how soon caches equal the server again, which errors are reported, and which requests are sent meanwhile.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use informant::informer::Problem;
-use informant::listwatch::{Backoff, ListWatchError};
-use informant::{SharedInformer, SharedInformerFactory};
+use informant::{
+    SharedInformer, SharedInformerFactory,
+    informer::Problem,
+    listwatch::{Backoff, ListWatchError},
+};
 use informant_apiserver::{ApiServer, Fault, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::support::reflector::{full_lists, sleep_seconds};
-use crate::support::servers::{Leaks, Logs, SECOND, backoff_without_jitter, client, config, stop_factory};
+use crate::support::{
+    reflector::{full_lists, sleep_seconds},
+    servers::{Leaks, Logs, SECOND, backoff_without_jitter, client, config, stop_factory},
+};
 
 const NAMESPACES: usize = 10;
 

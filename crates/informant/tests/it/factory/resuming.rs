@@ -1,20 +1,29 @@
 //! How informers resume after an outage: what handlers receive, which requests are sent, and what may go wrong meanwhile.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use informant::listwatch::{
-    Item, KubeSource, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, SourceError, WatchRequest, WatchStream,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
-use informant::{SharedInformer, SharedInformerFactory};
+
+use informant::{
+    SharedInformer, SharedInformerFactory,
+    listwatch::{
+        Item, KubeSource, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, SourceError, WatchRequest,
+        WatchStream,
+    },
+};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::support::reflector::sleep_seconds;
-use crate::support::servers::{Probe, client, config, keys};
+use crate::support::{
+    reflector::sleep_seconds,
+    servers::{Probe, client, config, keys},
+};
 
 /// All connections break, and no new one is accepted for this long.
 async fn outage(server: &ApiServer, length: f64) {

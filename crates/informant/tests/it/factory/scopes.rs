@@ -1,8 +1,6 @@
 //! Requests with namespaces, labels and fields.
 
-use informant::SharedInformerFactory;
-use informant::factory::RequestError;
-use informant::listwatch::ScopeError;
+use informant::{SharedInformerFactory, factory::RequestError, listwatch::ScopeError};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::{Expression, Selector};
 

@@ -1,10 +1,11 @@
 //! Settings of a factory for all kinds and for single kinds.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use informant::object::FieldPath;
-use informant::{Lazy, SharedInformerFactory};
+use informant::{Lazy, SharedInformerFactory, object::FieldPath};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;

@@ -1,13 +1,16 @@
 //! Async callbacks of views: members take turns, also while a future runs.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use informant::subscribers::NotCaughtUp;
-use informant::{Cached, Registration, SharedInformerFactory, View};
+use informant::{Cached, Registration, SharedInformerFactory, View, subscribers::NotCaughtUp};
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::support::servers::{
     Leaks, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces, wait_until,

@@ -1,22 +1,12 @@
 //! One closure for all events of a view, and waits on a view's registration.
 
-use informant::Event;
-use informant::SharedInformerFactory;
-use informant::View;
-use informant::informer::WaitError;
-use informant::subscribers::NotCaughtUp;
+use informant::{Event, SharedInformerFactory, View, informer::WaitError, subscribers::NotCaughtUp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
-use crate::support::servers::Leaks;
-use crate::support::servers::SECOND;
-use crate::support::servers::client;
-use crate::support::servers::config;
-use crate::support::servers::factory;
-use crate::support::servers::server;
-use crate::support::servers::stop_factory;
-use crate::support::servers::three_namespaces;
-use crate::support::servers::two_namespaces;
+use crate::support::servers::{
+    Leaks, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces,
+};
 
 #[tokio::test(start_paused = true)]
 async fn one_closure_receives_the_events_of_all_members_and_synced_once() {

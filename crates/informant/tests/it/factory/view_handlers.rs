@@ -1,7 +1,10 @@
 //! Handlers and streams of views.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+    mpsc,
+};
 
 use futures_util::FutureExt;
 use informant::{Event, Handler, Registration, SharedInformerFactory};
@@ -9,12 +12,14 @@ use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-use crate::support::informers::{many_threads, without_deadlock};
-use crate::support::servers::{
-    Leaks, Logs, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces,
-    wait_until, wait_until_idle, within_limit,
+use crate::support::{
+    informers::{many_threads, without_deadlock},
+    servers::{
+        Leaks, Logs, Probe, SECOND, client, config, factory, server, stop_factory, three_namespaces, two_namespaces,
+        wait_until, wait_until_idle, within_limit,
+    },
+    show_objects,
 };
-use crate::support::show_objects;
 
 /// Decision 17
 #[tokio::test(start_paused = true)]

@@ -2,19 +2,21 @@
 
 use std::sync::{Arc, Mutex};
 
-use informant::informer::WaitError;
-use informant::object::Identity;
-use informant::view::ViewError;
-use informant::{Cached, ClusterKey, Handler, Key, ResourceVersion, SharedInformerFactory, View, index};
+use informant::{
+    Cached, ClusterKey, Handler, Key, ResourceVersion, SharedInformerFactory, View, index, informer::WaitError,
+    object::Identity, view::ViewError,
+};
 use informant_apiserver::{ApiServer, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
 
-use crate::support::servers::{
-    LONG, Leaks, Logs, Probe, SECOND, client, config, factory, is_same, server, stop_factory, three_namespaces,
-    two_namespaces, wait_until,
+use crate::support::{
+    servers::{
+        LONG, Leaks, Logs, Probe, SECOND, client, config, factory, is_same, server, stop_factory, three_namespaces,
+        two_namespaces, wait_until,
+    },
+    show_objects,
 };
-use crate::support::show_objects;
 
 type Configs<A = Key> = View<ConfigMap, A>;
 

@@ -1,22 +1,28 @@
 //! Async callbacks: one future at a time, isolated as synchronous callbacks are.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::informer::InformerState;
-use informant::listwatch::ScriptedWatch;
-use informant::{Cached, Registration, SharedInformer};
+use informant::{Cached, Registration, SharedInformer, informer::InformerState, listwatch::ScriptedWatch};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use tokio::sync::Semaphore;
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Semaphore,
+    task::yield_now,
+    time::{Instant, sleep},
+};
 
 use super::callbacks::Received;
-use crate::support::Logs;
-use crate::support::informers::{
-    Leaks, OnDrop, Probe, QUEUES, informer, informer_with, item, one_thread, open_watch, source, wait_until,
-    wait_until_idle, without_deadlock,
+use crate::support::{
+    Logs,
+    informers::{
+        Leaks, OnDrop, Probe, QUEUES, informer, informer_with, item, one_thread, open_watch, source, wait_until,
+        wait_until_idle, without_deadlock,
+    },
 };
 
 const SECOND: Duration = Duration::from_secs(1);

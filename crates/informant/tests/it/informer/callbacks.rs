@@ -1,11 +1,12 @@
 //! Callbacks that are registered as closures.
 
-use std::cell::Cell;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    cell::Cell,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use informant::listwatch::ScriptedWatch;
-use informant::{Handler, View};
+use informant::{Handler, View, listwatch::ScriptedWatch};
 
 use crate::support::informers::{Leaks, informer_with, item, source, wait_until_idle};
 

@@ -1,19 +1,24 @@
 //! Waiting until a handler has received all events up to a version.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use informant::listwatch::{ScriptedSource, ScriptedWatch};
-use informant::subscribers::NotCaughtUp;
-use informant::{Cached, Registration, SharedInformer};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use informant::{
+    Cached, Registration, SharedInformer,
+    listwatch::{ScriptedSource, ScriptedWatch},
+    subscribers::NotCaughtUp,
+};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 use super::callbacks::Received;
-use crate::support::Logs;
-use crate::support::informers::{
-    Leaks, Probe, QUEUES, informer, informer_with, item, list, open_watch, source, status_error, wait_until_idle,
+use crate::support::{
+    Logs,
+    informers::{
+        Leaks, Probe, QUEUES, informer, informer_with, item, list, open_watch, source, status_error, wait_until_idle,
+    },
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,20 +1,24 @@
 //! `Controller`, the low-level informer: a user's process function over a queue.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use informant::delta::Delta;
-use informant::informer::{Controller, ProcessFailure};
-use informant::listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch};
-use informant::queue::{DeltaFifo, InOrderChange, InOrderFifo, ObjectChanges};
-use informant::store::Indexer;
-use tokio::sync::oneshot;
-use tokio::time::Instant;
-
-use crate::support::informers::{
-    Leaks, Source, item, list, open_watch, show_error, sleep_seconds, source, status_error,
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
 };
-use crate::support::{Logs, show_change, show_deltas};
+
+use informant::{
+    delta::Delta,
+    informer::{Controller, ProcessFailure},
+    listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch},
+    queue::{DeltaFifo, InOrderChange, InOrderFifo, ObjectChanges},
+    store::Indexer,
+};
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::support::{
+    Logs,
+    informers::{Leaks, Source, item, list, open_watch, show_error, sleep_seconds, source, status_error},
+    show_change, show_deltas,
+};
 
 type Lines = Arc<Mutex<Vec<(u128, String)>>>;
 

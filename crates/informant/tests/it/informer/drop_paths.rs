@@ -2,18 +2,25 @@
 //!
 //! Each path is a script of a source; it ends at version 99.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use informant::informer::{AddHandlerError, InformerState};
-use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
-use informant::object::Identity;
-use informant::{Handler, Key, SharedInformer};
+use informant::{
+    Handler, Key, SharedInformer,
+    informer::{AddHandlerError, InformerState},
+    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
+    object::Identity,
+};
 use tokio::runtime::Runtime;
 
-use crate::support::Logs;
-use crate::support::informers::{
-    Bomb, LONG, Leaks, OnDrop, backoff_without_jitter, milliseconds, status_error, wait_until_idle, without_deadlock,
+use crate::support::{
+    Logs,
+    informers::{
+        Bomb, LONG, Leaks, OnDrop, backoff_without_jitter, milliseconds, status_error, wait_until_idle,
+        without_deadlock,
+    },
 };
 
 /// An object with a destructor; the transform refuses some of them.

@@ -1,18 +1,25 @@
 //! Destructors of objects, handlers, filters and callbacks are users' code: they may call the informer, panic or hang.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{
+    Arc, Mutex, OnceLock,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+    mpsc,
+};
 
 use futures_util::FutureExt;
-use informant::informer::{InformerState, StopError};
-use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
-use informant::object::Identity;
-use informant::{Cached, Handler, Key, Registration, SharedInformer};
+use informant::{
+    Cached, Handler, Key, Registration, SharedInformer,
+    informer::{InformerState, StopError},
+    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
+    object::Identity,
+};
 
-use crate::support::Logs;
-use crate::support::informers::{
-    Bomb, LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
-    wait_until, without_deadlock,
+use crate::support::{
+    Logs,
+    informers::{
+        Bomb, LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
+        wait_until, without_deadlock,
+    },
 };
 
 fn object<O: Send + Sync + 'static>(version: u64, content: O) -> Item<O> {

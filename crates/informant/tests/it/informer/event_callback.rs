@@ -2,22 +2,16 @@
 
 use std::time::Duration;
 
-use informant::Deleted;
-use informant::Event;
-use informant::SharedInformer;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::ScriptedWatch;
-use informant::listwatch::SourceError;
+use informant::{
+    Deleted, Event, SharedInformer,
+    listwatch::{ScriptedSource, ScriptedWatch, SourceError},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::callbacks::Received;
-use crate::support::informers::Leaks;
-use crate::support::informers::QUEUES;
-use crate::support::informers::informer_with;
-use crate::support::informers::item;
-use crate::support::informers::source;
+use crate::support::informers::{Leaks, QUEUES, informer_with, item, source};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,22 +1,32 @@
 //! The events that handlers receive for the changes of a source.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
-use informant::object::Identity;
-use informant::store::Lister;
-use informant::{Cached, EventHandler, Key, Lazy, Origin, SharedInformer};
+use informant::{
+    Cached, EventHandler, Key, Lazy, Origin, SharedInformer,
+    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
+    object::Identity,
+    store::Lister,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::reflector::kube_source::config_maps;
-use crate::support::Logs;
-use crate::support::informers::{
-    Builder, Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch, source,
-    status_error, wait_until_idle,
+use crate::{
+    reflector::kube_source::config_maps,
+    support::{
+        Logs,
+        informers::{
+            Builder, Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch,
+            source, status_error, wait_until_idle,
+        },
+        reflector::{config_map, server_at_10},
+    },
 };
-use crate::support::reflector::{config_map, server_at_10};
 
 /// Runs an informer over the source until nothing changes any more, once with each queue. Returns the lines of a probe, and the cache.
 async fn events_by_queue(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String>); 2] {

@@ -4,28 +4,32 @@
 //! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of runs; `--nocapture` shows the figures.
 #![allow(clippy::print_stderr, reason = "`--nocapture` shows the figures")]
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, atomic};
-use std::time::Duration;
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, atomic, atomic::AtomicUsize},
+    time::Duration,
+};
 
-use informant::informer::Subscribe;
-use informant::listwatch::Backoff;
-use informant::store::Lister;
 use informant::{
-    Cached, Deleted, Event, EventHandler, EventStream, Key, Lazy, Origin, Registration, ResourceVersion, SharedInformer,
+    Cached, Deleted, Event, EventHandler, EventStream, Key, Lazy, Origin, Registration, ResourceVersion,
+    SharedInformer, informer::Subscribe, listwatch::Backoff, store::Lister,
 };
 use informant_apiserver::{ApiServer, Backup, Fault, FaultId, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
-use crate::reflector::kube_source::config_maps;
-use crate::reflector::soak;
-use crate::reflector::soak::{Texted, contents, seed, times};
-use crate::support::informers::Leaks;
-use crate::support::reflector::{config_map, server_at_10, sleep_seconds};
+use crate::{
+    reflector::{
+        kube_source::config_maps,
+        soak,
+        soak::{Texted, contents, seed, times},
+    },
+    support::{
+        informers::Leaks,
+        reflector::{config_map, server_at_10, sleep_seconds},
+    },
+};
 
 /// Every state that any object ever had: its texts by key and version. After a restored backup, the server uses versions again,
 /// so an object may have several texts under one version.

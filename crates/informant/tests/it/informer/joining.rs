@@ -1,11 +1,11 @@
 //! Handlers that join at any time receive every object and every change exactly once.
 
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
 
-use informant::informer::AddHandlerError;
-use informant::listwatch::ScriptedWatch;
-use informant::{Cached, Handler, Registration, SharedInformer};
+use informant::{Cached, Handler, Registration, SharedInformer, informer::AddHandlerError, listwatch::ScriptedWatch};
 
 use crate::support::informers::{
     Leaks, Probe, QUEUES, informer, informer_with, item, open_watch, source, wait_until_idle,

@@ -1,21 +1,28 @@
 //! The phases of an informer, the calls that are allowed in each, and the absence of leaked tasks after the stop.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
-
-use informant::informer::InformerState;
-use informant::listwatch::{
-    ListRequest, ListStream, ListWatch, ScriptedSource, ScriptedWatch, Served, WatchRequest, WatchStream,
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
-use informant::subscribers::NotSynced;
-use informant::{Cached, Handler, Registration, SharedInformer};
 
-use crate::support::informers::{
-    Leaks, Probe, QUEUES, add_stuck_handler, informer, informer_with, item, open_watch, show_error, sleep_seconds,
-    source, wait_until, wait_until_idle,
+use informant::{
+    Cached, Handler, Registration, SharedInformer,
+    informer::InformerState,
+    listwatch::{ListRequest, ListStream, ListWatch, ScriptedSource, ScriptedWatch, Served, WatchRequest, WatchStream},
+    subscribers::NotSynced,
 };
-use crate::support::{Logs, poll_once};
+
+use crate::support::{
+    Logs,
+    informers::{
+        Leaks, Probe, QUEUES, add_stuck_handler, informer, informer_with, item, open_watch, show_error, sleep_seconds,
+        source, wait_until, wait_until_idle,
+    },
+    poll_once,
+};
 
 /// SI-01
 #[tokio::test(start_paused = true)]

@@ -1,18 +1,27 @@
 //! Handlers that are slow, panic or fall behind affect no other handler.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch};
-use informant::object::Identity;
-use informant::{Cached, Event, EventHandler, Handler, Origin, Registration, SharedInformer};
+use informant::{
+    Cached, Event, EventHandler, Handler, Origin, Registration, SharedInformer,
+    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
+    object::Identity,
+};
 use tokio::time::Instant;
 
-use crate::support::informers::{
-    Leaks, Probe, ProbeHandler, QUEUES, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until,
+use crate::support::{
+    Logs, Tracked,
+    informers::{
+        Leaks, Probe, ProbeHandler, QUEUES, informer, informer_with, item, open_watch, sleep_seconds, source,
+        wait_until,
+    },
 };
-use crate::support::{Logs, Tracked};
 
 /// A handler that panics at objects whose name begins with "bad", after it has recorded them.
 struct Fragile {

@@ -1,12 +1,16 @@
 //! Handlers and streams on a runtime with several threads.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use informant::informer::Subscribe;
-use informant::listwatch::ScriptedWatch;
-use informant::{EventStream, Handler, Registration, ResourceVersion, SharedInformer};
+use informant::{
+    EventStream, Handler, Registration, ResourceVersion, SharedInformer, informer::Subscribe, listwatch::ScriptedWatch,
+};
 use tokio::time::timeout;
 
 use crate::support::informers::{

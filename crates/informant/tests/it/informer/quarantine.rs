@@ -1,12 +1,16 @@
 //! Quarantined objects: the events that handlers receive, and calls that wait for such objects.
 
-use std::sync::{Mutex, mpsc};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, mpsc},
+    time::Duration,
+};
 
-use informant::informer::WaitError;
-use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
-use informant::object::Identity;
-use informant::{Cached, Key};
+use informant::{
+    Cached, Key,
+    informer::WaitError,
+    listwatch::{ScriptedList, ScriptedSource, ScriptedWatch},
+    object::Identity,
+};
 
 use crate::support::informers::{
     Builder, Leaks, Probe, QUEUES, informer_with, item, item_of_incarnation, list, one_thread, open_watch,

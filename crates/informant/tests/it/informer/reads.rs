@@ -2,22 +2,30 @@
 
 use std::time::Duration;
 
-use informant::informer::WaitError;
-use informant::listwatch::{Backoff, KubeSource, ScriptedList, ScriptedSource, ScriptedWatch};
-use informant::object::Identity;
-use informant::{Key, SharedInformer};
+use informant::{
+    Key, SharedInformer,
+    informer::WaitError,
+    listwatch::{Backoff, KubeSource, ScriptedList, ScriptedSource, ScriptedWatch},
+    object::Identity,
+};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 
-use crate::reflector::kube_source::config_maps;
-use crate::support::informers::{
-    Leaks, QUEUES, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
-    open_watch, show_error, source, status_error, wait_until, wait_until_idle,
+use crate::{
+    reflector::kube_source::config_maps,
+    support::{
+        informers::{
+            Leaks, QUEUES, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
+            open_watch, show_error, source, status_error, wait_until, wait_until_idle,
+        },
+        reflector::{config_map, server_at_10},
+    },
 };
-use crate::support::reflector::{config_map, server_at_10};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(1000);

@@ -1,26 +1,25 @@
 //! Waits of a registration: until the handler has everything that the cache has, and for the end of the handler.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
-use informant::Registration;
-use informant::SharedInformer;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::SourceHandle;
-use informant::subscribers::NotCaughtUp;
-use informant::subscribers::StopHandlerError;
+use informant::{
+    Registration, SharedInformer,
+    listwatch::{ScriptedSource, SourceHandle},
+    subscribers::{NotCaughtUp, StopHandlerError},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::Value;
-use serde_json::json;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::Instant,
+};
 
 use super::callbacks::Received;
-use crate::support::informers::Leaks;
-use crate::support::informers::wait_until_idle;
+use crate::support::informers::{Leaks, wait_until_idle};
 
 const SECOND: Duration = Duration::from_secs(1);
 

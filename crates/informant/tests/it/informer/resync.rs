@@ -1,16 +1,23 @@
 //! Resyncs: which handlers receive unchanged objects again, and when.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
-use informant::listwatch::{ScriptedSource, ScriptedWatch};
-use informant::{Cached, EventStream, Handler, SharedInformer};
+use informant::{
+    Cached, EventStream, Handler, SharedInformer,
+    listwatch::{ScriptedSource, ScriptedWatch},
+};
 use tokio::time::Instant;
 
-use crate::support::Logs;
-use crate::support::informers::{
-    Builder, Leaks, Probe, QUEUES, Source, informer_with, item, list, open_watch, sleep_seconds, source, status_error,
+use crate::support::{
+    Logs,
+    informers::{
+        Builder, Leaks, Probe, QUEUES, Source, informer_with, item, list, open_watch, sleep_seconds, source,
+        status_error,
+    },
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,16 +1,17 @@
 //! Streams of events, and the filters of handlers and streams.
 
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt};
-use informant::listwatch::ScriptedWatch;
-use informant::{Event, Origin, SharedInformer};
+use informant::{Event, Origin, SharedInformer, listwatch::ScriptedWatch};
 
-use crate::support::Logs;
-use crate::support::informers::{
-    Leaks, Probe, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until_idle,
+use crate::support::{
+    Logs,
+    informers::{Leaks, Probe, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until_idle},
 };
 
 #[tokio::test(start_paused = true)]

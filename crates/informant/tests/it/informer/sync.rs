@@ -5,10 +5,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use informant::listwatch::{ScriptedList, ScriptedSource};
 
-use crate::support::Logs;
-use crate::support::informers::{
-    Leaks, Probe, QUEUES, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds,
-    source, status_error,
+use crate::support::{
+    Logs,
+    informers::{
+        Leaks, Probe, QUEUES, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds,
+        source, status_error,
+    },
 };
 
 fn forbidden() -> ScriptedSource<()> {

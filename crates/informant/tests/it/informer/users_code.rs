@@ -1,22 +1,30 @@
 //! Users' code that blocks, panics, hangs or calls the informer, when it is called and when it is dropped, affects only itself.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, stream};
-use informant::informer::{InformerState, StopError};
-use informant::listwatch::{
-    ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-    SourceEvent, WatchPiece, WatchRequest, WatchStream,
+use informant::{
+    Cached, Event, Handler, Registration, SharedInformer,
+    informer::{InformerState, StopError},
+    listwatch::{
+        ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+        SourceEvent, WatchPiece, WatchRequest, WatchStream,
+    },
+    store::Lister,
 };
-use informant::store::Lister;
-use informant::{Cached, Event, Handler, Registration, SharedInformer};
 
-use crate::support::Logs;
-use crate::support::informers::{
-    Bomb, LONG, Leaks, OnDrop, Probe, Source, add_stuck_handler, informer, item, list, many_threads, milliseconds,
-    one_thread, open_watch, source, wait_until, without_deadlock,
+use crate::support::{
+    Logs,
+    informers::{
+        Bomb, LONG, Leaks, OnDrop, Probe, Source, add_stuck_handler, informer, item, list, many_threads, milliseconds,
+        one_thread, open_watch, source, wait_until, without_deadlock,
+    },
 };
 
 /// A blocking handler may call functions that panic inside a runtime, such as `block_on`.

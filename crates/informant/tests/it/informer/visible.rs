@@ -1,28 +1,33 @@
 //! Metrics, log spans and the status of an informer.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
-use informant::informer::InformerState;
-use informant::listwatch::{
-    Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-    WatchRequest, WatchStream,
+use informant::{
+    Cached, Handler, Key, SharedInformer,
+    informer::InformerState,
+    listwatch::{
+        Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
+        WatchRequest, WatchStream,
+    },
+    object::{Identity, Provenance},
 };
-use informant::object::{Identity, Provenance};
-use informant::{Cached, Handler, Key, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
-use crate::reflector::kube_source::config_maps;
-use crate::support::Logs;
-use crate::support::informers::{
-    Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error, wait_until_idle,
+use crate::{
+    reflector::kube_source::config_maps,
+    support::{
+        Logs,
+        informers::{
+            Leaks, Probe, informer, informer_with, item, list, open_watch, sleep_seconds, source, status_error,
+            wait_until_idle,
+        },
+        reflector::{config_map, server_at_10},
+    },
 };
-use crate::support::reflector::{config_map, server_at_10};
 
 /// All metrics as `name{label=value,…}`, without the prefix, with their values; for a histogram, the number of its values.
 fn figures_of(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {

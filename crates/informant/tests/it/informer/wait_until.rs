@@ -3,19 +3,16 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::Cached;
-use informant::Key;
-use informant::SharedInformer;
-use informant::informer::WaitError;
-use informant::listwatch::ScriptedSource;
-use informant::listwatch::SourceHandle;
+use informant::{
+    Cached, Key, SharedInformer,
+    informer::WaitError,
+    listwatch::{ScriptedSource, SourceHandle},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::informers::Leaks;
-use crate::support::informers::wait_until_idle;
+use crate::support::informers::{Leaks, wait_until_idle};
 
 const SECOND: Duration = Duration::from_secs(1);
 

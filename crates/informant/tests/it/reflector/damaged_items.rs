@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use informant::Lazy;
-use informant::listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
+use informant::{
+    Lazy,
+    listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
+};
 use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 

@@ -1,8 +1,10 @@
 //! `KubeSource`: its requests, its scopes, and the object types that it serves.
 
-use informant::listwatch::{KubeSource, Reflector, ScopeError};
-use informant::object::{DecodeError, RawObject};
-use informant::{Lazy, Object};
+use informant::{
+    Lazy, Object,
+    listwatch::{KubeSource, Reflector, ScopeError},
+    object::{DecodeError, RawObject},
+};
 use informant_apiserver::{ApiServer, Fault, Kind, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
-use kube::core::Status;
-use kube::core::response::{StatusCause, StatusDetails};
+use kube::core::{
+    Status,
+    response::{StatusCause, StatusDetails},
+};
 
 use crate::support::reflector::{
     backoff_without_jitter, connection_lost, item, list, open_watch, run, run_with, seconds_between_requests,

@@ -1,8 +1,10 @@
 //! A live `ScriptedSource`: the test changes objects and breaks the watch while informers use the source.
 
-use informant::listwatch::{Item, LiveObject, ScriptedList, ScriptedSource, SourceError, SourceHandle};
-use informant::object::Identity;
-use informant::{Deleted, Event, EventStream, Lazy, Object, ResourceVersion, SharedInformer};
+use informant::{
+    Deleted, Event, EventStream, Lazy, Object, ResourceVersion, SharedInformer,
+    listwatch::{Item, LiveObject, ScriptedList, ScriptedSource, SourceError, SourceHandle},
+    object::Identity,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};

@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
-use informant::listwatch::{Reflector, ReflectorBuilder};
-use informant::{Cached, Lazy};
+use informant::{
+    Cached, Lazy,
+    listwatch::{Reflector, ReflectorBuilder},
+};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;

@@ -9,11 +9,13 @@ use std::{
     time::Duration,
 };
 
-use informant::delta::{Change, Delta};
-use informant::listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle};
-use informant::queue::{Closed, DeltaFifo, InOrderFifo, KnownObjects};
-use informant::store::{Indexer, Lister, WriteBatch};
-use informant::{Lazy, Object};
+use informant::{
+    Lazy, Object,
+    delta::{Change, Delta},
+    listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle},
+    queue::{Closed, DeltaFifo, InOrderFifo, KnownObjects},
+    store::{Indexer, Lister, WriteBatch},
+};
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinHandle;

@@ -3,8 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use informant::Lazy;
-use informant::listwatch::{Backoff, KubeSource, Reflector};
+use informant::{
+    Lazy,
+    listwatch::{Backoff, KubeSource, Reflector},
+};
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, Load, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{
-    Activity, Destination, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource, ScriptedWatch,
-    SourceError, WatchRequest, WatchStream,
+use informant::{
+    listwatch::{
+        Activity, Destination, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource,
+        ScriptedWatch, SourceError, WatchRequest, WatchStream,
+    },
+    queue::{DeltaFifo, InOrderFifo},
 };
-use informant::queue::{DeltaFifo, InOrderFifo};
 
 use crate::support::reflector::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
 

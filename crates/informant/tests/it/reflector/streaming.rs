@@ -10,10 +10,12 @@ use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use crate::support::Logs;
-use crate::support::reflector::{
-    Recorder, Running, backoff_without_jitter, config_map, connection_lost, connection_refused, item, list, run,
-    run_with, seconds_between_requests, sleep_seconds, start, status_error, wait_until_idle,
+use crate::support::{
+    Logs,
+    reflector::{
+        Recorder, Running, backoff_without_jitter, config_map, connection_lost, connection_refused, item, list, run,
+        run_with, seconds_between_requests, sleep_seconds, start, status_error, wait_until_idle,
+    },
 };
 
 fn stream() -> ScriptedWatch<()> {

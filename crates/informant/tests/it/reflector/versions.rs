@@ -2,9 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use informant::Key;
-use informant::listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
-use informant::object::Identity;
+use informant::{
+    Key,
+    listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
+    object::Identity,
+};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 

@@ -8,16 +8,20 @@ use std::{
     time::Duration,
 };
 
-use informant::Cached;
-use informant::listwatch::{Backoff, Reflector, ScriptedSource, ScriptedWatch, SourceError};
+use informant::{
+    Cached,
+    listwatch::{Backoff, Reflector, ScriptedSource, ScriptedWatch, SourceError},
+};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
-use crate::support::Tracked;
-use crate::support::reflector::{
-    Recorder, backoff_without_jitter, config_map, connection_lost, connection_refused, item, list, open_watch, run,
-    run_with, seconds_between_requests, sleep_seconds, start, status_error, wait_until_idle,
+use crate::support::{
+    Tracked,
+    reflector::{
+        Recorder, backoff_without_jitter, config_map, connection_lost, connection_refused, item, list, open_watch, run,
+        run_with, seconds_between_requests, sleep_seconds, start, status_error, wait_until_idle,
+    },
 };
 
 /// A source whose first list has version 10 and no objects.

@@ -1,15 +1,18 @@
 //! The server of a scenario, and the namespaces that belong to the scenario alone.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
-use informant::object::Identity;
-use informant::{Key, SharedInformerFactory};
+use informant::{Key, SharedInformerFactory, object::Identity};
 use informant_apiserver::{ApiServer, Listening};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::{DeleteParams, ListParams, PostParams};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use serde_json::json;
 
 use super::pod_types::{PodType, Seen};

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use informant::object::OfKind;
-use informant::{Lazy, projection};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use informant::{Lazy, object::OfKind, projection};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 

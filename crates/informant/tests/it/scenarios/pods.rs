@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use informant::informer::InformerState;
-use informant::store::Lister;
-use informant::{Cached, Event, Key, Origin};
+use informant::{Cached, Event, Key, Origin, informer::InformerState, store::Lister};
 use tokio::time::timeout;
 
-use super::cluster::{Cluster, LONG};
-use super::pod_types::{PodType, Seen};
-use crate::support::informers::Probe;
-use crate::support::show_objects;
+use super::{
+    cluster::{Cluster, LONG},
+    pod_types::{PodType, Seen},
+};
+use crate::support::{informers::Probe, show_objects};
 
 super::for_every_pod_type!(
     handlers_and_readers_follow_pods_from_create_to_delete,

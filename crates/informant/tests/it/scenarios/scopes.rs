@@ -2,9 +2,11 @@
 
 use informant::View;
 
-use super::cluster::{Cluster, LONG};
-use super::pod_types::PodType;
-use super::pods::in_cache;
+use super::{
+    cluster::{Cluster, LONG},
+    pod_types::PodType,
+    pods::in_cache,
+};
 use crate::support::informers::Probe;
 
 super::for_every_pod_type!(

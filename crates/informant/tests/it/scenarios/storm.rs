@@ -5,12 +5,18 @@ use std::collections::BTreeSet;
 use informant::Cached;
 use tokio::time::timeout;
 
-use super::cluster::{Cluster, LONG};
-use super::pod_types::PodType;
-use super::pods::in_cache;
-use crate::random;
-use crate::support::informers::{Probe, wait_until};
-use crate::support::show_objects;
+use super::{
+    cluster::{Cluster, LONG},
+    pod_types::PodType,
+    pods::in_cache,
+};
+use crate::{
+    random,
+    support::{
+        informers::{Probe, wait_until},
+        show_objects,
+    },
+};
 
 super::for_every_pod_type!(a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_server);
 

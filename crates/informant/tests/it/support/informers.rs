@@ -1,19 +1,28 @@
 //! Builds informers over scripted sources, checks that no task is leaked, and waits for conditions.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
-use informant::informer::{InformerBuilder, InformerState};
-use informant::listwatch::{Item, ScriptedSource, ScriptedWatch};
-use informant::object::Identity;
-use informant::{Handler, Key, Registration, SharedInformer};
+use informant::{
+    Handler, Key, Registration, SharedInformer,
+    informer::{InformerBuilder, InformerState},
+    listwatch::{Item, ScriptedSource, ScriptedWatch},
+    object::Identity,
+};
 use tokio::runtime::Runtime;
 
-pub(crate) use super::probe::{Probe, ProbeHandler};
-pub(crate) use super::reflector::{
-    backoff_without_jitter, connection_refused, item, list, open_watch, show_error, sleep_seconds, status_error,
-    wait_until_idle,
+pub(crate) use super::{
+    probe::{Probe, ProbeHandler},
+    reflector::{
+        backoff_without_jitter, connection_refused, item, list, open_watch, show_error, sleep_seconds, status_error,
+        wait_until_idle,
+    },
 };
 
 pub(crate) type Source = ScriptedSource<()>;

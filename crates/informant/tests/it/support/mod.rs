@@ -12,11 +12,13 @@ use std::{
     task::Poll,
 };
 
-use informant::delta::{Change, Delta, Deltas, Relist};
-use informant::object::{DecodeError, Identity, OfKind, RawObject};
-use informant::queue::{InOrderChange, KnownObjects, ObjectChanges};
-use informant::store::Indexer;
-use informant::{Cached, Deleted, Key, Uid};
+use informant::{
+    Cached, Deleted, Key, Uid,
+    delta::{Change, Delta, Deltas, Relist},
+    object::{DecodeError, Identity, OfKind, RawObject},
+    queue::{InOrderChange, KnownObjects, ObjectChanges},
+    store::Indexer,
+};
 use tracing::Dispatch;
 
 /// An object without content; its version identifies its state.

@@ -5,19 +5,23 @@ use std::{
     time::Duration,
 };
 
-use informant::delta::Relist;
-use informant::listwatch::{
-    Backoff, Destination, Item, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList, ScriptedSource,
-    ScriptedWatch, SourceError,
+use informant::{
+    Cached, Key, ResourceVersion,
+    delta::Relist,
+    listwatch::{
+        Backoff, Destination, Item, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList, ScriptedSource,
+        ScriptedWatch, SourceError,
+    },
+    object::Identity,
+    queue::KnownObjects,
 };
-use informant::object::Identity;
-use informant::queue::KnownObjects;
-use informant::{Cached, Key, ResourceVersion};
 use informant_apiserver::{ApiServer, LoggedRequest, Verb};
 use kube::core::Status;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::{
+    sync::{Notify, oneshot},
+    task::JoinHandle,
+};
 
 /// A destination that records each call as a line: `Replaced@10 [a@1]`, `Added b@11`, `Bookmark@12` …
 pub(crate) struct Recorder<O> {

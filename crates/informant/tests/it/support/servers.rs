@@ -1,7 +1,6 @@
 //! An embedded server with a few objects, and a factory for it.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use informant::{SharedInformer, SharedInformerFactory, View};
 use informant_apiserver::{ApiServer, Kind};
@@ -9,9 +8,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-pub(crate) use super::Logs;
-pub(crate) use super::informers::{LONG, Leaks, Probe, cached, wait_until, within_limit};
-pub(crate) use super::reflector::{backoff_without_jitter, wait_until_idle};
+pub(crate) use super::{
+    Logs,
+    informers::{LONG, Leaks, Probe, cached, wait_until, within_limit},
+    reflector::{backoff_without_jitter, wait_until_idle},
+};
 pub(crate) use crate::reflector::kube_source::client;
 
 /// A config map with this key.
