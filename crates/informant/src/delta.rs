@@ -1,7 +1,7 @@
 //! The changes between source and cache: deltas of one object, and changes that concern all objects.
 //!
 //! - **In:** objects, from lists and watches.
-//! - **Out:** [`Delta`], [`Deltas`], [`Relist`] and [`Change`], which the queues hold.
+//! - **Out:** [`Change`], which the reflector pushes into a queue; [`Delta`] and [`Deltas`], which the queue returns.
 //! - **Knows nothing of:** queues, the cache.
 
 use std::fmt;
@@ -61,8 +61,30 @@ pub struct Relist<O> {
     pub history_changed: bool,
 }
 
-/// One entry of the in-order queue: a change of one object, or one that concerns all objects.
+/// A change on its way from the source to the cache: the input of a queue.
 pub enum Change<O> {
+    /// A change of one object.
+    Delta(Delta<O>),
+    /// An object that existed before the watch began. The server sends such objects in no order, so the version of the object does not count as
+    /// reached.
+    Existing(Cached<O>),
+    /// The object was deleted, and its final state could not be decoded.
+    DeletedUnread {
+        /// The key of the object.
+        key: Key,
+        /// The version of the delete, if the event has one.
+        version: Option<ResourceVersion>,
+    },
+    /// A complete list: all objects that exist at its version.
+    Relist(Relist<O>),
+    /// A bookmark: all changes up to this version were delivered.
+    Bookmark(ResourceVersion),
+    /// A resync request: all cached objects are replayed to handlers.
+    Resync,
+}
+
+/// One entry of the in-order queue: a change of one object, or one that concerns all objects.
+pub enum QueuedChange<O> {
     /// A change of one object.
     One(Delta<O>),
     /// The object was deleted, and its final state could not be decoded. The consumer makes a [`Deleted::Missed`] of the last state that it
@@ -112,6 +134,19 @@ impl<O> Delta<O> {
                 Some(object.version()).filter(|version| !version.is_empty())
             }
             Self::Deleted(Deleted::Missed { .. }) | Self::Replaced(_) | Self::Sync(_) => None,
+        }
+    }
+}
+
+impl Delta<Erased> {
+    /// Restores the object type, as [`Cached::typed`] does.
+    pub(crate) fn typed<O>(self) -> Delta<O> {
+        match self {
+            Self::Added(object) => Delta::Added(object.typed()),
+            Self::Updated(object) => Delta::Updated(object.typed()),
+            Self::Deleted(deleted) => Delta::Deleted(deleted.typed()),
+            Self::Replaced(object) => Delta::Replaced(object.typed()),
+            Self::Sync(object) => Delta::Sync(object.typed()),
         }
     }
 }
@@ -210,7 +245,33 @@ impl Relist<Erased> {
     }
 }
 
-impl<O> Change<O> {
+impl Change<Erased> {
+    /// Restores the object type, as [`Cached::typed`] does.
+    pub(crate) fn typed<O>(self) -> Change<O> {
+        match self {
+            Self::Delta(delta) => Change::Delta(delta.typed()),
+            Self::Existing(object) => Change::Existing(object.typed()),
+            Self::DeletedUnread { key, version } => Change::DeletedUnread { key, version },
+            Self::Relist(relist) => Change::Relist(relist.typed()),
+            Self::Bookmark(version) => Change::Bookmark(version),
+            Self::Resync => Change::Resync,
+        }
+    }
+}
+
+impl<O> From<Delta<O>> for Change<O> {
+    fn from(delta: Delta<O>) -> Self {
+        Self::Delta(delta)
+    }
+}
+
+impl<O> From<Relist<O>> for Change<O> {
+    fn from(relist: Relist<O>) -> Self {
+        Self::Relist(relist)
+    }
+}
+
+impl<O> QueuedChange<O> {
     /// The key of the object that changed; `None` if the change concerns all objects.
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -309,7 +370,7 @@ impl<O> fmt::Debug for Relist<O> {
     }
 }
 
-impl<O> fmt::Debug for Change<O> {
+impl<O> fmt::Debug for QueuedChange<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(delta) => f.debug_tuple("One").field(delta).finish(),

@@ -7,7 +7,7 @@
 use super::relist_order::deletes_first;
 use crate::{
     Cached, Deleted, Origin, ResourceVersion,
-    delta::{Change, Delta, Relist},
+    delta::{Delta, QueuedChange, Relist},
     metrics::Tally,
     object::Erased,
     queue::{InOrderChange, ObjectChanges},
@@ -103,17 +103,17 @@ pub(super) fn apply_changes(
     let mut plan = Plan::with_capacity(items.len());
     for taken in items {
         match taken.change() {
-            Change::One(delta) => plan.push(delta, taken.origin()),
-            Change::Lost(key) => {
+            QueuedChange::One(delta) => plan.push(delta, taken.origin()),
+            QueuedChange::Lost(key) => {
                 plan.writes.remove(key.clone());
                 plan.steps.push(Step::Write(Write::Removed(None)));
             }
-            Change::ReplacedAll(relist) => {
+            QueuedChange::ReplacedAll(relist) => {
                 let before = std::mem::take(&mut plan).apply(None, cache, options);
                 outcome = outcome.and(before).and(replace(relist, taken.origin(), cache, options));
             }
             // A bookmark's version is the receipt's version. A shared informer does not queue resyncs.
-            Change::Bookmark(_) | Change::SyncAll => {}
+            QueuedChange::Bookmark(_) | QueuedChange::SyncAll => {}
         }
     }
     outcome.and(plan.apply(version, cache, options))

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::{
         Cached, Deleted, Key, ResourceVersion, Uid,
-        delta::{Change, Relist},
+        delta::{QueuedChange, Relist},
         informer::apply::{ApplyOptions, Outcome, apply_changes, apply_taken},
         object::Erased,
         queue::{
@@ -250,8 +250,11 @@ mod tests {
                     && let Some(receipt) = queue.try_drain().unwrap()
                 {
                     let relists = receipt.items().iter().filter_map(|taken| match taken.change() {
-                        Change::ReplacedAll(relist) => Some(Listed::of(relist)),
-                        Change::One(_) | Change::Lost(_) | Change::SyncAll | Change::Bookmark(_) => None,
+                        QueuedChange::ReplacedAll(relist) => Some(Listed::of(relist)),
+                        QueuedChange::One(_)
+                        | QueuedChange::Lost(_)
+                        | QueuedChange::SyncAll
+                        | QueuedChange::Bookmark(_) => None,
                     });
                     let relists: Vec<_> = relists.collect();
                     let applied = apply_changes(receipt.items(), receipt.version(), &cache, OPTIONS);

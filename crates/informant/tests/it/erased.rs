@@ -7,7 +7,7 @@ use std::{
 
 use informant::{
     Cached, Deleted, Event, EventStream, Handler, Key, Lazy, SharedInformer, SharedInformerFactory, View,
-    delta::{Change, Delta, Deltas, Relist},
+    delta::{Delta, Deltas, QueuedChange, Relist},
     informer::{Controller, InformerBuilder, InformerState},
     listwatch::{
         Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle,
@@ -62,8 +62,8 @@ fn debug_of_types_that_hold_objects_shows_the_identity_and_needs_no_debug_of_the
         format!("{:?}", relist()),
         r#"Relist { version: "9", objects: [a@7], quarantined: [("b", "u")], history_changed: false }"#
     );
-    assert_eq!(format!("{:?}", Change::One(Delta::Updated(object()))), "One(Updated(a@7))");
-    assert_eq!(format!("{:?}", Change::<Secret>::SyncAll), "SyncAll");
+    assert_eq!(format!("{:?}", QueuedChange::One(Delta::Updated(object()))), "One(Updated(a@7))");
+    assert_eq!(format!("{:?}", QueuedChange::<Secret>::SyncAll), "SyncAll");
     let item = || Item::new(identity("a", 7), Secret);
     assert_eq!(format!("{:?}", item()), "Item(a@7)");
     assert_eq!(format!("{:?}", Item::<Secret>::json(r#"{"password":"x"}"#)), "Item(16 bytes of JSON)");

@@ -26,7 +26,8 @@ use super::{
     status::Activity,
 };
 use crate::{
-    Cached, ResourceVersion,
+    Cached, Deleted, ResourceVersion,
+    delta::{Change, Delta},
     object::{Erased, Identity},
 };
 
@@ -288,15 +289,15 @@ impl ReflectorLoop {
             DecodedEvent::Added(taken) => {
                 let is_unordered = progress.is_unordered;
                 match self.check(taken, progress, !is_unordered)? {
-                    Some(object) if is_unordered => self.destination.add_unordered(object),
-                    Some(object) => self.destination.add(object),
+                    Some(object) if is_unordered => self.destination.push(Change::Existing(object)),
+                    Some(object) => self.destination.push(Delta::Added(object).into()),
                     None => {}
                 }
             }
             DecodedEvent::Modified(taken) => {
                 progress.is_unordered = false;
                 if let Some(object) = self.check(taken, progress, true)? {
-                    self.destination.update(object);
+                    self.destination.push(Delta::Updated(object).into());
                 }
             }
             DecodedEvent::Deleted(taken) => {
@@ -323,7 +324,7 @@ impl ReflectorLoop {
             return Ok(());
         }
         self.advance(&version, progress)?;
-        self.destination.bookmark(version);
+        self.destination.push(Change::Bookmark(version));
         Ok(())
     }
 
@@ -361,11 +362,11 @@ impl ReflectorLoop {
                 match known {
                     // The event is of another incarnation, so the cached one was deleted.
                     Some(known) if !known.identity().may_be_same_incarnation(&bad.uid) => {
-                        self.destination.delete_unread(known.key(), version);
+                        self.destination.push(Change::DeletedUnread { key: known.key().clone(), version });
                     }
                     Some(_) | None => {
                         if let Some(version) = version {
-                            self.destination.bookmark(version);
+                            self.destination.push(Change::Bookmark(version));
                         }
                     }
                 }
@@ -383,7 +384,7 @@ impl ReflectorLoop {
                 self.advance(object.version(), progress)?;
                 self.anchors.observe(object.identity().clone(), object.digest(), true);
                 self.quarantine.release(object.key(), object.version());
-                self.destination.delete(object);
+                self.destination.push(Delta::Deleted(Deleted::Observed(object)).into());
             }
             Err(bad) => {
                 let version = Some(bad.version.clone()).filter(|version| !version.is_empty());
@@ -395,7 +396,7 @@ impl ReflectorLoop {
                 match &bad.key {
                     Some(key) => {
                         self.quarantine.release(key, &bad.version);
-                        self.destination.delete_unread(key, version);
+                        self.destination.push(Change::DeletedUnread { key: key.clone(), version });
                     }
                     None => {
                         self.quarantine.add(*bad);
@@ -452,7 +453,7 @@ impl ReflectorLoop {
         if let Some(resync) = &self.settings.resync
             && self.call("resync_every_if", || (resync.is_due)()).unwrap_or(false)
         {
-            self.destination.resync();
+            self.destination.push(Change::Resync);
         }
     }
 

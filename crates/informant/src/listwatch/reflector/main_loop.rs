@@ -178,12 +178,8 @@ impl ReflectorLoop {
         let version = self.resume.watch();
         self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
-        self.destination.replace(Relist {
-            version,
-            objects: Vec::new(),
-            quarantined: Vec::new(),
-            history_changed: false,
-        });
+        let relist = Relist { version, objects: Vec::new(), quarantined: Vec::new(), history_changed: false };
+        self.destination.push(relist.into());
     }
 
     /// Passes a complete list to the destination.
@@ -238,7 +234,7 @@ impl ReflectorLoop {
         for object in self.quarantine.replace(quarantined, &version) {
             self.report_quarantined(&object);
         }
-        self.destination.replace(relist);
+        self.destination.push(relist.into());
         self.presence = Presence::Present;
         self.was_damaged = false;
         let now = Instant::now();

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Cached, Deleted, Key, Origin, ResourceVersion,
-    delta::{Change, Delta, Relist},
+    delta::{Delta, QueuedChange, Relist},
 };
 
 /// A queue that keeps every change in server order. It neither combines nor drops changes.
@@ -31,7 +31,7 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use informant::{Cached, Key, delta::{Change, Delta}, object::Identity};
+/// use informant::{Cached, Key, delta::{QueuedChange, Delta}, object::Identity};
 /// use informant::queue::InOrderFifo;
 ///
 /// let fifo = InOrderFifo::new();
@@ -102,19 +102,19 @@ impl<O> InOrderFifo<O> {
         self.update_state(|state, _| state.push_delta(Delta::Deleted(deleted)));
     }
 
-    /// Queues the deletion of an object whose final state could not be decoded: as [`Change::Lost`], or with known objects as
+    /// Queues the deletion of an object whose final state could not be decoded: as [`QueuedChange::Lost`], or with known objects as
     /// [`Deleted::Missed`].
     pub fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
         self.update_state(|state, known| state.delete_unread(key, version, known));
     }
 
-    /// Queues a relist: as one [`Change::ReplacedAll`]; or, with known objects, a [`Deleted::Missed`] for every object that the list no longer
+    /// Queues a relist: as one [`QueuedChange::ReplacedAll`]; or, with known objects, a [`Deleted::Missed`] for every object that the list no longer
     /// has, followed by each listed object.
     pub fn replace(&self, relist: Relist<O>) {
         self.update_state(|state, known| state.replace(relist, known));
     }
 
-    /// Queues a resync: as one [`Change::SyncAll`]; or, with known objects, one [`Delta::Sync`] for each that neither waits nor is in flight.
+    /// Queues a resync: as one [`QueuedChange::SyncAll`]; or, with known objects, one [`Delta::Sync`] for each that neither waits nor is in flight.
     pub fn resync(&self) {
         self.update_state(|state, known| state.resync(known));
     }
@@ -258,7 +258,7 @@ impl<O> InOrderFifoBuilder<O> {
 
 impl<O> InOrderChange<O> {
     /// Returns the change.
-    pub fn change(&self) -> &Change<O> {
+    pub fn change(&self) -> &QueuedChange<O> {
         &self.item.change
     }
 

@@ -40,7 +40,7 @@ struct Model {
 const BATCH_SIZE: usize = 3;
 
 impl Model {
-    fn push(&mut self, change: &Change<()>, version: Option<u64>) {
+    fn push(&mut self, change: &QueuedChange<()>, version: Option<u64>) {
         let (progress, was_attempted) = (Progress::Waiting, false);
         let (shown, key) = (format!("{change:?}"), change.key().cloned());
         self.log.push(Pushed { shown, key, version, progress, was_attempted, delta: change.delta().cloned() });
@@ -49,7 +49,7 @@ impl Model {
     fn push_delta(&mut self, delta: Delta<()>) {
         self.initial.get_or_insert(0);
         let version = delta.version().map(|version| version.as_str().parse().unwrap());
-        self.push(&Change::One(delta), version);
+        self.push(&QueuedChange::One(delta), version);
     }
 
     fn open(&self) -> impl Iterator<Item = &Pushed> {
@@ -75,9 +75,9 @@ impl Model {
             Push::DeleteUnread(key, version) => {
                 self.initial.get_or_insert(0);
                 let change = match self.object(key, cache) {
-                    _ if is_atomic => Change::Lost(key.clone()),
-                    Some(last_known) => Change::One(Delta::Deleted(Deleted::Missed { last_known })),
-                    None => Change::Bookmark(version.to_string().as_str().into()),
+                    _ if is_atomic => QueuedChange::Lost(key.clone()),
+                    Some(last_known) => QueuedChange::One(Delta::Deleted(Deleted::Missed { last_known })),
+                    None => QueuedChange::Bookmark(version.to_string().as_str().into()),
                 };
                 self.push(&change, Some(*version));
             }
@@ -89,7 +89,7 @@ impl Model {
                         let (objects, quarantined) = (objects.clone(), quarantined.clone());
                         let (version, history_changed) = (version.clone(), *history_changed);
                         let copy = Relist { version: version.clone(), objects, quarantined, history_changed };
-                        self.push(&Change::ReplacedAll(copy), version.as_str().parse().ok());
+                        self.push(&QueuedChange::ReplacedAll(copy), version.as_str().parse().ok());
                     }
                     false => self.replace_each(relist, version, cache),
                 }
@@ -116,9 +116,9 @@ impl Model {
         let listed = relist.objects.iter().map(|object| Delta::Replaced(object.clone()));
         let deltas: Vec<_> = deletes.into_iter().chain(listed).collect();
         match deltas.is_empty() {
-            true => self.push(&Change::Bookmark(relist.version.clone()), version),
+            true => self.push(&QueuedChange::Bookmark(relist.version.clone()), version),
             false => {
-                deltas.into_iter().for_each(|delta| self.push(&Change::One(delta), None));
+                deltas.into_iter().for_each(|delta| self.push(&QueuedChange::One(delta), None));
                 self.log.last_mut().unwrap().version = version;
             }
         }
@@ -186,11 +186,12 @@ impl Run {
             Step::Resync => {
                 self.fifo.resync();
                 match self.is_atomic {
-                    true => self.model.push(&Change::SyncAll, None),
+                    true => self.model.push(&QueuedChange::SyncAll, None),
                     false => {
                         let mut idle = self.cache.objects();
                         idle.retain(|object| self.model.newest(object.key()).is_none());
-                        idle.into_iter().for_each(|object| self.model.push(&Change::One(Delta::Sync(object)), None));
+                        idle.into_iter()
+                            .for_each(|object| self.model.push(&QueuedChange::One(Delta::Sync(object)), None));
                     }
                 }
             }
@@ -198,7 +199,7 @@ impl Run {
                 self.server.version += 1;
                 let version = ResourceVersion::new(self.server.version.to_string());
                 self.fifo.bookmark(version.clone());
-                self.model.push(&Change::Bookmark(version), Some(self.server.version));
+                self.model.push(&QueuedChange::Bookmark(version), Some(self.server.version));
             }
             Step::Pop => self.take(1),
             Step::Drain => self.take(BATCH_SIZE),
@@ -278,12 +279,12 @@ impl Run {
         }
     }
 
-    fn process(&self, change: &Change<()>) {
+    fn process(&self, change: &QueuedChange<()>) {
         match change {
-            Change::One(delta) => self.cache.apply(delta),
-            Change::Lost(key) => self.cache.remove(key),
-            Change::ReplacedAll(relist) => self.cache.replace(relist),
-            Change::SyncAll | Change::Bookmark(_) => {}
+            QueuedChange::One(delta) => self.cache.apply(delta),
+            QueuedChange::Lost(key) => self.cache.remove(key),
+            QueuedChange::ReplacedAll(relist) => self.cache.replace(relist),
+            QueuedChange::SyncAll | QueuedChange::Bookmark(_) => {}
         }
     }
 

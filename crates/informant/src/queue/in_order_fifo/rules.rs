@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Cached, Deleted, Key, Origin, ResourceVersion,
-    delta::{Change, Delta, Relist},
+    delta::{Delta, QueuedChange, Relist},
 };
 
 pub(super) struct State<O> {
@@ -58,7 +58,7 @@ pub(super) struct Item<O> {
     pub(super) version: Option<ResourceVersion>,
     /// True if the item is a relist after a history change, or the last change of one.
     pub(super) history_changed: bool,
-    pub(super) change: Change<O>,
+    pub(super) change: QueuedChange<O>,
 }
 
 /// The queue's record of the open receipt.
@@ -88,13 +88,13 @@ impl<O> State<O> {
     pub(super) fn push_delta(&mut self, delta: Delta<O>) {
         self.initial_end.get_or_insert(0);
         let version = delta.version().cloned();
-        self.push(Change::One(delta), version);
+        self.push(QueuedChange::One(delta), version);
     }
 
     /// Queues a change of one object; its version does not count as reached.
     pub(super) fn push_unordered(&mut self, delta: Delta<O>) {
         self.initial_end.get_or_insert(0);
-        self.push(Change::One(delta), None);
+        self.push(QueuedChange::One(delta), None);
     }
 
     /// Queues a delete whose final state could not be decoded. With known objects, it becomes a missed delete with the newest state; without, the
@@ -105,12 +105,12 @@ impl<O> State<O> {
         version: Option<ResourceVersion>,
         known: Option<&dyn KnownObjects<O>>,
     ) {
-        let change = known.map_or(Some(Change::Lost(key.clone())), |known| {
+        let change = known.map_or(Some(QueuedChange::Lost(key.clone())), |known| {
             let last_known = match self.queued_deltas().filter(|delta| delta.key() == key).last() {
                 Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
                 None => known.get(key),
             };
-            last_known.map(|last_known| Change::One(Delta::Deleted(Deleted::Missed { last_known })))
+            last_known.map(|last_known| QueuedChange::One(Delta::Deleted(Deleted::Missed { last_known })))
         });
         self.initial_end.get_or_insert(0);
         match change {
@@ -124,7 +124,7 @@ impl<O> State<O> {
         match known {
             None => {
                 let version = Some(relist.version.clone());
-                self.push(Change::ReplacedAll(relist), version);
+                self.push(QueuedChange::ReplacedAll(relist), version);
             }
             Some(known) => self.replace_each(relist, known),
         }
@@ -135,10 +135,10 @@ impl<O> State<O> {
     fn replace_each(&mut self, relist: Relist<O>, known: &dyn KnownObjects<O>) {
         let before = self.next;
         for last_known in self.missing_from(&relist, known) {
-            self.push(Change::One(Delta::Deleted(Deleted::Missed { last_known })), None);
+            self.push(QueuedChange::One(Delta::Deleted(Deleted::Missed { last_known })), None);
         }
         for object in relist.objects {
-            self.push(Change::One(Delta::Replaced(object)), None);
+            self.push(QueuedChange::One(Delta::Replaced(object)), None);
         }
         match self.items.back_mut() {
             Some(last) if self.next > before => {
@@ -146,7 +146,7 @@ impl<O> State<O> {
                 last.history_changed = relist.history_changed;
             }
             Some(_) | None => {
-                self.push(Change::Bookmark(relist.version.clone()), Some(relist.version.clone()));
+                self.push(QueuedChange::Bookmark(relist.version.clone()), Some(relist.version.clone()));
                 self.items.back_mut().into_iter().for_each(|last| last.history_changed = relist.history_changed);
             }
         }
@@ -171,20 +171,20 @@ impl<O> State<O> {
 
     /// Queues a resync: without known objects as one change; with known objects as a `Sync` of each object that neither waits nor is in flight.
     pub(super) fn resync(&mut self, known: Option<&dyn KnownObjects<O>>) {
-        let Some(known) = known else { return self.push(Change::SyncAll, None) };
+        let Some(known) = known else { return self.push(QueuedChange::SyncAll, None) };
         let mut idle = known.list();
         let queued: HashSet<&Key> = self.queued_deltas().map(Delta::key).collect();
         let busy: Vec<_> = idle.extract_if(.., |object| queued.contains(object.key())).collect();
         drop(queued);
         self.discarded.extend(busy);
         for object in idle {
-            self.push(Change::One(Delta::Sync(object)), None);
+            self.push(QueuedChange::One(Delta::Sync(object)), None);
         }
     }
 
     /// Queues a bookmark.
     pub(super) fn bookmark(&mut self, version: ResourceVersion) {
-        self.push(Change::Bookmark(version.clone()), Some(version));
+        self.push(QueuedChange::Bookmark(version.clone()), Some(version));
     }
 
     pub(super) fn close(&mut self) {
@@ -313,11 +313,11 @@ impl<O> State<O> {
         }
     }
 
-    fn push(&mut self, change: Change<O>, version: Option<ResourceVersion>) {
+    fn push(&mut self, change: QueuedChange<O>, version: Option<ResourceVersion>) {
         let version = version.filter(|version| !version.is_empty());
         let history_changed = match &change {
-            Change::ReplacedAll(relist) => relist.history_changed,
-            Change::One(_) | Change::Lost(_) | Change::SyncAll | Change::Bookmark(_) => false,
+            QueuedChange::ReplacedAll(relist) => relist.history_changed,
+            QueuedChange::One(_) | QueuedChange::Lost(_) | QueuedChange::SyncAll | QueuedChange::Bookmark(_) => false,
         };
         self.items.push_back(Item { number: self.next, version, history_changed, change });
         self.next += 1;

@@ -11,7 +11,7 @@ use std::{
 
 use informant::{
     Lazy, Object,
-    delta::{Change, Delta},
+    delta::{Delta, QueuedChange},
     listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle},
     queue::{Closed, DeltaFifo, InOrderFifo, KnownObjects},
     store::{Indexer, Lister, WriteBatch},
@@ -113,13 +113,13 @@ async fn consume_changes<O: Texted>(queue: InOrderFifo<O>, cache: Indexer<O>, ou
         for taken in receipt.items() {
             let mut batch = WriteBatch::new();
             match taken.change() {
-                Change::One(delta) => write(delta, &mut batch),
-                Change::Lost(key) => batch.remove(key.clone()),
-                Change::ReplacedAll(relist) => {
+                QueuedChange::One(delta) => write(delta, &mut batch),
+                QueuedChange::Lost(key) => batch.remove(key.clone()),
+                QueuedChange::ReplacedAll(relist) => {
                     check_order(&cache.replace(relist), &out_of_order);
                     continue;
                 }
-                Change::SyncAll | Change::Bookmark(_) => continue,
+                QueuedChange::SyncAll | QueuedChange::Bookmark(_) => continue,
             }
             check_order(&cache.apply(batch), &out_of_order);
         }

@@ -14,7 +14,7 @@ use std::{
 
 use informant::{
     Cached, Deleted, Key, Uid,
-    delta::{Change, Delta, Deltas, Relist},
+    delta::{Delta, Deltas, QueuedChange, Relist},
     object::{DecodeError, Identity, OfKind, RawObject},
     queue::{InOrderChange, KnownObjects, ObjectChanges},
     store::Indexer,
@@ -92,16 +92,16 @@ pub(crate) fn show_object_changes<O>(items: &[ObjectChanges<O>]) -> Vec<String> 
 }
 
 /// `Added x@1`, `Lost x`, `ReplacedAll@9 [x@8 y@2]`, `SyncAll`, `Bookmark@9` …
-pub(crate) fn show_change<O>(change: &Change<O>) -> String {
+pub(crate) fn show_change<O>(change: &QueuedChange<O>) -> String {
     match change {
-        Change::One(delta) => show_delta(delta),
-        Change::Lost(key) => format!("Lost {key}"),
-        Change::ReplacedAll(relist) => {
+        QueuedChange::One(delta) => show_delta(delta),
+        QueuedChange::Lost(key) => format!("Lost {key}"),
+        QueuedChange::ReplacedAll(relist) => {
             let objects: Vec<_> = relist.objects.iter().map(|object| format!("{object:?}")).collect();
             format!("ReplacedAll@{} [{}]", relist.version, objects.join(" "))
         }
-        Change::SyncAll => "SyncAll".to_owned(),
-        Change::Bookmark(version) => format!("Bookmark@{version}"),
+        QueuedChange::SyncAll => "SyncAll".to_owned(),
+        QueuedChange::Bookmark(version) => format!("Bookmark@{version}"),
     }
 }
 

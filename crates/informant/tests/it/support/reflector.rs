@@ -6,8 +6,8 @@ use std::{
 };
 
 use informant::{
-    Cached, Key, ResourceVersion,
-    delta::Relist,
+    Cached, Key,
+    delta::{Change, Delta, Relist},
     listwatch::{
         Backoff, Destination, Item, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList, ScriptedSource,
         ScriptedWatch, SourceError,
@@ -200,24 +200,36 @@ impl<O> Recorder<O> {
 }
 
 impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
-    fn add(&self, object: Cached<O>) {
-        self.write(format!("Added {object:?}"), |recorded| drop(recorded.state.insert(object.key().clone(), object)));
+    fn push(&self, change: Change<O>) {
+        match change {
+            Change::Delta(Delta::Added(object)) | Change::Existing(object) => {
+                let line = format!("Added {object:?}");
+                self.write(line, |recorded| drop(recorded.state.insert(object.key().clone(), object)));
+            }
+            Change::Delta(Delta::Updated(object)) => {
+                let line = format!("Updated {object:?}");
+                self.write(line, |recorded| drop(recorded.state.insert(object.key().clone(), object)));
+            }
+            Change::Delta(Delta::Deleted(deleted)) => {
+                let line = format!("Deleted {:?}", deleted.object());
+                self.write(line, |recorded| drop(recorded.state.remove(deleted.key())));
+            }
+            Change::Delta(Delta::Replaced(object) | Delta::Sync(object)) => {
+                panic!("a reflector pushes no such delta, but pushed one of {object:?}");
+            }
+            Change::DeletedUnread { key, version } => {
+                let version = version.map(|version| format!("@{version}")).unwrap_or_default();
+                self.write(format!("Lost {key}{version}"), |recorded| drop(recorded.state.remove(&key)));
+            }
+            Change::Relist(relist) => self.replace(&relist),
+            Change::Bookmark(version) => self.write(format!("Bookmark@{version}"), |_| {}),
+            Change::Resync => self.write("Resync".into(), |_| {}),
+        }
     }
+}
 
-    fn update(&self, object: Cached<O>) {
-        self.write(format!("Updated {object:?}"), |recorded| drop(recorded.state.insert(object.key().clone(), object)));
-    }
-
-    fn delete(&self, object: Cached<O>) {
-        self.write(format!("Deleted {object:?}"), |recorded| drop(recorded.state.remove(object.key())));
-    }
-
-    fn delete_unread(&self, key: &Key, version: Option<ResourceVersion>) {
-        let version = version.map(|version| format!("@{version}")).unwrap_or_default();
-        self.write(format!("Lost {key}{version}"), |recorded| drop(recorded.state.remove(key)));
-    }
-
-    fn replace(&self, relist: Relist<O>) {
+impl<O> Recorder<O> {
+    fn replace(&self, relist: &Relist<O>) {
         let mut objects: Vec<_> = relist.objects.iter().map(|object| format!("{object:?}")).collect();
         objects.sort();
         let mut bad: Vec<_> = relist.quarantined.iter().map(|(key, _)| key.to_string()).collect();
@@ -230,14 +242,6 @@ impl<O: Send + Sync + 'static> Destination<O> for Recorder<O> {
             recorded.state.retain(|key, old| kept(key, old));
             recorded.state.extend(relist.objects.iter().map(|object| (object.key().clone(), object.clone())));
         });
-    }
-
-    fn bookmark(&self, version: ResourceVersion) {
-        self.write(format!("Bookmark@{version}"), |_| {});
-    }
-
-    fn resync(&self) {
-        self.write("Resync".into(), |_| {});
     }
 }
 
