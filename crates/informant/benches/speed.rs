@@ -12,9 +12,10 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use informant::{
     Cached, Key, Lazy,
+    delta::Delta,
     listwatch::frames::{EventType, LineCutter, ListCutter, ListPart, WatchEvent},
     object::Scanner,
-    queue::{DeltaFifo, InOrderFifo},
+    queue::Queue,
     store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -50,8 +51,8 @@ fn states() -> Vec<Vec<Object>> {
 
 fn queues(table: Table, states: &[Vec<Object>]) {
     const PEER: &str = "hash map, insert and remove";
-    let fifo = DeltaFifo::new();
-    let in_order = InOrderFifo::new();
+    let fifo = Queue::grouping();
+    let in_order = Queue::in_order();
     let mut map = HashMap::<Key, Object>::new();
     let mut bare = |round: usize| {
         for object in &states[round] {
@@ -66,41 +67,41 @@ fn queues(table: Table, states: &[Vec<Object>]) {
         KEYS,
         |round| {
             for object in &states[round] {
-                fifo.update(object.clone());
+                fifo.push(Delta::Updated(object.clone()));
             }
             black_box(fifo.try_drain().unwrap().unwrap()).acknowledge();
         },
         &mut bare,
     );
-    table.row("DeltaFifo: push a change, take all objects, acknowledge", ours, (PEER, baseline), Some(4.0));
+    table.row("grouping queue: push a change, take all objects, acknowledge", ours, (PEER, baseline), Some(4.0));
 
     let (ours, baseline) = compare(
         KEYS,
         |round| {
             for object in &states[round] {
-                fifo.update(object.clone());
+                fifo.push(Delta::Updated(object.clone()));
             }
-            while let Some(receipt) = fifo.try_pop().unwrap() {
-                black_box(receipt).acknowledge();
+            while let Some(batch) = fifo.try_pop().unwrap() {
+                black_box(batch).acknowledge();
             }
         },
         &mut bare,
     );
-    table.row("DeltaFifo: push a change, take one object, acknowledge", ours, (PEER, baseline), Some(4.0));
+    table.row("grouping queue: push a change, take one object, acknowledge", ours, (PEER, baseline), Some(4.0));
 
     let (ours, baseline) = compare(
         KEYS,
         |round| {
             for object in &states[round] {
-                in_order.update(object.clone());
+                in_order.push(Delta::Updated(object.clone()));
             }
-            while let Some(receipt) = in_order.try_drain().unwrap() {
-                black_box(receipt).acknowledge();
+            while let Some(batch) = in_order.try_drain().unwrap() {
+                black_box(batch).acknowledge();
             }
         },
         &mut bare,
     );
-    table.row("InOrderFifo: push a change, take a batch, acknowledge", ours, (PEER, baseline), None);
+    table.row("in-order queue: push a change, take a batch, acknowledge", ours, (PEER, baseline), None);
 }
 
 fn cache(table: Table, states: &[Vec<Object>]) {
@@ -110,13 +111,13 @@ fn cache(table: Table, states: &[Vec<Object>]) {
     indexer.add_index("app", |object: &Cached<Content>| [object.app]).unwrap();
     let lister = indexer.lister();
     let mut map = HashMap::<Key, Object>::new();
-    let mut batch = WriteBatch::new();
+    let mut writes = WriteBatch::new();
     // The states of the last round, so that the first round changes each object.
     for object in &states[ROUNDS - 1] {
-        batch.upsert(object.clone());
+        writes.upsert(object.clone());
         map.insert(object.key().clone(), object.clone());
     }
-    indexer.apply(batch);
+    indexer.apply(writes);
 
     // Separate keys, as a caller has them.
     let keys: Vec<_> = shuffled().into_iter().rev().map(key).collect();
@@ -148,9 +149,9 @@ fn cache(table: Table, states: &[Vec<Object>]) {
         KEYS,
         |round| {
             for chunk in states[round].chunks(100) {
-                let mut batch = WriteBatch::with_capacity(chunk.len());
-                chunk.iter().for_each(|object| batch.upsert(object.clone()));
-                drop(black_box(indexer.apply(batch)));
+                let mut writes = WriteBatch::with_capacity(chunk.len());
+                chunk.iter().for_each(|object| writes.upsert(object.clone()));
+                drop(black_box(indexer.apply(writes)));
             }
         },
         &mut insert,

@@ -15,7 +15,7 @@ use informant::{
     index,
     object::Scanner,
     prelude::*,
-    queue::DeltaFifo,
+    queue::Queue,
     store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -29,22 +29,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pods = cache.lister();
     // Reads the field from the JSON. A pod without the field has no value in the index.
     let by_node = cache.add_index("node", index::field("spec.nodeName")?)?;
-    let queue = DeltaFifo::builder().known_objects(Arc::new(pods.clone())).name("pods").build();
+    let queue = Queue::builder().known_objects(Arc::new(pods.clone())).name("pods").build();
     let mut server = Server::default();
 
     (0..1000).for_each(|number| server.put(number));
-    queue.replace(&server.list()?);
+    queue.push(server.list()?);
     process(&queue, &cache).await?;
     println!("listed    {:>4} pods at version {}", pods.len(), shown(pods.version()));
     println!("on node-7 {:>4} pods", by_node.count("node-7"));
 
     for number in 0..100 {
         server.put(number);
-        queue.update(server.pod(number)?);
+        queue.push(Delta::Updated(server.pod(number)?));
     }
     for number in 100..150 {
         let last_state = server.delete(number);
-        queue.delete(Deleted::Observed(decode(&last_state)?));
+        queue.push(Delta::Deleted(Deleted::Observed(decode(&last_state)?)));
     }
     println!("\nqueued 150 changes of {} objects", queue.len());
     process(&queue, &cache).await?;
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Pods that are deleted while no watch is open: the next list does not have them, so the queue reports missed deletes.
     (150..200).for_each(|number| drop(server.delete(number)));
-    queue.replace(&server.list()?);
+    queue.push(server.list()?);
     process(&queue, &cache).await?;
     let web = pods.namespace("team-3").select("app=web".parse()?);
     println!("\nrelisted  {:>4} pods; {} of them are app=web in team-3", pods.len(), web.len());
@@ -64,23 +64,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.compare_with(&cache)
 }
 
-/// Does what the process loop of an informer does: takes a batch from the queue, applies it to the cache, acknowledges it.
-async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
-    let receipt = queue.drain().await?;
-    let mut batch = WriteBatch::with_capacity(receipt.items().len());
-    for taken in receipt.items() {
+/// Does what the process loop of an informer does: takes a writes from the queue, applies it to the cache, acknowledges it.
+async fn process(queue: &Queue<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
+    let batch = queue.drain().await?;
+    let mut writes = WriteBatch::with_capacity(batch.items().len());
+    for taken in batch.items() {
         match taken.deltas().newest() {
-            Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+            Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
             Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                batch.upsert(pod.clone());
+                writes.upsert(pod.clone());
             }
         }
     }
-    if let Some(version) = receipt.version() {
-        batch.at(version.clone());
+    if let Some(version) = batch.version() {
+        writes.at(version.clone());
     }
-    cache.apply(batch);
-    receipt.acknowledge();
+    cache.apply(writes);
+    batch.acknowledge();
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use informant::{
     Lazy,
     delta::Delta,
     listwatch::{Activity, Backoff, KubeSource, Reflector, ReflectorHandle},
-    queue::DeltaFifo,
+    queue::Queue,
     store::{Indexer, WriteBatch},
 };
 use informant_apiserver::{ApiServer, Fault, Load, On};
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // `Lazy` pods are decoded on demand, and this program reads only their keys.
     let cache = Indexer::<Lazy<Pod>>::new();
     let known = Arc::new(cache.lister());
-    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
+    let queue = Queue::builder().known_objects(known.clone()).build();
     let source = KubeSource::of_kind::<Pod>(server.client());
     let reflector = Reflector::builder(source)
         .known_objects(known.clone())
@@ -69,19 +69,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Applies the deltas of the queue to the cache until the queue is closed.
-async fn consume(queue: DeltaFifo<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
-    while let Ok(receipt) = queue.drain().await {
-        let mut batch = WriteBatch::new();
-        for taken in receipt.items() {
+async fn consume(queue: Queue<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
+    while let Ok(batch) = queue.drain().await {
+        let mut writes = WriteBatch::new();
+        for taken in batch.items() {
             match taken.deltas().newest() {
-                Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+                Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
                 Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                    batch.upsert(pod.clone());
+                    writes.upsert(pod.clone());
                 }
             }
         }
-        cache.apply(batch);
-        receipt.acknowledge();
+        cache.apply(writes);
+        batch.acknowledge();
     }
 }
 

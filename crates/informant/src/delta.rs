@@ -31,23 +31,6 @@ pub struct Deltas<O> {
     deltas: SmallVec<[Delta<O>; 1]>,
 }
 
-/// Why a `Vec` of deltas cannot become [`Deltas`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeltasError {
-    /// The list is empty.
-    #[error("a list of deltas must not be empty")]
-    Empty,
-    /// The deltas belong to more than one object.
-    #[error("deltas of one object are expected, found {first} and {other}")]
-    MixedKeys {
-        /// The object of the first delta.
-        first: Key,
-        /// The object of a later one.
-        other: Key,
-    },
-}
-
 /// A complete list of the source's objects at one version.
 pub struct Relist<O> {
     /// The version of the list.
@@ -81,21 +64,6 @@ pub enum Change<O> {
     Bookmark(ResourceVersion),
     /// A resync request: all cached objects are replayed to handlers.
     Resync,
-}
-
-/// One entry of the in-order queue: a change of one object, or one that concerns all objects.
-pub enum QueuedChange<O> {
-    /// A change of one object.
-    One(Delta<O>),
-    /// The object was deleted, and its final state could not be decoded. The consumer makes a [`Deleted::Missed`] of the last state that it
-    /// knows.
-    Lost(Key),
-    /// A relist.
-    ReplacedAll(Relist<O>),
-    /// A resync: all cached objects are replayed to handlers.
-    SyncAll,
-    /// A bookmark: all changes up to this version were delivered.
-    Bookmark(ResourceVersion),
 }
 
 impl<O> Delta<O> {
@@ -190,11 +158,6 @@ impl<O> Deltas<O> {
         Some(kept)
     }
 
-    /// Takes the objects out of the changes.
-    pub(crate) fn into_objects(self) -> impl Iterator<Item = Cached<O>> {
-        self.deltas.into_iter().map(Delta::into_object)
-    }
-
     /// Appends all changes of `newer`. Objects that are not needed any more are moved to `discarded`.
     pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Cached<O>>) {
         discarded.extend(newer.deltas.into_iter().filter_map(|delta| self.push(delta)));
@@ -271,44 +234,9 @@ impl<O> From<Relist<O>> for Change<O> {
     }
 }
 
-impl<O> QueuedChange<O> {
-    /// The key of the object that changed; `None` if the change concerns all objects.
-    pub fn key(&self) -> Option<&Key> {
-        match self {
-            Self::One(delta) => Some(delta.key()),
-            Self::Lost(key) => Some(key),
-            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
-        }
-    }
-
-    pub(crate) fn delta(&self) -> Option<&Delta<O>> {
-        match self {
-            Self::One(delta) => Some(delta),
-            Self::Lost(_) | Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
-        }
-    }
-}
-
 impl<O> From<Delta<O>> for Deltas<O> {
     fn from(delta: Delta<O>) -> Self {
         Self { deltas: SmallVec::from_buf([delta]) }
-    }
-}
-
-impl<O> TryFrom<Vec<Delta<O>>> for Deltas<O> {
-    type Error = DeltasError;
-
-    /// Takes changes of one object, oldest first.
-    fn try_from(deltas: Vec<Delta<O>>) -> Result<Self, DeltasError> {
-        let mut deltas = deltas.into_iter();
-        let mut list = Self::from(deltas.next().ok_or(DeltasError::Empty)?);
-        for delta in deltas {
-            if delta.key() != list.key() {
-                return Err(DeltasError::MixedKeys { first: list.key().clone(), other: delta.key().clone() });
-            }
-            list.push(delta);
-        }
-        Ok(list)
     }
 }
 
@@ -370,14 +298,17 @@ impl<O> fmt::Debug for Relist<O> {
     }
 }
 
-impl<O> fmt::Debug for QueuedChange<O> {
+impl<O> fmt::Debug for Change<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::One(delta) => f.debug_tuple("One").field(delta).finish(),
-            Self::Lost(key) => f.debug_tuple("Lost").field(key).finish(),
-            Self::ReplacedAll(relist) => f.debug_tuple("ReplacedAll").field(relist).finish(),
-            Self::SyncAll => f.write_str("SyncAll"),
+            Self::Delta(delta) => f.debug_tuple("Delta").field(delta).finish(),
+            Self::Existing(object) => f.debug_tuple("Existing").field(object).finish(),
+            Self::DeletedUnread { key, version } => {
+                f.debug_struct("DeletedUnread").field("key", key).field("version", version).finish()
+            }
+            Self::Relist(relist) => f.debug_tuple("Relist").field(relist).finish(),
             Self::Bookmark(version) => f.debug_tuple("Bookmark").field(version).finish(),
+            Self::Resync => f.write_str("Resync"),
         }
     }
 }

@@ -42,13 +42,11 @@
 use std::{error::Error as StdError, fmt};
 
 use crate::{
-    delta::DeltasError,
     factory::{DiscoveryError, RequestError},
-    informer::{
-        AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
-    },
+    informer::{AddHandlerError, AlreadyStarted, StopError, StopErrors, SyncError, SyncErrors, WaitError},
     listwatch::{Chain, ListWatchError, ScopeError, SourceError, advice_of, causes, frames::FrameError, text_of},
     object::{DecodeError, FieldPathError, NotComparable, ParseKeyError},
+    process_loop::ProcessError,
     queue::Closed,
     store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
     subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError},
@@ -254,8 +252,6 @@ error_types! {
     Cut(FrameError),
     /// An object could not be decoded.
     Decode(DecodeError),
-    /// Deltas that are not those of one object.
-    Deltas(DeltasError),
     /// A kind could not be found on the server.
     Discovery(DiscoveryError),
     /// An index of that name exists.

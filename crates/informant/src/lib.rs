@@ -328,6 +328,7 @@ pub mod metrics;
 pub mod object;
 mod panics;
 pub mod prelude;
+pub mod process_loop;
 pub mod queue;
 #[cfg(test)]
 #[path = "../tests/it/random.rs"]

@@ -128,15 +128,6 @@ pub(crate) struct Tally {
     pub(crate) unchanged: u64,
 }
 
-impl Tally {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.added += other.added;
-        self.updated += other.updated;
-        self.deleted += other.deleted;
-        self.unchanged += other.unchanged;
-    }
-}
-
 /// A counter that is set to a total instead of being incremented. A second informer of the same name adds to the first one's count.
 struct Growing {
     counter: Counter,

@@ -7,7 +7,7 @@ use informant::{
     Object,
     delta::Delta,
     listwatch::{Backoff, KubeSource, Reflector},
-    queue::DeltaFifo,
+    queue::Queue,
     store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -17,7 +17,7 @@ use super::static_server::StaticServer;
 /// The queue and the cache of an informer, without handlers.
 pub struct Pipeline<O> {
     pub cache: Indexer<O>,
-    queue: DeltaFifo<O>,
+    queue: Queue<O>,
 }
 
 impl<O: Object> Pipeline<O> {
@@ -25,19 +25,19 @@ impl<O: Object> Pipeline<O> {
     pub async fn consume(&self, changes: usize) {
         let mut left = changes;
         while left > 0 {
-            let receipt = self.queue.drain().await.unwrap();
-            let mut batch = WriteBatch::with_capacity(receipt.items().len());
-            for taken in receipt.items() {
+            let batch = self.queue.drain().await.unwrap();
+            let mut writes = WriteBatch::with_capacity(batch.items().len());
+            for taken in batch.items() {
                 left -= taken.deltas().len();
                 match taken.deltas().newest() {
-                    Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+                    Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
                     Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) | Delta::Sync(pod) => {
-                        batch.upsert(pod.clone());
+                        writes.upsert(pod.clone());
                     }
                 }
             }
-            self.cache.apply(batch);
-            receipt.acknowledge();
+            self.cache.apply(writes);
+            batch.acknowledge();
         }
     }
 }
@@ -46,7 +46,7 @@ impl<O: Object> Pipeline<O> {
 pub async fn run<O: Object, R>(server: &StaticServer, consume: impl AsyncFnOnce(&Pipeline<O>) -> R) -> R {
     let cache = Indexer::<O>::new();
     let known = Arc::new(cache.lister());
-    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
+    let queue = Queue::builder().known_objects(known.clone()).build();
     let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()))
         .known_objects(known)
         .without_streaming()

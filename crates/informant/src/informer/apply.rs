@@ -1,16 +1,16 @@
 //! Turns a batch of changes into writes to the cache, and the replaced objects into events for handlers.
 //!
-//! - **In:** the items of a receipt.
+//! - **In:** a batch of the queue.
 //! - **Out:** one batch of cache writes; then the events, derived from the replaced objects.
 //! - **Knows nothing of:** handlers.
 
 use super::relist_order::deletes_first;
 use crate::{
     Cached, Deleted, Origin, ResourceVersion,
-    delta::{Delta, QueuedChange, Relist},
+    delta::Delta,
     metrics::Tally,
     object::Erased,
-    queue::{InOrderChange, ObjectChanges},
+    queue::Batch,
     store::{Applied, Indexer, Lister, Replacement, WriteBatch},
     subscribers::Notice,
 };
@@ -60,18 +60,17 @@ enum Write {
     Removed(Option<Deleted<Erased>>),
 }
 
-/// Applies a batch of the grouping queue: all waiting changes of each object.
-pub(super) fn apply_taken(
-    items: &[ObjectChanges<Erased>],
-    version: Option<&ResourceVersion>,
+/// Applies a batch to the cache.
+pub(super) fn apply(
+    batch: &Batch<Erased>,
     cache: &Indexer<Erased>,
     lister: &Lister<Erased>,
     options: ApplyOptions,
 ) -> Outcome {
-    let mut plan = Plan::with_capacity(items.len());
-    for taken in items {
-        let mut origin = taken.origin();
-        for (position, delta) in taken.deltas().iter().enumerate() {
+    let mut plan = Plan::with_capacity(batch.items().len());
+    for item in batch.items() {
+        let mut origin = item.origin();
+        for (position, delta) in item.deltas().iter().enumerate() {
             match delta {
                 // A listed object that the cache holds in the same state is not written and not indexed again.
                 Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, options)
@@ -89,49 +88,7 @@ pub(super) fn apply_taken(
             }
         }
     }
-    plan.apply(version, cache, options)
-}
-
-/// Applies a batch of the in-order queue, whose changes are in the server's order.
-pub(super) fn apply_changes(
-    items: &[InOrderChange<Erased>],
-    version: Option<&ResourceVersion>,
-    cache: &Indexer<Erased>,
-    options: ApplyOptions,
-) -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut plan = Plan::with_capacity(items.len());
-    for taken in items {
-        match taken.change() {
-            QueuedChange::One(delta) => plan.push(delta, taken.origin()),
-            QueuedChange::Lost(key) => {
-                plan.writes.remove(key.clone());
-                plan.steps.push(Step::Write(Write::Removed(None)));
-            }
-            QueuedChange::ReplacedAll(relist) => {
-                let before = std::mem::take(&mut plan).apply(None, cache, options);
-                outcome = outcome.and(before).and(replace(relist, taken.origin(), cache, options));
-            }
-            // A bookmark's version is the receipt's version. A shared informer does not queue resyncs.
-            QueuedChange::Bookmark(_) | QueuedChange::SyncAll => {}
-        }
-    }
-    outcome.and(plan.apply(version, cache, options))
-}
-
-fn replace(relist: &Relist<Erased>, origin: Origin, cache: &Indexer<Erased>, options: ApplyOptions) -> Outcome {
-    let Applied { replacements, index_panics } =
-        cache.replace_unless(relist, |stored, listed| options.are_same(stored, listed));
-    let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
-    for replacement in replacements {
-        let write = if replacement.new.is_some() { Write::Upserted(origin) } else { Write::Removed(None) };
-        outcome.push_event(write, replacement, options);
-    }
-    // The missed deletes of re-created objects stand directly before their adds.
-    if outcome.tally.deleted > 0 {
-        outcome.live = deletes_first(outcome.live, &[]);
-    }
-    outcome
+    plan.apply(batch.version(), cache, options)
 }
 
 /// Returns the cached object if it is in the same state as this one.
@@ -248,14 +205,6 @@ impl Outcome {
             | Notice::Deleted { .. }
             | Notice::Synced => self.live.push(notice),
         }
-    }
-
-    fn and(mut self, other: Self) -> Self {
-        self.initial.extend(other.initial);
-        self.live.extend(other.live);
-        self.tally.add(other.tally);
-        self.index_panics += other.index_panics;
-        self
     }
 }
 

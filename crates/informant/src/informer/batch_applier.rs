@@ -1,6 +1,6 @@
 //! Applies a batch in a shared informer: writes the cache, then distributes the events, under one lock.
 //!
-//! - **In:** receipts of all queued changes; the times at which resyncs are checked.
+//! - **In:** batches of queued changes; the times at which resyncs are checked.
 //! - **Out:** writes to the cache, and events to the processor.
 //! - **Knows nothing of:** where changes come from, and which handlers exist.
 
@@ -13,17 +13,18 @@ use tokio::time::Instant;
 use tracing::{debug, error, info};
 
 use super::{
-    apply::{ApplyOptions, Outcome},
-    controller::{Process, Takes},
+    apply::{ApplyOptions, Outcome, apply},
     core::Core,
-    queues::SharedQueue,
 };
-use crate::queue::Receipt;
+use crate::{
+    object::Erased,
+    queue::{Batch, Queue},
+};
 
-/// The process function of a shared informer: applies batches and triggers resyncs.
-pub(super) struct BatchApplier<Q> {
+/// Applies batches, and triggers resyncs.
+pub(super) struct BatchApplier {
     pub(super) core: Arc<Core>,
-    pub(super) queue: Q,
+    pub(super) queue: Queue<Erased>,
     pub(super) options: ApplyOptions,
     pub(super) ticks: Option<Ticks>,
 }
@@ -51,28 +52,27 @@ impl Ticks {
     }
 }
 
-impl<Q: SharedQueue> Process<Q> for BatchApplier<Q> {
-    const TAKES: Takes = Takes::All;
-
-    fn process(&mut self, receipt: Receipt<Q>) {
+impl BatchApplier {
+    /// Applies a batch to the cache, distributes the events, and acknowledges the batch.
+    pub(super) fn apply(&mut self, batch: Batch<Erased>) {
         let begun = Clock::now();
         let core = &*self.core;
-        core.metrics.taken(receipt.items().len());
+        core.metrics.taken(batch.items().len());
         let options = self.options;
-        let history_changed = receipt.history_changed();
-        let mut receipt = Some(receipt);
+        let history_changed = batch.history_changed();
+        let mut batch = Some(batch);
         let done = core.with_apply_lock(|processor| {
-            let receipt = receipt.take()?;
+            let batch = batch.take()?;
             // Counted before the new objects are visible, for waits that began before, and again afterwards, for waits that begin meanwhile:
             // no wait returns a version that it found in the other history.
             if history_changed {
                 core.history_changes.fetch_add(1, Ordering::AcqRel);
             }
-            let Outcome { initial, live, index_panics, tally } = Q::apply(&receipt, core, options);
+            let Outcome { initial, live, index_panics, tally } = apply(&batch, &core.indexer, &core.lister, options);
             let initial = processor.distribute(initial);
             // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.
-            let processed = receipt.acknowledge_returning_items();
-            if !core.is_synced() && self.queue.has_synced() {
+            let processed = batch.acknowledge_returning_items();
+            if !core.is_synced() && self.queue.is_synced() {
                 // Set before handlers receive the event, because they may call `is_synced`.
                 let _ = core.sync.set(Ok(()));
                 processor.set_synced();
@@ -96,24 +96,27 @@ impl<Q: SharedQueue> Process<Q> for BatchApplier<Q> {
             core.drop_catching_panics([processed]);
             core.drop_catching_panics([initial, live]);
         }
-        if let Some(receipt) = receipt {
+        if let Some(batch) = batch {
             // An index function polls the runtime, and with it this task; the batch is retried later.
             error!(
                 informer = &*core.name,
                 "an index function runs the informer's runtime, which it must not; retrying the batch"
             );
-            receipt.requeue();
+            batch.requeue();
         }
         core.metrics.levels(core.queued(), core.lister.len(), core.version().as_ref());
         core.metrics.confirmed(core.confirmed_age());
     }
 
-    fn wakes_at(&self) -> Option<Instant> {
+    /// Returns the time at which the next resync is checked, if any listener wants resyncs.
+    pub(super) fn next_tick(&self) -> Option<Instant> {
         self.ticks.as_ref().map(|ticks| ticks.next)
     }
 
-    fn wake(&mut self, now: Instant) {
-        let Some(tick) = self.ticks.as_mut().map(|ticks| ticks.pass(now)) else { return };
+    /// Replays the cache to the listeners that are due for a resync.
+    pub(super) fn resync_due(&mut self, now: Instant) {
+        let Some(ticks) = self.ticks.as_mut().filter(|ticks| ticks.next <= now) else { return };
+        let tick = ticks.pass(now);
         let core = &*self.core;
         if !core.is_synced() {
             return;

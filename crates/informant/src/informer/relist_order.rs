@@ -49,12 +49,12 @@ mod tests {
     use super::*;
     use crate::{
         Cached, Deleted, Key, ResourceVersion, Uid,
-        delta::{QueuedChange, Relist},
-        informer::apply::{ApplyOptions, Outcome, apply_changes, apply_taken},
+        delta::{Change, Delta, Relist},
+        informer::apply::{ApplyOptions, Outcome, apply},
         object::Erased,
         queue::{
-            DeltaFifo, InOrderFifo, scenario,
-            scenario::{Push, Server, Step, steps},
+            Batch, Queue,
+            model::scenario::{self, Server, Step, steps},
         },
         random,
         store::{Indexer, Lister},
@@ -178,101 +178,84 @@ mod tests {
             assert_eq!(known.count(), self.lister.len());
         }
 
-        fn watched(&mut self, push: &Push) {
-            match push {
-                Push::Add(object) | Push::Update(object) => drop(self.watched.insert(object.version().to_string())),
-                Push::Delete(_) | Push::DeleteUnread(..) | Push::Replace(_) => {}
+        fn watched(&mut self, change: &Change<Erased>) {
+            if let Change::Delta(Delta::Added(object) | Delta::Updated(object)) = change {
+                self.watched.insert(object.version().to_string());
             }
         }
     }
 
-    fn erase_deleted(deleted: Deleted<()>) -> Deleted<Erased> {
-        match deleted {
+    fn erase(change: Change<()>) -> Change<Erased> {
+        let erase_deleted = |deleted: Deleted<()>| match deleted {
             Deleted::Observed(object) => Deleted::Observed(object.erase()),
             Deleted::Missed { last_known } => Deleted::Missed { last_known: last_known.erase() },
+        };
+        match change {
+            Change::Delta(Delta::Added(object)) => Delta::Added(object.erase()).into(),
+            Change::Delta(Delta::Updated(object)) => Delta::Updated(object.erase()).into(),
+            Change::Delta(Delta::Deleted(deleted)) => Delta::Deleted(erase_deleted(deleted)).into(),
+            Change::DeletedUnread { key, version } => Change::DeletedUnread { key, version },
+            Change::Relist(Relist { version, objects, quarantined, history_changed }) => {
+                let objects = objects.into_iter().map(Cached::erase).collect();
+                Relist { version, objects, quarantined, history_changed }.into()
+            }
+            Change::Delta(Delta::Replaced(_) | Delta::Sync(_))
+            | Change::Existing(_)
+            | Change::Bookmark(_)
+            | Change::Resync => unreachable!("the server pushes none of them"),
         }
     }
 
-    fn erase_relist(relist: Relist<()>) -> Relist<Erased> {
-        let Relist { version, objects, quarantined, history_changed } = relist;
-        Relist { version, objects: objects.into_iter().map(Cached::erase).collect(), quarantined, history_changed }
+    /// Returns the relists that have a change in the batch, and removes them and those before them.
+    fn relists_in(batch: &Batch<Erased>, relists: &mut Vec<Listed>) -> Vec<Listed> {
+        let objects: Vec<_> = batch.items().iter().flat_map(|item| item.deltas().iter().map(Delta::object)).collect();
+        let is_in_batch = |relist: &Listed| {
+            let mut listed = relist.objects.iter();
+            listed.any(|listed| objects.iter().any(|object| Cached::ptr_eq(listed, object)))
+        };
+        let last = relists.iter().rposition(is_in_batch).map_or(0, |last| last + 1);
+        relists.drain(..last).filter(is_in_batch).collect()
+    }
+
+    fn check(new_queue: fn(Arc<Lister<Erased>>) -> Queue<Erased>) {
+        random::check(500, steps(), |steps| {
+            let cache = Indexer::new();
+            let queue = new_queue(Arc::new(cache.lister()));
+            let (mut server, mut handler, mut relists) = (Server::default(), CheckedHandler::new(&cache), Vec::new());
+            for step in steps.iter().chain([&Step::Drain]) {
+                while let Step::Drain = step
+                    && let Some(batch) = queue.try_drain().unwrap()
+                {
+                    let relists = relists_in(&batch, &mut relists);
+                    let applied = apply(&batch, &cache, &cache.lister(), OPTIONS);
+                    handler.receive(applied, &relists);
+                    batch.acknowledge();
+                }
+                if let Step::Requeue(..) = step
+                    && let Some(batch) = queue.try_drain().unwrap()
+                {
+                    batch.requeue();
+                }
+                let Some(change) = server.act(step).map(erase) else { continue };
+                handler.watched(&change);
+                if let Change::Relist(relist) = &change {
+                    relists.push(Listed::of(relist));
+                }
+                queue.push(change);
+            }
+            handler.check_end(&server);
+        });
     }
 
     /// P2, P4
     #[test]
     fn relist_order_in_the_grouping_queue_is_deletes_first_and_each_object_keeps_its_order() {
-        random::check(500, steps(), |steps| {
-            let cache = Indexer::new();
-            let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
-            let (mut server, mut handler, mut relists) = (Server::default(), CheckedHandler::new(&cache), Vec::new());
-            for step in steps.iter().chain([&Step::Drain]) {
-                if let Step::Drain = step
-                    && let Some(receipt) = queue.try_drain().unwrap()
-                {
-                    let applied = apply_taken(receipt.items(), receipt.version(), &cache, &cache.lister(), OPTIONS);
-                    handler.receive(applied, &relists);
-                    relists.clear();
-                }
-                if let Step::Requeue(..) = step
-                    && let Some(receipt) = queue.try_drain().unwrap()
-                {
-                    receipt.requeue();
-                }
-                let Some(push) = server.act(step) else { continue };
-                handler.watched(&push);
-                match push {
-                    Push::Add(object) => queue.add(object.erase()),
-                    Push::Update(object) => queue.update(object.erase()),
-                    Push::Delete(deleted) => queue.delete(erase_deleted(deleted)),
-                    Push::DeleteUnread(key, version) => {
-                        queue.delete_unread(&key, Some(version.to_string().as_str().into()));
-                    }
-                    Push::Replace(relist) => {
-                        let relist = erase_relist(relist);
-                        relists.push(Listed::of(&relist));
-                        queue.replace(&relist);
-                    }
-                }
-            }
-            handler.check_end(&server);
-        });
+        check(|known| Queue::builder().known_objects(known).build());
     }
 
     /// P2, P4
     #[test]
     fn relist_order_in_the_in_order_queue_is_deletes_first_and_each_object_keeps_its_order() {
-        random::check(500, steps(), |steps| {
-            let cache = Indexer::new();
-            let queue = InOrderFifo::new();
-            let (mut server, mut handler) = (Server::default(), CheckedHandler::new(&cache));
-            for step in steps.iter().chain([&Step::Drain]) {
-                while let Step::Drain = step
-                    && let Some(receipt) = queue.try_drain().unwrap()
-                {
-                    let relists = receipt.items().iter().filter_map(|taken| match taken.change() {
-                        QueuedChange::ReplacedAll(relist) => Some(Listed::of(relist)),
-                        QueuedChange::One(_)
-                        | QueuedChange::Lost(_)
-                        | QueuedChange::SyncAll
-                        | QueuedChange::Bookmark(_) => None,
-                    });
-                    let relists: Vec<_> = relists.collect();
-                    let applied = apply_changes(receipt.items(), receipt.version(), &cache, OPTIONS);
-                    handler.receive(applied, &relists);
-                }
-                let Some(push) = server.act(step) else { continue };
-                handler.watched(&push);
-                match push {
-                    Push::Add(object) => queue.add(object.erase()),
-                    Push::Update(object) => queue.update(object.erase()),
-                    Push::Delete(deleted) => queue.delete(erase_deleted(deleted)),
-                    Push::DeleteUnread(key, version) => {
-                        queue.delete_unread(&key, Some(version.to_string().as_str().into()));
-                    }
-                    Push::Replace(relist) => queue.replace(erase_relist(relist)),
-                }
-            }
-            handler.check_end(&server);
-        });
+        check(|known| Queue::builder().known_objects(known).in_order().build());
     }
 }

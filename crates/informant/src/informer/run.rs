@@ -17,16 +17,16 @@ use super::{
     apply::ApplyOptions,
     batch_applier::{BatchApplier, Ticks},
     builder::QueueKind,
-    controller,
     core::{Core, Source},
-    queues::SharedQueue,
+    process_loop,
 };
 use crate::{
     known::KnownObjects,
     listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
     metrics::SourceFigures,
+    object::Erased,
     panics,
-    queue::{DeltaFifo, InOrderFifo},
+    queue::Queue,
     subscribers::{as_work_of, do_as},
 };
 
@@ -44,38 +44,29 @@ impl Unstarted {
         let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
         let reflector =
             reflector.for_informer(options.trusts_versions.then(|| known.clone() as Arc<dyn KnownObjects<_>>));
-        match queue {
-            QueueKind::Grouped => {
-                let queue = DeltaFifo::builder().known_objects(known).name(name).build();
-                Box::pin(start(reflector, queue, options, core, runtime))
-            }
-            QueueKind::InOrder => {
-                let queue = InOrderFifo::builder().name(name).build();
-                Box::pin(start(reflector, queue, options, core, runtime))
-            }
-        }
+        let builder = Queue::builder().known_objects(known).name(name);
+        let queue = match queue {
+            QueueKind::Grouped => builder.build(),
+            QueueKind::InOrder => builder.in_order().build(),
+        };
+        Box::pin(start(reflector, queue, options, core, runtime))
     }
 }
 
 /// Builds the reflector, starts the handlers, and returns the future of the informer's task.
-fn start<Q>(
+fn start(
     reflector: ReflectorSettings,
-    queue: Q,
+    queue: Queue<Erased>,
     options: ApplyOptions,
     core: &Arc<Core>,
     runtime: &Handle,
-) -> impl Future<Output = ()> + Send + 'static + use<Q>
-where
-    Q: SharedQueue,
-    Q::Taken: Send + Sync,
-    Q::PendingVersions: Send + Sync,
-{
+) -> impl Future<Output = ()> + Send + 'static + use<> {
     // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
     let ending = Ending(Arc::clone(core));
     let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
     let looked_at = queue.clone();
-    let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.waiting()) };
+    let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.len()) };
     // An informer starts only once, so this is the first value.
     let _ = core.source.set(source);
     // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
@@ -85,23 +76,18 @@ where
         works.for_each(|work| core.workers.run(work));
     });
     let ticks = core.check_period().and_then(Ticks::every);
-    let applier = BatchApplier { core: Arc::clone(core), queue: queue.clone(), options, ticks };
+    let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
     let span = tracing::info_span!("informer", informer = &*core.name);
-    run(reflector, queue, applier, handle, ending).instrument(span)
+    run(reflector, applier, handle, ending).instrument(span)
 }
 
-async fn run<Q>(reflector: Reflector, queue: Q, mut applier: BatchApplier<Q>, handle: ReflectorHandle, ending: Ending)
-where
-    Q: SharedQueue,
-    Q::Taken: Send + Sync,
-    Q::PendingVersions: Send + Sync,
-{
+async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandle, ending: Ending) {
     let core = Arc::clone(&ending.0);
     let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
-        let working = controller::run(reflector, &queue, &mut applier);
+        let working = process_loop::run(reflector, applier);
         select(pin!(working), pin!(show(handle, &shown))).await;
     };
     let mut working = Box::pin(as_work_of(caller, working));

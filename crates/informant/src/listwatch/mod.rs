@@ -13,7 +13,7 @@
 //! ```
 //! use informant::Lazy;
 //! use informant::listwatch::{KubeSource, Reflector};
-//! use informant::queue::DeltaFifo;
+//! use informant::queue::Queue;
 //! use informant_apiserver::ApiServer;
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use serde_json::json;
@@ -25,7 +25,7 @@
 //! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 //! let client = server.client();
 //!
-//! let queue = DeltaFifo::<Lazy<ConfigMap>>::new();
+//! let queue = Queue::<Lazy<ConfigMap>>::grouping();
 //! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;
 //! let reflector = Reflector::builder(source).build(queue.clone());
 //!
@@ -33,9 +33,9 @@
 //! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
 //! let running = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
 //!
-//! let receipt = queue.drain().await?;
-//! assert_eq!(receipt.items()[0].key().as_str(), "shop/opening-hours");
-//! receipt.acknowledge();
+//! let batch = queue.drain().await?;
+//! assert_eq!(batch.items()[0].key().as_str(), "shop/opening-hours");
+//! batch.acknowledge();
 //!
 //! drop(stop);
 //! running.await?;

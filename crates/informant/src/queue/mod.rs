@@ -1,29 +1,327 @@
 //! Stage 2: changes wait here between the reflector and the cache.
 //!
-//! - **In:** changes from the list-and-watch stage, in server order.
-//! - **Out:** [receipts](Receipt) with changes. They are *in flight* until the consumer acknowledges or requeues them; the queue still counts
-//!   them as its own meanwhile.
+//! - **In:** [changes](Change) from the list-and-watch stage, in the server's order.
+//! - **Out:** [batches](Batch) of changes. They are *in flight* until the consumer acknowledges or requeues them; the queue still counts them as
+//!   its own meanwhile.
 //! - **Knows nothing of:** HTTP, the store (except through [`KnownObjects`]), handlers.
 //!
-//! There are two queues. [`DeltaFifo`], the default, groups changes by object: a consumer that falls behind receives all waiting changes of an
-//! object at once. [`InOrderFifo`] keeps every change in server order and hands out batches. Both produce the same cache.
+//! A [`Queue`] has one of two orderings. [Grouping by object](Queue::grouping), the default, is client-go's `DeltaFIFO`: a consumer that falls behind
+//! receives all waiting changes of an object at once. [In order](Queue::in_order), every change keeps its place in the server's order. Both produce
+//! the same cache.
+//!
+//! This file adds a lock and wake-ups to `rules`, which turns changes into deltas of single objects. An `Ordering` (`delta_fifo`, `in_order_fifo`) holds
+//! the deltas until they are taken.
 
-mod delta_fifo; // groups changes by object
-mod in_order_fifo; // keeps the server's order
-mod receipt; // `Receipt`: what a consumer has taken
+mod batch; // `Batch`: the changes that a consumer has taken
+mod delta_fifo; // the ordering that groups changes by object
+mod in_order_fifo; // the ordering that keeps the server's order
 #[cfg(test)]
-pub(crate) mod scenario;
-mod watched; // a state with a lock and wake-ups
+pub(crate) mod model;
+mod progress; // which version is reached, and whether the initial list is processed
+mod rules; // changes into deltas, deltas into batches
+mod version_tracker; // the versions of the queued changes
 
-pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, ObjectChanges};
-pub use in_order_fifo::{InOrderChange, InOrderFifo, InOrderFifoBuilder};
-pub use receipt::{Closed, ItemOutcome, Receipt, ReceiptQueue};
+use std::{fmt, num::NonZeroUsize, sync::Arc};
 
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+pub use self::batch::{Batch, Closed, ItemOutcome, ObjectChanges};
+use self::{delta_fifo::DeltaFifo, in_order_fifo::InOrderFifo, rules::Rules};
 pub use crate::known::KnownObjects;
+use crate::{
+    Cached, Key, ResourceVersion,
+    delta::{Change, Deltas},
+};
 
-/// Returns true if an empty queue should shrink: its `capacity` is more than eight times the `peak` of waiting items since it was last empty. A
-/// queue with bursts of equal size keeps its capacity.
-fn is_far_too_large(capacity: usize, peak: usize) -> bool {
-    const SMALL: usize = 4096;
-    capacity > SMALL && capacity / 8 > peak
+/// Holds changes until a consumer takes them. Cheap to clone; all clones are the same queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use informant::{Cached, Key, delta::Delta, object::Identity, queue::Queue};
+///
+/// let (web, api) = (Key::namespaced("shop", "web"), Key::namespaced("shop", "api"));
+/// for queue in [Queue::grouping(), Queue::in_order()] {
+///     for (key, content) in [(&web, "v1"), (&api, "v1"), (&web, "v2")] {
+///         queue.push(Delta::Added(Cached::new(Identity::of_key(key.clone()), content)));
+///     }
+///
+///     // A batch has each object at most once. Grouping by object, both changes of `web` are in it. In order, the second one waits for the next batch.
+///     let batch = queue.drain().await.unwrap();
+///     assert_eq!(batch.items().iter().map(|item| item.key()).collect::<Vec<_>>(), [&web, &api]);
+///     batch.acknowledge();
+/// }
+/// # }
+/// ```
+#[doc(alias = "DeltaFIFO")]
+#[doc(alias = "RealFIFO")]
+pub struct Queue<O> {
+    shared: Arc<Shared<O>>,
+}
+
+struct Shared<O> {
+    rules: Mutex<Rules<O>>,
+    /// Notified after each change of `rules`.
+    changed: Notify,
+    known: Option<Arc<dyn KnownObjects<O>>>,
+    name: Arc<str>,
+}
+
+/// Settings of a [`Queue`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct QueueBuilder<O> {
+    known: Option<Arc<dyn KnownObjects<O>>>,
+    /// The size of the batches if the queue is in order; `None` if it groups changes by object.
+    in_order: Option<NonZeroUsize>,
+    emits_replaced: bool,
+    name: Arc<str>,
+}
+
+impl<O: Send + Sync + 'static> Queue<O> {
+    /// Creates a queue that groups changes by object, without [known objects](QueueBuilder::known_objects).
+    pub fn grouping() -> Self {
+        Self::builder().build()
+    }
+
+    /// Creates a queue that keeps the server's order, without [known objects](QueueBuilder::known_objects).
+    pub fn in_order() -> Self {
+        Self::builder().in_order().build()
+    }
+
+    /// Returns a builder for a queue that groups changes by object.
+    pub fn builder() -> QueueBuilder<O> {
+        QueueBuilder { known: None, in_order: None, emits_replaced: true, name: "queue".into() }
+    }
+}
+
+impl<O> Queue<O> {
+    /// Queues a change.
+    ///
+    /// - [`Delta`](Change::Delta): a change of one object. Grouping by object, a delete of an object that neither the queue nor the cache has only
+    ///   advances the reached version.
+    /// - [`Existing`](Change::Existing): an object whose version does not count as [reached](Self::reached).
+    /// - [`DeletedUnread`](Change::DeletedUnread): becomes a missed delete with the newest state that waits, is in flight or is known. If there is none, only
+    ///   the reached version advances.
+    /// - [`Relist`](Change::Relist): becomes a delta for each listed object, and a missed delete for every other object that waits, is in flight or is known.
+    ///   The consumer receives the list's version even if the list changes no object.
+    /// - [`Bookmark`](Change::Bookmark): advances the reached version.
+    /// - [`Resync`](Change::Resync): becomes a [`Delta::Sync`](crate::delta::Delta::Sync) for each known object that neither waits nor is in flight.
+    pub fn push(&self, change: impl Into<Change<O>>) {
+        let change = change.into();
+        self.update(|rules| rules.push(change, self.shared.known.as_deref()));
+    }
+
+    /// Closes the queue: consumers receive the remaining changes, then [`Closed`]. Further changes are still accepted.
+    pub fn close(&self) {
+        self.update(Rules::close);
+    }
+
+    /// Takes one object with its changes: the one that has waited longest. Waits while there is none.
+    ///
+    /// The batch has no items if only the version changed. In order, it also waits while another batch is in flight.
+    ///
+    /// Cancel safe: a dropped call takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], once the queue is closed and empty.
+    pub async fn pop(&self) -> Result<Batch<O>, Closed> {
+        self.wait_for(|rules| self.take(rules, 1).transpose()).await
+    }
+
+    /// Takes all waiting objects. Waits while there is none.
+    ///
+    /// In order, a batch has each object at most once and at most [`batch_size`](QueueBuilder::batch_size) changes; a relist and a resync have a batch
+    /// of their own, with all their changes. The call also waits while another batch is in flight.
+    ///
+    /// Cancel safe: a dropped call takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], once the queue is closed and empty.
+    pub async fn drain(&self) -> Result<Batch<O>, Closed> {
+        self.wait_for(|rules| self.take(rules, usize::MAX).transpose()).await
+    }
+
+    /// As [`pop`](Self::pop), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], once the queue is closed and empty.
+    pub fn try_pop(&self) -> Result<Option<Batch<O>>, Closed> {
+        self.read(|rules| self.take(rules, 1))
+    }
+
+    /// As [`drain`](Self::drain), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], once the queue is closed and empty.
+    pub fn try_drain(&self) -> Result<Option<Batch<O>>, Closed> {
+        self.read(|rules| self.take(rules, usize::MAX))
+    }
+
+    /// Waits while a batch is in flight and two more wait, if the queue is in order. A queue that groups changes by object combines the changes of an
+    /// object, so it has room for any number of them.
+    ///
+    /// A producer that awaits this before each change cannot get more than three batches ahead of the consumer. Without a batch in flight it
+    /// returns at once, and the queue grows without bound.
+    ///
+    /// Cancel safe.
+    pub async fn room(&self) {
+        self.wait_for(|rules| (!rules.is_full()).then_some(())).await;
+    }
+
+    /// Returns true once every object of the first list has been taken, and acknowledged or requeued. If the first change was not a list, it
+    /// returns true at once.
+    pub fn is_synced(&self) -> bool {
+        self.read(|rules| rules.is_synced())
+    }
+
+    /// Waits until [`is_synced`](Self::is_synced).
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], if the queue is closed and empty before that.
+    pub async fn synced(&self) -> Result<(), Closed> {
+        let outcome = |rules: &mut Rules<O>| match rules.is_synced() {
+            true => Some(Ok(())),
+            false => rules.is_exhausted().then_some(Err(Closed)),
+        };
+        self.wait_for(outcome).await
+    }
+
+    /// Returns the version that the consumer has reached: all changes up to it have been acknowledged.
+    pub fn reached(&self) -> Option<ResourceVersion> {
+        self.read(|rules| rules.reached().cloned())
+    }
+
+    /// Returns how many items can be taken: grouping by object, the objects with waiting changes that are not in flight; in order, the waiting changes.
+    pub fn len(&self) -> usize {
+        self.read(|rules| rules.len())
+    }
+
+    /// Returns true if no item can be taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the keys of the objects with waiting changes, each once: first those that can be taken, in that order, then those that are also in flight.
+    pub fn waiting_keys(&self) -> Vec<Key> {
+        self.read(|rules| rules.waiting_keys())
+    }
+
+    /// Returns the waiting changes of an object, without those in flight.
+    pub fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
+        self.read(|rules| rules.waiting(key))
+    }
+
+    fn take(&self, rules: &mut Rules<O>, at_most: usize) -> Result<Option<Batch<O>>, Closed> {
+        match rules.take(at_most) {
+            Some(taken) => Ok(Some(Batch::new(self.clone(), taken))),
+            None if rules.is_exhausted() => Err(Closed),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads the rules, or makes a change that no task waits for.
+    fn read<R>(&self, read: impl FnOnce(&mut Rules<O>) -> R) -> R {
+        let (result, discarded) = self.locked(read);
+        drop(discarded);
+        result
+    }
+
+    /// Changes the rules and wakes all waiting tasks.
+    fn update<R>(&self, change: impl FnOnce(&mut Rules<O>) -> R) -> R {
+        let (result, discarded) = self.locked(change);
+        self.shared.changed.notify_waiters();
+        drop(discarded);
+        result
+    }
+
+    /// Also returns the objects that the call displaced. The caller drops them without the lock: their destructors are users' code, which may call the
+    /// queue.
+    fn locked<R>(&self, act: impl FnOnce(&mut Rules<O>) -> R) -> (R, Vec<Cached<O>>) {
+        let mut rules = self.shared.rules.lock();
+        let result = act(&mut rules);
+        (result, rules.take_discarded())
+    }
+
+    /// Waits until `attempt` returns a result. It is called at once, and again after each update.
+    ///
+    /// Cancel safe: the result of `attempt` is returned without a further await.
+    async fn wait_for<R>(&self, mut attempt: impl FnMut(&mut Rules<O>) -> Option<R>) -> R {
+        if let Some(result) = self.read(&mut attempt) {
+            return result;
+        }
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            // Registers for the notification before the rules are read, so that an update in between is not missed.
+            changed.as_mut().enable();
+            if let Some(result) = self.read(&mut attempt) {
+                return result;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static> QueueBuilder<O> {
+    /// Keeps the server's order, instead of grouping changes by object.
+    pub fn in_order(mut self) -> Self {
+        self.in_order.get_or_insert(const { NonZeroUsize::new(1000).expect("1000 is not zero") });
+        self
+    }
+
+    /// Keeps the server's order, with at most this number of changes in a batch. Default: 1000.
+    pub fn batch_size(mut self, size: NonZeroUsize) -> Self {
+        self.in_order = Some(size);
+        self
+    }
+
+    /// Sets the consumer's cache: a relist then also deletes objects that only the cache has, and a resync replays the cache.
+    /// Default: none.
+    pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
+        self.known = Some(known);
+        self
+    }
+
+    /// Sets whether listed objects are queued as [`Delta::Replaced`](crate::delta::Delta::Replaced); otherwise as
+    /// [`Delta::Sync`](crate::delta::Delta::Sync), like those of a resync. Default: true.
+    pub fn emit_replaced(mut self, emits_replaced: bool) -> Self {
+        self.emits_replaced = emits_replaced;
+        self
+    }
+
+    /// Names the queue in logs. Default: "queue".
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Creates the queue.
+    pub fn build(self) -> Queue<O> {
+        let Self { known, in_order, emits_replaced, name } = self;
+        let rules = match in_order {
+            None => Rules::new(Box::new(DeltaFifo::default()), emits_replaced),
+            Some(batch_size) => Rules::new(Box::new(InOrderFifo::new(batch_size)), emits_replaced),
+        };
+        Queue { shared: Arc::new(Shared { rules: Mutex::new(rules), changed: Notify::new(), known, name }) }
+    }
+}
+
+impl<O> Clone for Queue<O> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<O> fmt::Debug for Queue<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.shared.name).field("len", &self.len()).finish()
+    }
 }

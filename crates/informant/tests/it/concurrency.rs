@@ -10,14 +10,15 @@ use std::{
 
 use informant::{
     Cached, Key,
+    delta::Delta,
     object::Identity,
-    queue::{DeltaFifo, ItemOutcome},
+    queue::{ItemOutcome, Queue},
     store::{Indexer, Snapshot, WriteBatch},
 };
 
 use crate::support::{key, list, object};
 
-/// A member of a group: each batch writes the same value to all members of a group.
+/// A member of a group: each writes writes the same value to all members of a group.
 type Member = Cached<u64>;
 
 const GROUPS: u64 = 8;
@@ -28,18 +29,18 @@ fn member(group: u64, member: u64, value: u64) -> Member {
 }
 
 fn write_group(cache: &Indexer<u64>, group: u64, value: u64) {
-    let mut batch = WriteBatch::new();
-    (0..MEMBERS).for_each(|number| batch.upsert(member(group, number, value)));
-    batch.at(value.to_string().as_str().into());
-    cache.apply(batch);
+    let mut writes = WriteBatch::new();
+    (0..MEMBERS).for_each(|number| writes.upsert(member(group, number, value)));
+    writes.at(value.to_string().as_str().into());
+    cache.apply(writes);
 }
 
-/// Asserts that the snapshot has no partial batch (a group with two values) and no index that differs from the objects.
+/// Asserts that the snapshot has no partial writes (a group with two values) and no index that differs from the objects.
 fn assert_consistent(snapshot: &Snapshot<u64>) {
     for group in 0..GROUPS {
         let members = snapshot.by_index("namespace", &format!("group-{group}")).unwrap();
         let values: BTreeSet<u64> = members.iter().map(|member| *member.object()).collect();
-        assert!(values.len() <= 1, "partial batch: {values:?}");
+        assert!(values.len() <= 1, "partial writes: {values:?}");
         assert!(members.is_empty() || members.len() as u64 == MEMBERS);
     }
     for index in ["value", "parity", "later-1", "later-2"] {
@@ -87,7 +88,7 @@ fn snapshots_have_no_partial_batch_and_consistent_indexes_while_indexes_are_adde
                     assert_consistent(&lister.snapshot());
                     let group = lister.namespace("group-3").list();
                     let values: BTreeSet<u64> = group.iter().map(|member| *member.object()).collect();
-                    assert!(values.len() <= 1, "partial batch: {values:?}");
+                    assert!(values.len() <= 1, "partial writes: {values:?}");
                     reads += 1;
                 }
             });
@@ -103,7 +104,7 @@ fn snapshots_have_no_partial_batch_and_consistent_indexes_while_indexes_are_adde
     assert_eq!(cache.lister().by_index("later-2", "149").unwrap().len() as u64, GROUPS * MEMBERS);
 }
 
-// P6: a large batch is applied to a copy, which then replaces the state
+// P6: a large writes is applied to a copy, which then replaces the state
 #[test]
 fn readers_see_no_partial_large_batch() {
     let cache = Indexer::new();
@@ -112,9 +113,9 @@ fn readers_see_no_partial_large_batch() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for value in 0..10 {
-                let mut batch = WriteBatch::new();
-                (0..5000).for_each(|number| batch.upsert(member(0, number, value)));
-                cache.apply(batch);
+                let mut writes = WriteBatch::new();
+                (0..5000).for_each(|number| writes.upsert(member(0, number, value)));
+                cache.apply(writes);
             }
             is_writing.store(false, Ordering::Relaxed);
         });
@@ -122,7 +123,7 @@ fn readers_see_no_partial_large_batch() {
             let lister = cache.lister();
             while is_writing.load(Ordering::Relaxed) {
                 let values: BTreeSet<u64> = lister.list().iter().map(|member| *member.object()).collect();
-                assert!(values.len() <= 1, "partial batch: {values:?}");
+                assert!(values.len() <= 1, "partial writes: {values:?}");
             }
         });
     });
@@ -134,21 +135,21 @@ fn readers_see_no_partial_large_batch() {
 #[test]
 fn a_producer_and_a_consumer_of_a_queue_lose_no_wake_up() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let fifo = DeltaFifo::<()>::new();
+    let fifo = Queue::<()>::grouping();
     runtime.block_on(async {
         let consumer = tokio::spawn({
             let fifo = fifo.clone();
             async move {
-                while let Ok(receipt) = fifo.pop().await {
-                    receipt.acknowledge();
+                while let Ok(batch) = fifo.pop().await {
+                    batch.acknowledge();
                 }
             }
         });
         let producer = async {
-            fifo.replace(&list(1, []));
+            fifo.push(list(1, []));
             fifo.synced().await.unwrap();
             for version in 0..20_000 {
-                fifo.update(object("x", version));
+                fifo.push(Delta::Updated(object("x", version)));
                 while !fifo.is_empty() {
                     tokio::task::yield_now().await;
                 }
@@ -167,7 +168,7 @@ fn many_consumers_of_one_queue_lose_no_delta_and_never_process_an_object_at_the_
     const OBJECTS: usize = 20;
     const CHANGES: u64 = 200;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    let fifo = DeltaFifo::<()>::new();
+    let fifo = Queue::<()>::grouping();
     let histories: Arc<Vec<history::ObjectHistory>> =
         Arc::new((0..OBJECTS).map(|_| history::ObjectHistory::default()).collect());
 
@@ -178,23 +179,25 @@ fn many_consumers_of_one_queue_lose_no_delta_and_never_process_an_object_at_the_
                 tokio::spawn(async move {
                     let mut taken = 0_u64;
                     loop {
-                        let receipt = if consumer % 2 == 0 { fifo.pop().await } else { fifo.drain().await };
-                        let Ok(receipt) = receipt else { return };
+                        let batch = if consumer % 2 == 0 { fifo.pop().await } else { fifo.drain().await };
+                        let Ok(batch) = batch else { return };
                         taken += 1;
                         let requeues = taken.is_multiple_of(5);
-                        for item in receipt.items() {
+                        for item in batch.items() {
                             let object: usize = item.key().name().parse().unwrap();
                             let versions =
                                 item.deltas().iter().map(|delta| delta.object().version().as_str().parse().unwrap());
                             histories[object].process(versions, requeues);
                         }
                         tokio::task::yield_now().await;
-                        for item in receipt.items() {
+                        for item in batch.items() {
                             histories[item.key().name().parse::<usize>().unwrap()].finish();
                         }
-                        receipt.settle(|_| {
-                            if requeues { ItemOutcome::Requeue { processed: 0 } } else { ItemOutcome::Done }
-                        });
+                        batch.settle(
+                            |_| {
+                                if requeues { ItemOutcome::Requeue { processed: 0 } } else { ItemOutcome::Done }
+                            },
+                        );
                     }
                 })
             })
@@ -205,7 +208,7 @@ fn many_consumers_of_one_queue_lose_no_delta_and_never_process_an_object_at_the_
                 tokio::spawn(async move {
                     for version in 1..=CHANGES {
                         for number in (producer..OBJECTS).step_by(2) {
-                            fifo.update(object(&number.to_string(), version));
+                            fifo.push(Delta::Updated(object(&number.to_string(), version)));
                         }
                         tokio::task::yield_now().await;
                     }

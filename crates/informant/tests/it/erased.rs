@@ -7,14 +7,15 @@ use std::{
 
 use informant::{
     Cached, Deleted, Event, EventStream, Handler, Key, Lazy, SharedInformer, SharedInformerFactory, View,
-    delta::{Delta, Deltas, QueuedChange, Relist},
-    informer::{Controller, InformerBuilder, InformerState},
+    delta::{Change, Delta, Deltas, Relist},
+    informer::{InformerBuilder, InformerState},
     listwatch::{
         Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle,
         ScriptedList, ScriptedSource, ScriptedWatch, SourceError, SourceEvent, WatchRequest, WatchStream,
     },
     object::Identity,
-    queue::{DeltaFifo, InOrderFifo},
+    process_loop::ProcessLoop,
+    queue::Queue,
     store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch},
 };
 use informant_apiserver::ApiServer;
@@ -62,8 +63,8 @@ fn debug_of_types_that_hold_objects_shows_the_identity_and_needs_no_debug_of_the
         format!("{:?}", relist()),
         r#"Relist { version: "9", objects: [a@7], quarantined: [("b", "u")], history_changed: false }"#
     );
-    assert_eq!(format!("{:?}", QueuedChange::One(Delta::Updated(object()))), "One(Updated(a@7))");
-    assert_eq!(format!("{:?}", QueuedChange::<Secret>::SyncAll), "SyncAll");
+    assert_eq!(format!("{:?}", Change::from(Delta::Updated(object()))), "Delta(Updated(a@7))");
+    assert_eq!(format!("{:?}", Change::<Secret>::Resync), "Resync");
     let item = || Item::new(identity("a", 7), Secret);
     assert_eq!(format!("{:?}", item()), "Item(a@7)");
     assert_eq!(format!("{:?}", Item::<Secret>::json(r#"{"password":"x"}"#)), "Item(16 bytes of JSON)");
@@ -90,9 +91,8 @@ fn public_types_are_send_and_sync() {
     check::<Index<Pod, u32>>();
     check::<IndexFunction<Pod>>();
     check::<Handler<Pod>>();
-    check::<DeltaFifo<Pod>>();
-    check::<InOrderFifo<Pod>>();
-    check::<Controller<DeltaFifo<Pod>, fn()>>();
+    check::<Queue<Pod>>();
+    check::<ProcessLoop<Pod, fn()>>();
     check::<SharedInformerFactory>();
 }
 
@@ -257,7 +257,7 @@ async fn the_object_type_of_a_queue_is_inferred_from_the_source() {
     let source = ScriptedSource::<u8>::new();
     source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), 7)));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let queue = DeltaFifo::new();
+    let queue = Queue::grouping();
     let reflector = Reflector::of_decoded_objects(source)
         .transform(|number| {
             *number += 1;
@@ -265,8 +265,8 @@ async fn the_object_type_of_a_queue_is_inferred_from_the_source() {
         })
         .build(queue.clone());
     let running = tokio::spawn(reflector.run(std::future::pending()));
-    let receipt = queue.drain().await.unwrap();
-    assert_eq!(**receipt.items()[0].deltas().iter().next().unwrap().object(), 8);
+    let batch = queue.drain().await.unwrap();
+    assert_eq!(**batch.items()[0].deltas().iter().next().unwrap().object(), 8);
     running.abort();
 }
 

@@ -4,13 +4,11 @@ use std::{error::Error as StdError, fmt::Debug, path::Path};
 
 use informant::{
     Error,
-    delta::DeltasError,
     factory::{DiscoveryError, RequestError},
-    informer::{
-        AddHandlerError, AlreadyStarted, ProcessError, StopError, StopErrors, SyncError, SyncErrors, WaitError,
-    },
+    informer::{AddHandlerError, AlreadyStarted, StopError, StopErrors, SyncError, SyncErrors, WaitError},
     listwatch::{ListWatchError, ScopeError, SourceError, frames::FrameError},
     object::{DecodeError, FieldPathError, NotComparable, ParseKeyError},
+    process_loop::ProcessError,
     queue::Closed,
     store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
     subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError},
@@ -39,7 +37,6 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         Closed,
         FrameError,
         DecodeError,
-        DeltasError,
         DiscoveryError,
         DuplicateIndex,
         Error,

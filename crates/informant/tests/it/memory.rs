@@ -2,8 +2,9 @@
 
 use informant::{
     Cached,
+    delta::{Change, Delta},
     object::Scanner,
-    queue::{DeltaFifo, InOrderFifo},
+    queue::Queue,
     store::{Indexer, WriteBatch},
 };
 use kube::core::TypeMeta;
@@ -23,30 +24,30 @@ fn bytes_left_by(run: impl FnOnce()) -> i64 {
 
 #[test]
 fn an_empty_delta_fifo_releases_the_memory_of_a_long_backlog() {
-    let fifo = DeltaFifo::new();
+    let fifo = Queue::grouping();
 
     let left = bytes_left_by(|| {
-        names().for_each(|name| fifo.add(object(&name, 1)));
+        names().for_each(|name| fifo.push(Delta::Added(object(&name, 1))));
         fifo.try_drain().unwrap().unwrap().acknowledge();
-        fifo.add(object("n/x", 1));
+        fifo.push(Delta::Added(object("n/x", 1)));
         fifo.try_drain().unwrap().unwrap().acknowledge();
     });
 
     assert!(left < 100_000, "{left} bytes stay allocated");
-    fifo.add(object("n/x", 1));
+    fifo.push(Delta::Added(object("n/x", 1)));
     assert_eq!(fifo.waiting_keys(), [key("n/x")]);
 }
 
 #[test]
 fn an_empty_in_order_fifo_releases_the_memory_of_a_long_backlog() {
-    let fifo = InOrderFifo::new();
+    let fifo = Queue::in_order();
 
     let left = bytes_left_by(|| {
-        names().for_each(|name| fifo.add(object(&name, 1)));
-        while let Some(receipt) = fifo.try_drain().unwrap() {
-            receipt.acknowledge();
+        names().for_each(|name| fifo.push(Delta::Added(object(&name, 1))));
+        while let Some(batch) = fifo.try_drain().unwrap() {
+            batch.acknowledge();
         }
-        fifo.add(object("n/x", 1));
+        fifo.push(Delta::Added(object("n/x", 1)));
         fifo.try_drain().unwrap().unwrap().acknowledge();
     });
 
@@ -55,16 +56,16 @@ fn an_empty_in_order_fifo_releases_the_memory_of_a_long_backlog() {
 
 #[test]
 fn acknowledged_batches_take_no_memory_while_an_earlier_batch_is_in_flight() {
-    let fifo = DeltaFifo::new();
-    fifo.add(object("held", 1));
+    let fifo = Queue::grouping();
+    fifo.push(Delta::Added(object("held", 1)));
     let held = fifo.try_pop().unwrap().unwrap();
     let states: Vec<_> = (2..MANY).map(|version| object(if version % 2 == 0 { "a" } else { "b" }, version)).collect();
 
     let left = bytes_left_by(|| {
         // One of the two objects is always queued, so that the version of the other one is never the last one in the queue.
-        fifo.add(object("b", 1));
+        fifo.push(Delta::Added(object("b", 1)));
         for state in &states {
-            fifo.update(state.clone());
+            fifo.push(Delta::Updated(state.clone()));
             fifo.try_pop().unwrap().unwrap().acknowledge();
         }
     });
@@ -77,10 +78,12 @@ fn acknowledged_batches_take_no_memory_while_an_earlier_batch_is_in_flight() {
 
 #[test]
 fn queued_bookmarks_take_constant_memory() {
-    let fifo = DeltaFifo::<()>::new();
-    fifo.bookmark("0".into());
+    let fifo = Queue::<()>::grouping();
+    fifo.push(Change::Bookmark("0".into()));
 
-    let left = bytes_left_by(|| (1..MANY).for_each(|version| fifo.bookmark(version.to_string().as_str().into())));
+    let left = bytes_left_by(|| {
+        (1..MANY).for_each(|version| fifo.push(Change::Bookmark(version.to_string().as_str().into())));
+    });
 
     assert!(left < 1000, "{left} bytes stay allocated");
     assert_eq!(fifo.try_pop().unwrap().unwrap().version(), Some(&(MANY - 1).to_string().as_str().into()));
@@ -93,9 +96,9 @@ fn a_cache_shrinks_after_most_of_its_objects_are_removed() {
     cache.upsert(object("n/first", 1));
 
     let left = bytes_left_by(|| {
-        let mut batch = WriteBatch::new();
-        names().for_each(|name| batch.upsert(object(&name, 1)));
-        cache.apply(batch);
+        let mut writes = WriteBatch::new();
+        names().for_each(|name| writes.upsert(object(&name, 1)));
+        cache.apply(writes);
         names().skip(100).for_each(|name| drop(cache.remove(&key(&name))));
         cache.upsert(object("n/last", 1));
     });
@@ -112,9 +115,9 @@ fn a_cache_that_a_relist_empties_releases_its_memory() {
     cache.add_index("last", |object: &Cached<()>| object.key().name().chars().last()).unwrap();
 
     let left = bytes_left_by(|| {
-        let mut batch = WriteBatch::new();
-        names().for_each(|name| batch.upsert(object(&name, 1)));
-        cache.apply(batch);
+        let mut writes = WriteBatch::new();
+        names().for_each(|name| writes.upsert(object(&name, 1)));
+        cache.apply(writes);
         cache.replace(&list(9, []));
     });
 

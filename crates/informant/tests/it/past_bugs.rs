@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use informant::{
     Cached,
-    delta::Delta,
+    delta::{Change, Delta},
     object::Identity,
-    queue::{DeltaFifo, InOrderFifo, Receipt},
+    queue::{Batch, Queue},
     store::{Indexer, WriteBatch},
 };
 
@@ -15,38 +15,38 @@ use crate::support::{cache_of, key, list, object, observed, show_objects};
 /// A cache and its queue, connected as in an informer.
 struct Pipeline {
     cache: Arc<Indexer<()>>,
-    queue: DeltaFifo<()>,
+    queue: Queue<()>,
 }
 
 impl Pipeline {
     fn with_cached<const N: usize>(objects: [(&str, u64); N]) -> Self {
         let cache = cache_of(objects);
-        let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
+        let queue = Queue::builder().known_objects(Arc::new(cache.lister())).build();
         Self { cache, queue }
     }
 
-    fn take(&self) -> Receipt<DeltaFifo<()>> {
+    fn take(&self) -> Batch<()> {
         self.queue.try_drain().unwrap().expect("the queue is not empty")
     }
 
-    /// Applies the deltas of a batch to the cache and acknowledges it.
-    fn apply(&self, receipt: Receipt<DeltaFifo<()>>) {
-        let mut batch = WriteBatch::new();
-        for delta in receipt.items().iter().flat_map(informant::queue::ObjectChanges::deltas) {
+    /// Applies the deltas of a writes to the cache and acknowledges it.
+    fn apply(&self, batch: Batch<()>) {
+        let mut writes = WriteBatch::new();
+        for delta in batch.items().iter().flat_map(informant::queue::ObjectChanges::deltas) {
             match delta {
-                Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+                Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                    batch.upsert(object.clone());
+                    writes.upsert(object.clone());
                 }
             }
         }
-        self.cache.apply(batch);
-        receipt.acknowledge();
+        self.cache.apply(writes);
+        batch.acknowledge();
     }
 
     fn apply_all(&self) {
-        while let Some(receipt) = self.queue.try_drain().unwrap() {
-            self.apply(receipt);
+        while let Some(batch) = self.queue.try_drain().unwrap() {
+            self.apply(batch);
         }
     }
 
@@ -59,9 +59,9 @@ impl Pipeline {
 #[test]
 fn a_relist_deletes_an_object_that_is_only_in_the_queue() {
     let pipeline = Pipeline::with_cached([]);
-    pipeline.queue.add(object("ghost", 1));
+    pipeline.queue.push(Delta::Added(object("ghost", 1)));
 
-    pipeline.queue.replace(&list(5, []));
+    pipeline.queue.push(list(5, []));
 
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
@@ -71,12 +71,12 @@ fn a_relist_deletes_an_object_that_is_only_in_the_queue() {
 #[test]
 fn a_relist_deletes_an_object_that_is_only_in_flight() {
     let pipeline = Pipeline::with_cached([]);
-    pipeline.queue.add(object("ghost", 1));
-    let receipt = pipeline.take();
+    pipeline.queue.push(Delta::Added(object("ghost", 1)));
+    let batch = pipeline.take();
 
-    pipeline.queue.replace(&list(5, []));
+    pipeline.queue.push(list(5, []));
 
-    pipeline.apply(receipt);
+    pipeline.apply(batch);
     assert_eq!(pipeline.cached(), ["ghost@1"], "the cache holds the object until the relist is processed");
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
@@ -86,24 +86,24 @@ fn a_relist_deletes_an_object_that_is_only_in_flight() {
 #[test]
 fn a_relist_deletes_an_object_that_is_only_in_flight_in_the_in_order_queue() {
     let cache = cache_of([]);
-    let queue = InOrderFifo::builder().known_objects(Arc::new(cache.lister())).build();
-    queue.add(object("ghost", 1));
-    let receipt = queue.try_drain().unwrap().unwrap();
+    let queue = Queue::builder().in_order().known_objects(Arc::new(cache.lister())).build();
+    queue.push(Delta::Added(object("ghost", 1)));
+    let batch = queue.try_drain().unwrap().unwrap();
 
-    queue.replace(list(5, []));
+    queue.push(list(5, []));
 
-    receipt.acknowledge();
+    batch.acknowledge();
     let next = queue.try_drain().unwrap().unwrap();
-    assert_eq!(crate::support::show_changes(next.items()), ["Missed ghost@1"]);
+    assert_eq!(crate::support::show_object_changes(next.items()), ["Missed ghost@1"]);
 }
 
 // kubernetes#83810
 #[test]
 fn a_relist_restores_an_object_whose_delete_is_queued() {
     let pipeline = Pipeline::with_cached([("x", 1)]);
-    pipeline.queue.delete(observed("x", 2));
+    pipeline.queue.push(Delta::Deleted(observed("x", 2)));
 
-    pipeline.queue.replace(&list(5, [("x", 4)]));
+    pipeline.queue.push(list(5, [("x", 4)]));
 
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), ["x@4"]);
@@ -113,12 +113,12 @@ fn a_relist_restores_an_object_whose_delete_is_queued() {
 #[test]
 fn a_relist_restores_an_object_whose_delete_is_in_flight() {
     let pipeline = Pipeline::with_cached([("x", 1)]);
-    pipeline.queue.delete(observed("x", 2));
-    let receipt = pipeline.take();
+    pipeline.queue.push(Delta::Deleted(observed("x", 2)));
+    let batch = pipeline.take();
 
-    pipeline.queue.replace(&list(5, [("x", 4)]));
+    pipeline.queue.push(list(5, [("x", 4)]));
 
-    pipeline.apply(receipt);
+    pipeline.apply(batch);
     assert_eq!(pipeline.cached(), [""; 0]);
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), ["x@4"]);
@@ -128,9 +128,9 @@ fn a_relist_restores_an_object_whose_delete_is_in_flight() {
 #[test]
 fn a_resync_does_not_restore_an_object_whose_delete_is_queued() {
     let pipeline = Pipeline::with_cached([("x", 1)]);
-    pipeline.queue.delete(observed("x", 2));
+    pipeline.queue.push(Delta::Deleted(observed("x", 2)));
 
-    pipeline.queue.resync();
+    pipeline.queue.push(Change::Resync);
 
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
@@ -140,13 +140,13 @@ fn a_resync_does_not_restore_an_object_whose_delete_is_queued() {
 #[test]
 fn a_resync_does_not_restore_an_object_whose_delete_is_in_flight() {
     let pipeline = Pipeline::with_cached([("x", 1), ("y", 1)]);
-    pipeline.queue.delete(observed("x", 2));
-    pipeline.queue.update(object("y", 3));
-    let receipt = pipeline.take();
+    pipeline.queue.push(Delta::Deleted(observed("x", 2)));
+    pipeline.queue.push(Delta::Updated(object("y", 3)));
+    let batch = pipeline.take();
 
-    pipeline.queue.resync();
+    pipeline.queue.push(Change::Resync);
 
-    pipeline.apply(receipt);
+    pipeline.apply(batch);
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), ["y@3"], "the resync does not replace y by its old state");
 }
@@ -155,9 +155,9 @@ fn a_resync_does_not_restore_an_object_whose_delete_is_in_flight() {
 #[test]
 fn a_delete_during_the_initial_list_is_not_dropped_while_the_cache_is_empty() {
     let pipeline = Pipeline::with_cached([]);
-    pipeline.queue.replace(&list(5, [("x", 1)]));
+    pipeline.queue.push(list(5, [("x", 1)]));
 
-    pipeline.queue.delete(observed("x", 6));
+    pipeline.queue.push(Delta::Deleted(observed("x", 6)));
 
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
@@ -167,12 +167,12 @@ fn a_delete_during_the_initial_list_is_not_dropped_while_the_cache_is_empty() {
 #[test]
 fn a_delete_during_the_initial_list_is_not_dropped_while_the_object_is_in_flight() {
     let pipeline = Pipeline::with_cached([]);
-    pipeline.queue.replace(&list(5, [("x", 1)]));
-    let receipt = pipeline.take();
+    pipeline.queue.push(list(5, [("x", 1)]));
+    let batch = pipeline.take();
 
-    pipeline.queue.delete(observed("x", 6));
+    pipeline.queue.push(Delta::Deleted(observed("x", 6)));
 
-    pipeline.apply(receipt);
+    pipeline.apply(batch);
     assert_eq!(pipeline.cached(), ["x@1"]);
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
@@ -208,9 +208,9 @@ fn a_panicking_index_function_leaves_no_keys_of_the_object_in_the_index() {
         .unwrap();
     cache.upsert(tagged("x", &["a"]));
 
-    let mut batch = WriteBatch::new();
-    batch.upsert(tagged("x", &["b", "bad"]));
-    let applied = cache.apply(batch);
+    let mut writes = WriteBatch::new();
+    writes.upsert(tagged("x", &["b", "bad"]));
+    let applied = cache.apply(writes);
 
     assert_eq!(applied.index_panics[0].to_string(), "the function of index \"tag\" panicked on x: bad tag");
     assert_eq!(["a", "b"].map(|tag| by_tag.count(tag)), [0, 0]);

@@ -3,7 +3,6 @@
 mod async_callbacks;
 mod callbacks;
 mod caught_up;
-mod controller;
 mod drop_paths;
 mod dropping;
 mod event_callback;

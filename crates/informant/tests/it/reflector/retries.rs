@@ -168,17 +168,17 @@ async fn a_watch_survives_a_slow_consumer() {
         watch = watch.added(item(&format!("o{number}"), 11 + number));
     }
     source.on_watch(watch.stays_open());
-    let queue = informant::queue::InOrderFifo::builder().batch_size(2.try_into().unwrap()).build();
+    let queue = informant::queue::Queue::builder().in_order().batch_size(2.try_into().unwrap()).build();
     let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
     let task = tokio::spawn(reflector.run(std::future::pending()));
-    let receipt = queue.drain().await.unwrap();
+    let batch = queue.drain().await.unwrap();
     sleep_seconds(3000.0).await;
-    receipt.acknowledge();
+    batch.acknowledge();
     let mut seen = 0;
     while seen < 20 {
-        let receipt = queue.drain().await.unwrap();
-        seen += receipt.items().len();
-        receipt.acknowledge();
+        let batch = queue.drain().await.unwrap();
+        seen += batch.items().len();
+        batch.acknowledge();
     }
     sleep_seconds(60.0).await;
 

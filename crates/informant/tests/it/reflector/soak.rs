@@ -11,9 +11,9 @@ use std::{
 
 use informant::{
     Lazy, Object,
-    delta::{Delta, QueuedChange},
+    delta::Delta,
     listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle},
-    queue::{Closed, DeltaFifo, InOrderFifo, KnownObjects},
+    queue::{KnownObjects, Queue, QueueBuilder},
     store::{Indexer, Lister, WriteBatch},
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, GzipMode, On};
@@ -57,25 +57,23 @@ struct Pipeline<O> {
     out_of_order: Arc<std::sync::atomic::AtomicUsize>,
 }
 
-fn with_delta_fifo<O: Texted>(server: &ApiServer, streams: bool) -> Pipeline<O> {
+fn pipeline<O: Texted>(queue: QueueBuilder<O>, server: &ApiServer, streams: bool) -> Pipeline<O> {
     let indexer = Indexer::<O>::new();
     let cache = indexer.lister();
     let known: Arc<dyn KnownObjects<O>> = Arc::new(cache.clone());
-    let queue = DeltaFifo::builder().known_objects(Arc::clone(&known)).build();
+    let queue = queue.known_objects(Arc::clone(&known)).build();
     let out_of_order = Arc::default();
-    let consumer = tokio::spawn(consume_deltas(queue.clone(), indexer, Arc::clone(&out_of_order)));
+    let consumer = tokio::spawn(consume(queue.clone(), indexer, Arc::clone(&out_of_order)));
     let (handle, reflector) = reflect(server, queue.clone(), known, streams);
     Pipeline { cache, handle, tasks: [reflector, consumer], close: Box::new(move || queue.close()), out_of_order }
 }
 
+fn with_delta_fifo<O: Texted>(server: &ApiServer, streams: bool) -> Pipeline<O> {
+    pipeline(Queue::builder(), server, streams)
+}
+
 fn with_in_order_fifo<O: Texted>(server: &ApiServer, streams: bool) -> Pipeline<O> {
-    let indexer = Indexer::<O>::new();
-    let cache = indexer.lister();
-    let queue = InOrderFifo::new();
-    let out_of_order = Arc::default();
-    let consumer = tokio::spawn(consume_changes(queue.clone(), indexer, Arc::clone(&out_of_order)));
-    let (handle, reflector) = reflect(server, queue.clone(), Arc::new(cache.clone()), streams);
-    Pipeline { cache, handle, tasks: [reflector, consumer], close: Box::new(move || queue.close()), out_of_order }
+    pipeline(Queue::builder().in_order(), server, streams)
 }
 
 fn reflect<O: Texted>(
@@ -93,45 +91,22 @@ fn reflect<O: Texted>(
 
 type Counter = Arc<std::sync::atomic::AtomicUsize>;
 
-async fn consume_deltas<O: Texted>(queue: DeltaFifo<O>, cache: Indexer<O>, out_of_order: Counter) {
-    while let Ok(receipt) = queue.drain().await {
-        let mut batch = WriteBatch::new();
-        for delta in receipt.items().iter().flat_map(|taken| taken.deltas().iter()) {
-            write(delta, &mut batch);
+async fn consume<O: Texted>(queue: Queue<O>, cache: Indexer<O>, out_of_order: Counter) {
+    while let Ok(batch) = queue.drain().await {
+        let mut writes = WriteBatch::new();
+        for delta in batch.items().iter().flat_map(|item| item.deltas().iter()) {
+            write(delta, &mut writes);
         }
-        check_order(&cache.apply(batch), &out_of_order);
-        receipt.acknowledge();
+        check_order(&cache.apply(writes), &out_of_order);
+        batch.acknowledge();
     }
 }
 
-async fn consume_changes<O: Texted>(queue: InOrderFifo<O>, cache: Indexer<O>, out_of_order: Counter) {
-    loop {
-        let receipt = match queue.drain().await {
-            Ok(receipt) => receipt,
-            Err(Closed) => return,
-        };
-        for taken in receipt.items() {
-            let mut batch = WriteBatch::new();
-            match taken.change() {
-                QueuedChange::One(delta) => write(delta, &mut batch),
-                QueuedChange::Lost(key) => batch.remove(key.clone()),
-                QueuedChange::ReplacedAll(relist) => {
-                    check_order(&cache.replace(relist), &out_of_order);
-                    continue;
-                }
-                QueuedChange::SyncAll | QueuedChange::Bookmark(_) => continue,
-            }
-            check_order(&cache.apply(batch), &out_of_order);
-        }
-        receipt.acknowledge();
-    }
-}
-
-fn write<O>(delta: &Delta<O>, batch: &mut WriteBatch<O>) {
+fn write<O>(delta: &Delta<O>, writes: &mut WriteBatch<O>) {
     match delta {
-        Delta::Deleted(deleted) => batch.remove(deleted.key().clone()),
+        Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
         Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-            batch.upsert(object.clone());
+            writes.upsert(object.clone());
         }
     }
 }

@@ -7,7 +7,7 @@ use informant::{
         Activity, Destination, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource,
         ScriptedWatch, SourceError, WatchRequest, WatchStream,
     },
-    queue::{DeltaFifo, InOrderFifo},
+    queue::Queue,
 };
 
 use crate::support::reflector::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
@@ -111,7 +111,7 @@ async fn a_reflector_stops_at_once_and_closes_the_open_watch() {
 #[tokio::test(start_paused = true)]
 async fn a_reflector_that_is_stopped_before_its_first_request_sends_none() {
     let source = ScriptedSource::<()>::new();
-    let queue = DeltaFifo::new();
+    let queue = Queue::grouping();
     let reflector = Reflector::of_decoded_objects(source.clone()).build(queue);
 
     reflector.run(std::future::ready(())).await;
@@ -156,7 +156,7 @@ async fn a_reflector_whose_task_is_aborted_is_stopped_and_closes_its_watch() {
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let reflector = Reflector::of_decoded_objects(source.clone()).build(DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(Queue::grouping());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
     wait_until_idle().await;
@@ -180,7 +180,7 @@ async fn a_panic_of_the_source_ends_the_task_of_the_reflector() {
             panic!("no more watches")
         }
     }
-    let reflector = Reflector::of_decoded_objects(Panics).build(DeltaFifo::new());
+    let reflector = Reflector::of_decoded_objects(Panics).build(Queue::grouping());
     let handle = reflector.handle();
 
     assert!(tokio::spawn(reflector.run(std::future::pending())).await.unwrap_err().is_panic());
@@ -198,18 +198,18 @@ async fn a_reflector_stops_at_once_while_the_queue_has_no_room() {
         watch = watch.added(item(&format!("o{number}"), 11 + number));
     }
     source.on_watch(watch.stays_open());
-    let queue = InOrderFifo::builder().batch_size(2.try_into().unwrap()).build();
+    let queue = Queue::builder().in_order().batch_size(2.try_into().unwrap()).build();
     let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
-    let receipt = queue.drain().await.unwrap();
+    let batch = queue.drain().await.unwrap();
     sleep_seconds(2.0).await;
     let waiting = queue.len();
     assert!(waiting < 10, "the reflector reads no further event while the queue is full, but {waiting} wait");
 
     drop(stop);
     task.await.unwrap();
-    receipt.acknowledge();
+    batch.acknowledge();
     Destination::room(&queue).await;
     assert_eq!(queue.len(), waiting);
 }

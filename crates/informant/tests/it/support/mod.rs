@@ -14,9 +14,9 @@ use std::{
 
 use informant::{
     Cached, Deleted, Key, Uid,
-    delta::{Delta, Deltas, QueuedChange, Relist},
+    delta::{Delta, Deltas, Relist},
     object::{DecodeError, Identity, OfKind, RawObject},
-    queue::{InOrderChange, KnownObjects, ObjectChanges},
+    queue::{KnownObjects, ObjectChanges},
     store::Indexer,
 };
 use tracing::Dispatch;
@@ -89,24 +89,6 @@ pub(crate) fn show_deltas<O>(deltas: &Deltas<O>) -> String {
 /// The deltas of each object of a batch, one line per object.
 pub(crate) fn show_object_changes<O>(items: &[ObjectChanges<O>]) -> Vec<String> {
     items.iter().map(|taken| show_deltas(taken.deltas())).collect()
-}
-
-/// `Added x@1`, `Lost x`, `ReplacedAll@9 [x@8 y@2]`, `SyncAll`, `Bookmark@9` …
-pub(crate) fn show_change<O>(change: &QueuedChange<O>) -> String {
-    match change {
-        QueuedChange::One(delta) => show_delta(delta),
-        QueuedChange::Lost(key) => format!("Lost {key}"),
-        QueuedChange::ReplacedAll(relist) => {
-            let objects: Vec<_> = relist.objects.iter().map(|object| format!("{object:?}")).collect();
-            format!("ReplacedAll@{} [{}]", relist.version, objects.join(" "))
-        }
-        QueuedChange::SyncAll => "SyncAll".to_owned(),
-        QueuedChange::Bookmark(version) => format!("Bookmark@{version}"),
-    }
-}
-
-pub(crate) fn show_changes<O>(items: &[InOrderChange<O>]) -> Vec<String> {
-    items.iter().map(|taken| show_change(taken.change())).collect()
 }
 
 /// Sorted names and versions of objects: `x@1`.

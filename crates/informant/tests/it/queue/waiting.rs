@@ -1,10 +1,10 @@
-//! `DeltaFifo`: waiting for objects, waking, closing, and log lines.
+//! `Queue`, grouping by object: waiting for objects, waking, closing, and log lines.
 
 use std::time::Duration;
 
 use informant::{
-    delta::Delta,
-    queue::{Closed, DeltaFifo},
+    delta::{Change, Delta},
+    queue::{Closed, Queue},
 };
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use crate::support::{Logs, key, list, object, observed, poll_once, show_object_c
 // DF-30
 #[tokio::test(start_paused = true)]
 async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() {
-    let fifo = Fifo::new();
+    let fifo = Fifo::grouping();
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let fifo = fifo.clone();
@@ -28,7 +28,7 @@ async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() 
     for pop in waiting {
         assert_eq!(pop.await.unwrap(), Err(Closed));
     }
-    fifo.add(object("x", 1));
+    fifo.push(Delta::Added(object("x", 1)));
     assert_eq!(show_object_changes(fifo.pop().await.unwrap().items()), ["Added x@1"]);
     assert_eq!(fifo.pop().await.unwrap_err(), Closed);
     assert_eq!(fifo.drain().await.unwrap_err(), Closed);
@@ -37,14 +37,14 @@ async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() 
 // DF-30, decision 6
 #[test]
 fn a_closed_queue_still_delivers_newer_deltas_of_an_object_in_flight() {
-    let fifo = Fifo::new();
-    fifo.add(object("x", 1));
-    let receipt = pop(&fifo);
-    fifo.update(object("x", 2));
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("x", 1)));
+    let batch = pop(&fifo);
+    fifo.push(Delta::Updated(object("x", 2)));
     fifo.close();
 
     assert!(matches!(fifo.try_pop(), Ok(None)));
-    receipt.acknowledge();
+    batch.acknowledge();
 
     assert_eq!(show_object_changes(pop(&fifo).items()), ["Updated x@2"]);
     assert_eq!(fifo.try_pop().unwrap_err(), Closed);
@@ -53,14 +53,14 @@ fn a_closed_queue_still_delivers_newer_deltas_of_an_object_in_flight() {
 // DF-30, decision 8
 #[tokio::test(start_paused = true)]
 async fn a_closed_queue_does_not_end_while_an_object_in_flight_may_be_requeued() {
-    let fifo = Fifo::new();
-    fifo.add(object("x", 1));
-    let receipt = pop(&fifo);
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("x", 1)));
+    let batch = pop(&fifo);
     fifo.close();
     let mut next = Box::pin(fifo.pop());
     assert!(poll_once(&mut next).await.is_none());
 
-    receipt.requeue();
+    batch.requeue();
 
     assert_eq!(show_object_changes(next.await.unwrap().items()), ["Added x@1"]);
     assert_eq!(fifo.pop().await.unwrap_err(), Closed);
@@ -68,7 +68,7 @@ async fn a_closed_queue_does_not_end_while_an_object_in_flight_may_be_requeued()
 
 #[tokio::test(start_paused = true)]
 async fn synced_fails_when_the_queue_is_closed() {
-    let fifo = Fifo::new();
+    let fifo = Fifo::grouping();
     let mut synced = Box::pin(fifo.synced());
     assert!(poll_once(&mut synced).await.is_none());
 
@@ -90,16 +90,16 @@ async fn is_woken<F: Future>(future: F, act: impl FnOnce()) -> bool {
 async fn every_push_wakes_a_waiting_pop_and_drain() {
     type Push = (&'static str, fn(&Fifo));
     let pushes: [Push; 10] = [
-        ("add", |fifo| fifo.add(object("x", 5))),
-        ("update", |fifo| fifo.update(object("x", 5))),
-        ("delete", |fifo| fifo.delete(observed("known", 5))),
-        ("a delete that is dropped", |fifo| fifo.delete(observed("unknown", 5))),
-        ("delete_unread", |fifo| fifo.delete_unread(&key("known"), Some("5".into()))),
-        ("replace", |fifo| fifo.replace(&list(5, [("x", 5)]))),
-        ("an empty list", |fifo| fifo.replace(&list(5, []))),
-        ("resync", |fifo| fifo.resync()),
-        ("bookmark", |fifo| fifo.bookmark("5".into())),
-        ("add_if_not_present", |fifo| assert!(fifo.add_if_not_present(Delta::Added(object("x", 5)).into()))),
+        ("add", |fifo| fifo.push(Delta::Added(object("x", 5)))),
+        ("update", |fifo| fifo.push(Delta::Updated(object("x", 5)))),
+        ("delete", |fifo| fifo.push(Delta::Deleted(observed("known", 5)))),
+        ("a delete that is dropped", |fifo| fifo.push(Delta::Deleted(observed("unknown", 5)))),
+        ("an unread delete", |fifo| fifo.push(Change::DeletedUnread { key: key("known"), version: Some("5".into()) })),
+        ("replace", |fifo| fifo.push(list(5, [("x", 5)]))),
+        ("an empty list", |fifo| fifo.push(list(5, []))),
+        ("resync", |fifo| fifo.push(Change::Resync)),
+        ("bookmark", |fifo| fifo.push(Change::Bookmark("5".into()))),
+        ("an existing object", |fifo| fifo.push(Change::Existing(object("x", 5)))),
     ];
     for (name, push) in pushes {
         let fifo = fifo_with_known([("known", 1)]);
@@ -113,29 +113,29 @@ async fn every_push_wakes_a_waiting_pop_and_drain() {
 #[tokio::test(start_paused = true)]
 async fn acknowledge_and_requeue_wake_a_waiting_pop_and_synced() {
     for requeues in [false, true] {
-        let fifo = Fifo::new();
-        fifo.replace(&list(9, [("x", 1)]));
-        let receipt = pop(&fifo);
-        fifo.update(object("x", 10));
-        let respond = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
+        let fifo = Fifo::grouping();
+        fifo.push(list(9, [("x", 1)]));
+        let batch = pop(&fifo);
+        fifo.push(Delta::Updated(object("x", 10)));
+        let respond = || if requeues { batch.requeue() } else { batch.acknowledge() };
         assert!(is_woken(fifo.pop(), respond).await);
 
-        let fifo = Fifo::new();
-        fifo.replace(&list(9, [("x", 1)]));
-        let receipt = pop(&fifo);
-        let respond = || if requeues { receipt.requeue() } else { receipt.acknowledge() };
+        let fifo = Fifo::grouping();
+        fifo.push(list(9, [("x", 1)]));
+        let batch = pop(&fifo);
+        let respond = || if requeues { batch.requeue() } else { batch.acknowledge() };
         assert!(is_woken(fifo.synced(), respond).await);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn pop_waits_until_an_object_is_pushed_and_a_dropped_pop_takes_none() {
-    let fifo = Fifo::new();
+    let fifo = Fifo::grouping();
     assert!(timeout(Duration::from_secs(60), fifo.pop()).await.is_err());
 
     let mut dropped = Box::pin(fifo.pop());
     assert!(poll_once(&mut dropped).await.is_none());
-    fifo.add(object("x", 1));
+    fifo.push(Delta::Added(object("x", 1)));
     drop(dropped);
 
     assert_eq!(show_object_changes(fifo.pop().await.unwrap().items()), ["Added x@1"]);
@@ -146,12 +146,12 @@ async fn pop_waits_until_an_object_is_pushed_and_a_dropped_pop_takes_none() {
 async fn slow_processing_is_logged_if_more_than_ten_objects_wait() {
     let logs = Logs::capture();
     for (waiting, elapsed_ms, is_logged) in [(11, 100, true), (11, 99, false), (10, 100, false)] {
-        let fifo = DeltaFifo::builder().name("pods").build();
-        (0..=waiting).for_each(|number| fifo.add(object(&number.to_string(), 1)));
-        let receipt = fifo.pop().await.unwrap();
+        let fifo = Queue::builder().name("pods").build();
+        (0..=waiting).for_each(|number| fifo.push(Delta::Added(object(&number.to_string(), 1))));
+        let batch = fifo.pop().await.unwrap();
 
         tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
-        receipt.acknowledge();
+        batch.acknowledge();
 
         let logged = logs.take();
         assert_eq!(logged.contains("processing changes is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");

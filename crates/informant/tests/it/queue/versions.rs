@@ -1,6 +1,9 @@
-//! `DeltaFifo`: the reached version, and the versions of batches.
+//! `Queue`, grouping by object: the reached version, and the versions of batches.
 
-use informant::{delta::Delta, queue::ItemOutcome};
+use informant::{
+    delta::{Change, Delta},
+    queue::ItemOutcome,
+};
 
 use super::{Fifo, drain, fifo_with_known, pop};
 use crate::support::{list, object, observed};
@@ -8,13 +11,13 @@ use crate::support::{list, object, observed};
 // Decision 13
 #[test]
 fn a_dropped_delete_advances_the_reached_version() {
-    let fifo = Fifo::new();
+    let fifo = Fifo::grouping();
 
-    fifo.delete(observed("x", 7));
+    fifo.push(Delta::Deleted(observed("x", 7)));
 
-    let receipt = pop(&fifo);
-    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"7".into())));
-    receipt.acknowledge();
+    let batch = pop(&fifo);
+    assert_eq!((batch.items().len(), batch.version()), (0, Some(&"7".into())));
+    batch.acknowledge();
     assert_eq!(fifo.reached(), Some("7".into()));
 }
 
@@ -22,29 +25,29 @@ fn a_dropped_delete_advances_the_reached_version() {
 #[test]
 fn a_resync_does_not_change_the_reached_version() {
     let fifo = fifo_with_known([("x", 1)]);
-    fifo.bookmark("9".into());
+    fifo.push(Change::Bookmark("9".into()));
     pop(&fifo).acknowledge();
 
-    fifo.resync();
+    fifo.push(Change::Resync);
 
-    let receipt = pop(&fifo);
-    assert_eq!(receipt.version(), None);
-    receipt.acknowledge();
+    let batch = pop(&fifo);
+    assert_eq!(batch.version(), None);
+    batch.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
 }
 
 // Decision 13
 #[test]
 fn a_bookmark_is_taken_as_an_empty_batch_with_its_version() {
-    let fifo = Fifo::new();
-    fifo.bookmark("7".into());
-    fifo.bookmark("8".into());
+    let fifo = Fifo::grouping();
+    fifo.push(Change::Bookmark("7".into()));
+    fifo.push(Change::Bookmark("8".into()));
     assert!(!fifo.is_synced());
 
-    let receipt = pop(&fifo);
-    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"8".into())));
+    let batch = pop(&fifo);
+    assert_eq!((batch.items().len(), batch.version()), (0, Some(&"8".into())));
     assert_eq!(fifo.reached(), None, "the version is not reached before the batch is acknowledged");
-    receipt.acknowledge();
+    batch.acknowledge();
 
     assert_eq!(fifo.reached(), Some("8".into()));
     assert!(fifo.try_pop().unwrap().is_none());
@@ -53,11 +56,11 @@ fn a_bookmark_is_taken_as_an_empty_batch_with_its_version() {
 // Decision 13
 #[test]
 fn a_version_is_reached_when_all_changes_up_to_it_are_acknowledged() {
-    let fifo = Fifo::new();
-    fifo.add(object("a", 1));
-    fifo.add(object("b", 2));
-    fifo.update(object("a", 3));
-    fifo.bookmark("4".into());
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("a", 1)));
+    fifo.push(Delta::Added(object("b", 2)));
+    fifo.push(Delta::Updated(object("a", 3)));
+    fifo.push(Change::Bookmark("4".into()));
 
     let a = pop(&fifo);
     let b = pop(&fifo);
@@ -71,24 +74,24 @@ fn a_version_is_reached_when_all_changes_up_to_it_are_acknowledged() {
 // Decision 13
 #[test]
 fn a_drained_batch_has_the_version_that_it_leads_to() {
-    let fifo = Fifo::new();
-    fifo.add(object("a", 1));
-    fifo.delete(observed("a", 5));
-    fifo.add(object("b", 6));
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("a", 1)));
+    fifo.push(Delta::Deleted(observed("a", 5)));
+    fifo.push(Delta::Added(object("b", 6)));
 
-    let receipt = drain(&fifo);
+    let batch = drain(&fifo);
 
-    assert_eq!(receipt.version(), Some(&"6".into()));
-    receipt.acknowledge();
+    assert_eq!(batch.version(), Some(&"6".into()));
+    batch.acknowledge();
     assert_eq!(fifo.reached(), Some("6".into()));
 }
 
 // Decision 13
 #[test]
 fn a_version_is_not_reached_while_an_older_change_is_requeued() {
-    let fifo = Fifo::new();
-    fifo.add(object("a", 1));
-    fifo.add(object("b", 2));
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("a", 1)));
+    fifo.push(Delta::Added(object("b", 2)));
     drain(&fifo).settle(|taken| match taken.key().name() {
         "a" => ItemOutcome::Requeue { processed: 0 },
         _ => ItemOutcome::Done,
@@ -96,7 +99,7 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
     assert_eq!(fifo.reached(), None);
 
     let again = pop(&fifo);
-    fifo.update(object("a", 3));
+    fifo.push(Delta::Updated(object("a", 3)));
     again.requeue();
     assert_eq!(fifo.reached(), None, "the newer delta replaces the requeued one, and is not acknowledged");
     pop(&fifo).acknowledge();
@@ -107,48 +110,48 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
 // Decision 13
 #[test]
 fn a_version_that_no_batch_had_is_delivered_with_an_empty_batch() {
-    let fifo = Fifo::new();
-    fifo.add(object("a", 1));
-    fifo.add(object("b", 2));
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("a", 1)));
+    fifo.push(Delta::Added(object("b", 2)));
     let (a, b) = (pop(&fifo), pop(&fifo));
     assert_eq!((a.version(), b.version()), (Some(&"1".into()), None));
 
     b.acknowledge();
     a.acknowledge();
 
-    let receipt = pop(&fifo);
-    assert_eq!((receipt.items().len(), receipt.version()), (0, Some(&"2".into())));
-    receipt.acknowledge();
+    let batch = pop(&fifo);
+    assert_eq!((batch.items().len(), batch.version()), (0, Some(&"2".into())));
+    batch.acknowledge();
     assert!(fifo.try_pop().unwrap().is_none());
 }
 
 // Decision 13
 #[test]
 fn the_version_of_a_requeued_empty_batch_is_delivered_again() {
-    let fifo = Fifo::new();
-    fifo.replace(&list(50, []));
+    let fifo = Fifo::grouping();
+    fifo.push(list(50, []));
 
     pop(&fifo).requeue();
 
     assert_eq!(fifo.reached(), None);
     assert!(fifo.is_synced(), "the queue is synced after the first attempt");
-    let receipt = pop(&fifo);
-    assert_eq!(receipt.version(), Some(&"50".into()));
-    receipt.acknowledge();
+    let batch = pop(&fifo);
+    assert_eq!(batch.version(), Some(&"50".into()));
+    batch.acknowledge();
     assert_eq!(fifo.reached(), Some("50".into()));
 }
 
 // Decision 13
 #[test]
-fn add_if_not_present_does_not_change_the_reached_version() {
-    let fifo = Fifo::new();
-    fifo.bookmark("9".into());
+fn an_object_that_existed_before_the_watch_does_not_change_the_reached_version() {
+    let fifo = Fifo::grouping();
+    fifo.push(Change::Bookmark("9".into()));
     pop(&fifo).acknowledge();
 
-    assert!(fifo.add_if_not_present(Delta::Updated(object("x", 1)).into()));
-    let receipt = pop(&fifo);
+    fifo.push(Change::Existing(object("x", 10)));
+    let batch = pop(&fifo);
 
-    assert_eq!(receipt.version(), None);
-    receipt.acknowledge();
+    assert_eq!(batch.version(), None);
+    batch.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
 }

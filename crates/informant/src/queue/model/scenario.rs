@@ -1,4 +1,4 @@
-//! Shared by the property tests of both queues: a server, a consumer's cache, and random steps.
+//! Shared by the property tests of both orderings: a server, a consumer's cache, and random steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use proptest::{
     prop_oneof,
 };
 
-use super::KnownObjects;
 use crate::{
     Cached, Deleted, Key, Uid,
-    delta::{Delta, Relist},
+    delta::{Change, Delta, Relist},
     object::Identity,
+    queue::KnownObjects,
 };
 
 pub(crate) type Object = Cached<()>;
@@ -35,15 +35,13 @@ pub(crate) enum Step {
         put: Vec<u8>,
         unreadable: Vec<u8>,
     },
-    /// The consumer pushes a state of an object with `add_if_not_present` (grouping queue only).
-    AddIfNotPresent(u8),
     Resync,
     Bookmark,
     Pop,
     Drain,
-    /// The consumer acknowledges a receipt: the i-th of the open ones.
+    /// The consumer acknowledges a batch: the i-th of the open ones.
     Done(usize),
-    /// The consumer processes some changes of each item of a receipt, and requeues the others.
+    /// The consumer processes some changes of each item of a batch, and requeues the others.
     Requeue(usize, usize),
     Close,
 }
@@ -57,13 +55,12 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => name().prop_map(Step::DeleteUnread),
         1 => name().prop_map(Step::DeleteUnknown),
         3 => (some(), some(), some(), some()).prop_map(|(deleted, recreated, put, unreadable)| Step::Relist { deleted, recreated, put, unreadable }),
-        1 => name().prop_map(Step::AddIfNotPresent),
         1 => Just(Step::Resync),
         1 => Just(Step::Bookmark),
         3 => Just(Step::Pop),
         3 => Just(Step::Drain),
         6 => (0..3_usize).prop_map(Step::Done),
-        2 => (0..3_usize, 0..3_usize).prop_map(|(receipt, processed)| Step::Requeue(receipt, processed)),
+        2 => (0..3_usize, 0..3_usize).prop_map(|(batch, processed)| Step::Requeue(batch, processed)),
         1 => Just(Step::Close),
     ];
     proptest::collection::vec(step, 1..60)
@@ -80,48 +77,38 @@ pub(crate) struct Server {
     pub(crate) unreadable: BTreeSet<u8>,
 }
 
-/// The change that a step pushes into the queue.
-pub(crate) enum Push {
-    Add(Object),
-    Update(Object),
-    Delete(Deleted<()>),
-    DeleteUnread(Key, u64),
-    Replace(Relist<()>),
-}
-
 impl Server {
-    /// Runs a step of the server; `None` if the step is one of the consumer, or impossible.
-    pub(crate) fn act(&mut self, step: &Step) -> Option<Push> {
+    /// Runs a step of the server, and returns the change that the reflector pushes; `None` if the step is one of the consumer, or impossible.
+    pub(crate) fn act(&mut self, step: &Step) -> Option<Change<()>> {
         match step {
             Step::Put(name) => {
                 self.unreadable.remove(name);
                 let is_new = !self.objects.contains_key(name);
                 let object = self.put(*name);
-                Some(if is_new { Push::Add(object) } else { Push::Update(object) })
+                Some(if is_new { Delta::Added(object) } else { Delta::Updated(object) }.into())
             }
             Step::Delete(name) => {
                 self.unreadable.remove(name);
                 let last = self.objects.remove(name)?;
-                Some(Push::Delete(Deleted::Observed(self.state(*name, last.uid().clone()))))
+                Some(Delta::Deleted(Deleted::Observed(self.state(*name, last.uid().clone()))).into())
             }
             Step::DeleteUnread(name) => {
                 self.unreadable.remove(name);
                 self.objects.remove(name)?;
                 self.version += 1;
-                Some(Push::DeleteUnread(key(*name), self.version))
+                Some(Change::DeletedUnread { key: key(*name), version: Some(self.version.to_string().as_str().into()) })
             }
             Step::DeleteUnknown(name) => {
                 let never_was = self.state(100 + name, Uid::new("never was"));
-                Some(Push::Delete(Deleted::Observed(never_was)))
+                Some(Delta::Deleted(Deleted::Observed(never_was)).into())
             }
             Step::Relist { deleted, recreated, put, unreadable } => {
                 deleted.iter().chain(recreated).for_each(|name| drop(self.objects.remove(name)));
                 recreated.iter().chain(put).for_each(|name| drop(self.put(*name)));
                 self.unreadable = unreadable.iter().copied().filter(|name| self.objects.contains_key(name)).collect();
-                Some(Push::Replace(self.list()))
+                Some(self.list().into())
             }
-            Step::AddIfNotPresent(_)
-            | Step::Resync
+            Step::Resync
             | Step::Bookmark
             | Step::Pop
             | Step::Drain
@@ -190,16 +177,6 @@ impl Cache {
         } else {
             objects.insert(key, object)
         };
-    }
-
-    pub(crate) fn remove(&self, key: &Key) {
-        self.0.lock().remove(key);
-    }
-
-    pub(crate) fn replace(&self, relist: &Relist<()>) {
-        let is_missing = relist.missing();
-        self.0.lock().retain(|_, object| !is_missing(object));
-        relist.objects.iter().for_each(|object| self.apply(&Delta::Replaced(object.clone())));
     }
 
     pub(crate) fn objects(&self) -> Vec<Object> {

@@ -7,9 +7,9 @@ use std::sync::{
 
 use informant::{
     Cached, Deleted, Key,
-    delta::{Delta, Deltas, Relist},
+    delta::{Change, Delta, Relist},
     object::Identity,
-    queue::{DeltaFifo, InOrderFifo, ItemOutcome, KnownObjects},
+    queue::{ItemOutcome, KnownObjects, Queue},
 };
 
 use crate::support::{
@@ -83,102 +83,97 @@ fn observed(object: Object) -> Deleted<OnDrop> {
     Deleted::Observed(object)
 }
 
-const GROUPING: [(&str, Act<DeltaFifo<OnDrop>>); 11] = [
+const GROUPING: [(&str, Act<Queue<OnDrop>>); 10] = [
     ("a delete of an unknown object", |Fixture { queue, make }| {
-        queue.delete(observed(make.object("a", 1)));
+        queue.push(Delta::Deleted(observed(make.object("a", 1))));
         1
     }),
     ("a delete of a known object", |Fixture { queue, make }| {
-        queue.delete(observed(make.object("known-1", 2)));
+        queue.push(Delta::Deleted(observed(make.object("known-1", 2))));
         1
     }),
     ("two deletes in a row", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        queue.delete(observed(make.object("a", 2)));
-        queue.delete(observed(make.object("a", 3)));
+        queue.push(Delta::Added(make.object("a", 1)));
+        queue.push(Delta::Deleted(observed(make.object("a", 2))));
+        queue.push(Delta::Deleted(observed(make.object("a", 3))));
         1
     }),
     ("an observed delete after a missed one", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        queue.delete(Deleted::Missed { last_known: make.object("a", 1) });
-        queue.delete(observed(make.object("a", 2)));
-        1
-    }),
-    ("add_if_not_present of a present key", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        assert!(!queue.add_if_not_present(Deltas::from(Delta::Sync(make.object("a", 1)))));
+        queue.push(Delta::Added(make.object("a", 1)));
+        queue.push(Delta::Deleted(Deleted::Missed { last_known: make.object("a", 1) }));
+        queue.push(Delta::Deleted(observed(make.object("a", 2))));
         1
     }),
     ("a list that has a known object", |Fixture { queue, make }| {
-        queue.replace(&make.list(9, &["known-1"]));
+        queue.push(make.list(9, &["known-1"]));
         1
     }),
     ("a resync while a known object waits", |Fixture { queue, make }| {
-        queue.add(make.object("known-1", 2));
-        queue.resync();
+        queue.push(Delta::Added(make.object("known-1", 2)));
+        queue.push(Change::Resync);
         1
     }),
     ("a delete that cannot be read", |Fixture { queue, make }| {
-        queue.add(make.object("a", 2));
-        queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
-        queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
-        queue.delete_unread(&Key::cluster_scoped("known-1"), None);
+        queue.push(Delta::Added(make.object("a", 2)));
+        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("a"), version: Some("3".into()) });
+        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("a"), version: Some("4".into()) });
+        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("known-1"), version: None });
         queue.try_drain().unwrap().unwrap().acknowledge();
         2
     }),
     ("a batch that is acknowledged", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        queue.update(make.object("a", 2));
-        queue.add(make.object("b", 3));
+        queue.push(Delta::Added(make.object("a", 1)));
+        queue.push(Delta::Updated(make.object("a", 2)));
+        queue.push(Delta::Added(make.object("b", 3)));
         queue.try_drain().unwrap().unwrap().acknowledge();
         3
     }),
     ("a batch that is requeued in part", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        queue.update(make.object("a", 2));
+        queue.push(Delta::Added(make.object("a", 1)));
+        queue.push(Delta::Updated(make.object("a", 2)));
         queue.try_drain().unwrap().unwrap().settle(|_| ItemOutcome::Requeue { processed: 1 });
         1
     }),
     ("a requeued delete before a newer one", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        queue.delete(observed(make.object("a", 2)));
-        queue.add(make.object("a", 3));
-        let receipt = queue.try_drain().unwrap().unwrap();
-        queue.delete(observed(make.object("a", 4)));
-        receipt.requeue();
+        queue.push(Delta::Added(make.object("a", 1)));
+        queue.push(Delta::Deleted(observed(make.object("a", 2))));
+        queue.push(Delta::Added(make.object("a", 3)));
+        let batch = queue.try_drain().unwrap().unwrap();
+        queue.push(Delta::Deleted(observed(make.object("a", 4))));
+        batch.requeue();
         3
     }),
 ];
 
-const IN_ORDER: [(&str, Act<InOrderFifo<OnDrop>>); 5] = [
+const IN_ORDER: [(&str, Act<Queue<OnDrop>>); 5] = [
     ("a list that has a known object", |Fixture { queue, make }| {
-        queue.replace(make.list(9, &["known-1"]));
+        queue.push(make.list(9, &["known-1"]));
         1
     }),
     ("a resync while a known object waits", |Fixture { queue, make }| {
-        queue.add(make.object("known-1", 2));
-        queue.resync();
+        queue.push(Delta::Added(make.object("known-1", 2)));
+        queue.push(Change::Resync);
         1
     }),
     ("a delete that cannot be read", |Fixture { queue, make }| {
-        queue.add(make.object("a", 2));
-        queue.delete_unread(&Key::cluster_scoped("a"), Some("3".into()));
-        queue.delete_unread(&Key::cluster_scoped("a"), Some("4".into()));
-        queue.delete_unread(&Key::cluster_scoped("known-1"), None);
-        while let Some(receipt) = queue.try_drain().unwrap() {
-            receipt.acknowledge();
+        queue.push(Delta::Added(make.object("a", 2)));
+        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("a"), version: Some("3".into()) });
+        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("a"), version: Some("4".into()) });
+        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("known-1"), version: None });
+        while let Some(batch) = queue.try_drain().unwrap() {
+            batch.acknowledge();
         }
         2
     }),
     ("a batch that is acknowledged", |Fixture { queue, make }| {
-        queue.replace(make.list(9, &["a", "known-1", "known-2"]));
+        queue.push(make.list(9, &["a", "known-1", "known-2"]));
         queue.try_drain().unwrap().unwrap().acknowledge();
         5
     }),
     ("a batch that is requeued in part", |Fixture { queue, make }| {
-        queue.add(make.object("a", 1));
-        queue.add(make.object("b", 2));
-        queue.try_drain().unwrap().unwrap().settle(|taken| match taken.change().key().unwrap().name() {
+        queue.push(Delta::Added(make.object("a", 1)));
+        queue.push(Delta::Added(make.object("b", 2)));
+        queue.try_drain().unwrap().unwrap().settle(|item| match item.key().name() {
             "a" => ItemOutcome::Requeue { processed: 0 },
             _ => ItemOutcome::Done,
         });
@@ -209,12 +204,12 @@ fn run<Q: Clone + Send + Sync + 'static>(
     }
 }
 
-fn grouping(known: Copies) -> DeltaFifo<OnDrop> {
-    DeltaFifo::builder().known_objects(Arc::new(known)).build()
+fn grouping(known: Copies) -> Queue<OnDrop> {
+    Queue::builder().known_objects(Arc::new(known)).build()
 }
 
-fn in_order(known: Copies) -> InOrderFifo<OnDrop> {
-    InOrderFifo::builder().known_objects(Arc::new(known)).build()
+fn in_order(known: Copies) -> Queue<OnDrop> {
+    Queue::builder().in_order().known_objects(Arc::new(known)).build()
 }
 
 /// Decision 7
@@ -241,8 +236,8 @@ fn the_destructor_of_an_object_may_read_the_in_order_fifo_that_drops_it() {
 #[test]
 fn the_destructor_of_an_object_may_push_to_the_queue_that_drops_it() {
     without_deadlock(|| {
-        run(&GROUPING, grouping, |queue| queue.bookmark("7".into()));
-        run(&IN_ORDER, in_order, |queue| queue.bookmark("7".into()));
+        run(&GROUPING, grouping, |queue| queue.push(Change::Bookmark("7".into())));
+        run(&IN_ORDER, in_order, |queue| queue.push(Change::Bookmark("7".into())));
     });
 }
 

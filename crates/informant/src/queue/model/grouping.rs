@@ -1,15 +1,17 @@
-//! Compares the grouping queue with a simple model, which has no counters and computes everything from its records.
+//! Compares a queue that groups changes by object with a simple model, which has no counters and computes everything from its records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use super::{
-    super::scenario::{Cache, Push, Server, Step, steps},
-    *,
+use super::scenario::{Cache, Server, Step, steps};
+use crate::{
+    Cached, Deleted, Key, Origin,
+    delta::{Change, Delta},
+    queue::{Batch, ItemOutcome, KnownObjects, Queue},
+    random,
 };
-use crate::random;
 
 /// The number of a call that pushed a change.
 type CallId = usize;
@@ -28,14 +30,14 @@ struct Model {
     waiting: BTreeMap<Key, Group>,
     in_flight: BTreeMap<Key, Group>,
     versions: Group,
-    /// Versions without a change that are in flight, by receipt.
+    /// Versions without a change that are in flight, by batch.
     taken_versions: BTreeMap<usize, Group>,
     /// The version of each call.
     calls: Vec<Option<u64>>,
     /// The call that was the first list, and the keys of its objects that were not processed yet. The key `None` stands for the list's version.
     first_list: Option<(CallId, BTreeSet<Option<Key>>)>,
     is_populated: bool,
-    /// The newest call whose version a receipt has carried.
+    /// The newest call whose version a batch has carried.
     announced: Option<CallId>,
 }
 
@@ -71,15 +73,10 @@ impl Model {
         }
     }
 
-    fn apply(&mut self, push: &Push, cache: &Cache) {
+    fn apply(&mut self, change: &Change<()>, cache: &Cache) {
         let is_first = !std::mem::replace(&mut self.is_populated, true);
-        match push {
-            Push::Add(object) | Push::Update(object) => {
-                let call = self.call(Some(number(object)));
-                let object = object.clone();
-                self.push(call, if let Push::Add(_) = push { Delta::Added(object) } else { Delta::Updated(object) });
-            }
-            Push::Delete(deleted) => {
+        match change {
+            Change::Delta(Delta::Deleted(deleted)) => {
                 let call = self.call(Some(number(deleted.object())));
                 let waits = self.waiting.contains_key(deleted.key());
                 match self.object(deleted.key(), cache).is_some() || waits {
@@ -87,14 +84,18 @@ impl Model {
                     false => self.notice(call),
                 }
             }
-            Push::DeleteUnread(key, version) => {
-                let call = self.call(Some(*version));
+            Change::Delta(delta) => {
+                let call = self.call(Some(number(delta.object())));
+                self.push(call, delta.clone());
+            }
+            Change::DeletedUnread { key, version } => {
+                let call = self.call(version.as_ref().map(|version| version.as_str().parse().unwrap()));
                 match self.object(key, cache) {
                     Some(last_known) => self.push(call, Delta::Deleted(Deleted::Missed { last_known })),
                     None => self.notice(call),
                 }
             }
-            Push::Replace(relist) => {
+            Change::Relist(relist) => {
                 let call = self.call(Some(relist.version.as_str().parse().unwrap()));
                 self.notice(call);
                 let keys: BTreeSet<_> = self.waiting.keys().chain(self.in_flight.keys()).cloned().collect();
@@ -120,12 +121,15 @@ impl Model {
                     self.first_list = Some((call, touched));
                 }
             }
+            Change::Existing(_) | Change::Bookmark(_) | Change::Resync => {
+                unreachable!("the server pushes none of them")
+            }
         }
     }
 
-    fn take(&mut self, receipt: usize, keys: &[Key]) {
+    fn take(&mut self, batch: usize, keys: &[Key]) {
         let notices = std::mem::take(&mut self.versions);
-        self.taken_versions.insert(receipt, notices);
+        self.taken_versions.insert(batch, notices);
         for key in keys {
             let group = self.waiting.remove(key).unwrap();
             self.in_flight.insert(key.clone(), group);
@@ -133,8 +137,8 @@ impl Model {
         }
     }
 
-    fn settle(&mut self, receipt: usize, keys: &[Key], outcome: ItemOutcome) {
-        let notices = self.taken_versions.remove(&receipt).unwrap();
+    fn settle(&mut self, batch: usize, keys: &[Key], outcome: ItemOutcome) {
+        let notices = self.taken_versions.remove(&batch).unwrap();
         self.attempted(&notices, None);
         if outcome == (ItemOutcome::Requeue { processed: 0 }) {
             self.versions.calls.extend(notices.calls);
@@ -171,7 +175,7 @@ impl Model {
         }
     }
 
-    /// Returns true if no change and no version is in flight. A receipt that only carries a reached version does not count.
+    /// Returns true if no change and no version is in flight. A batch that only carries a reached version does not count.
     fn is_nothing_in_flight(&self) -> bool {
         self.in_flight.is_empty() && self.taken_versions.values().all(|notices| notices.calls.is_empty())
     }
@@ -213,11 +217,11 @@ fn number(object: &Cached<()>) -> u64 {
 
 /// Runs queue, model, server and consumer together.
 struct Run {
-    fifo: DeltaFifo<()>,
+    queue: Queue<()>,
     model: Model,
     cache: Arc<Cache>,
     server: Server,
-    receipts: Vec<(usize, Receipt<DeltaFifo<()>>)>,
+    batches: Vec<(usize, Batch<()>)>,
     taken: usize,
     is_closed: bool,
 }
@@ -225,29 +229,18 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let cache = Arc::new(Cache::default());
-        let fifo = DeltaFifo::builder().known_objects(Arc::clone(&cache) as Arc<dyn KnownObjects<()>>).build();
+        let queue = Queue::builder().known_objects(Arc::clone(&cache) as Arc<dyn KnownObjects<()>>).build();
         let (model, server) = (Model::default(), Server::default());
-        Self { fifo, model, cache, server, receipts: Vec::new(), taken: 0, is_closed: false }
+        Self { queue, model, cache, server, batches: Vec::new(), taken: 0, is_closed: false }
     }
 
     fn step(&mut self, step: &Step) {
-        if let Some(push) = self.server.act(step) {
-            self.push(push);
+        if let Some(change) = self.server.act(step) {
+            self.push(change);
         }
         match step {
-            Step::AddIfNotPresent(name) => {
-                let Some(object) = self.server.objects.get(name) else { return };
-                let is_present = self.model.newest(object.key()).is_some();
-                let delta = Delta::Updated(object.clone());
-                assert_eq!(self.fifo.add_if_not_present(delta.clone().into()), !is_present);
-                self.model.is_populated = true;
-                if !is_present {
-                    let call = self.model.call(None);
-                    self.model.push(call, delta);
-                }
-            }
             Step::Resync => {
-                self.fifo.resync();
+                self.queue.push(Change::Resync);
                 let idle: Vec<_> = self.cache.objects();
                 let idle: Vec<_> =
                     idle.into_iter().filter(|object| self.model.newest(object.key()).is_none()).collect();
@@ -256,16 +249,16 @@ impl Run {
             }
             Step::Bookmark => {
                 self.server.version += 1;
-                self.fifo.bookmark(self.server.version.to_string().as_str().into());
+                self.queue.push(Change::Bookmark(self.server.version.to_string().as_str().into()));
                 let call = self.model.call(Some(self.server.version));
                 self.model.notice(call);
             }
             Step::Pop => self.take(1),
             Step::Drain => self.take(usize::MAX),
-            Step::Done(receipt) => self.settle(*receipt, ItemOutcome::Done),
-            Step::Requeue(receipt, processed) => self.settle(*receipt, ItemOutcome::Requeue { processed: *processed }),
+            Step::Done(batch) => self.settle(*batch, ItemOutcome::Done),
+            Step::Requeue(batch, processed) => self.settle(*batch, ItemOutcome::Requeue { processed: *processed }),
             Step::Close => {
-                self.fifo.close();
+                self.queue.close();
                 self.is_closed = true;
             }
             Step::Put(_) | Step::Delete(_) | Step::DeleteUnread(_) | Step::DeleteUnknown(_) | Step::Relist { .. } => {}
@@ -273,25 +266,18 @@ impl Run {
         self.check();
     }
 
-    fn push(&mut self, push: Push) {
-        self.model.apply(&push, &self.cache);
-        match push {
-            Push::Add(object) => self.fifo.add(object),
-            Push::Update(object) => self.fifo.update(object),
-            Push::Delete(deleted) => self.fifo.delete(deleted),
-            Push::DeleteUnread(key, version) => {
-                self.fifo.delete_unread(&key, Some(version.to_string().as_str().into()));
-            }
-            Push::Replace(relist) => {
-                self.fifo.replace(&relist);
-                self.take_over_order();
-            }
+    fn push(&mut self, change: Change<()>) {
+        self.model.apply(&change, &self.cache);
+        let is_relist = matches!(change, Change::Relist(_));
+        self.queue.push(change);
+        if is_relist {
+            self.take_over_order();
         }
     }
 
     /// Copies the order of the waiting objects from the queue: the order of a relist's deletes is not defined.
     fn take_over_order(&mut self) {
-        let in_line = self.fifo.shared.state.with(|state| state.waiting_keys());
+        let in_line = self.queue.waiting_keys();
         let is_permutation = in_line.iter().collect::<BTreeSet<_>>() == self.model.waiting.keys().collect();
         assert!(is_permutation, "{in_line:?} {:?}", self.model.waiting);
         self.model.line.sort_by_key(|key| in_line.iter().position(|other| other == key));
@@ -301,67 +287,66 @@ impl Run {
         let is_alone = self.model.is_nothing_in_flight();
         let is_unannounced = is_alone && self.model.reached(true).map(|(call, _)| call) > self.model.announced;
         let has_news = !self.model.line.is_empty() || !self.model.versions.calls.is_empty() || is_unannounced;
-        let receipt = if at_most == 1 { self.fifo.try_pop() } else { self.fifo.try_drain() };
-        let Ok(Some(receipt)) = receipt else {
+        let batch = if at_most == 1 { self.queue.try_pop() } else { self.queue.try_drain() };
+        let Ok(Some(batch)) = batch else {
             assert!(!has_news);
             let is_exhausted = self.is_closed && self.model.waiting.is_empty() && is_alone;
-            assert_eq!(receipt.is_err(), is_exhausted);
+            assert_eq!(batch.is_err(), is_exhausted);
             return;
         };
         assert!(has_news);
         let expected: Vec<_> = self.model.line.iter().take(at_most).cloned().collect();
         self.model.take(self.taken, &expected);
-        let keys: Vec<_> = receipt.items().iter().map(|taken| taken.key().clone()).collect();
+        let keys: Vec<_> = batch.items().iter().map(|taken| taken.key().clone()).collect();
         assert_eq!(keys, expected);
-        for taken in receipt.items() {
+        for taken in batch.items() {
             let expected = &self.model.in_flight[taken.key()].deltas;
             let deltas: Vec<_> = taken.deltas().iter().cloned().collect();
             assert_eq!(format!("{deltas:?}"), format!("{expected:?}"));
             assert_eq!(taken.origin() == Origin::InitialList, self.model.is_initial(taken.key()));
         }
         let after = self.model.reached(false).filter(|(call, _)| is_alone && Some(*call) > self.model.announced);
-        assert_eq!(receipt.version().map(ToString::to_string), after.map(|(_, version)| version.to_string()));
+        assert_eq!(batch.version().map(ToString::to_string), after.map(|(_, version)| version.to_string()));
         self.model.announced = after.map(|(call, _)| call).max(self.model.announced);
-        self.receipts.push((self.taken, receipt));
+        self.batches.push((self.taken, batch));
         self.taken += 1;
     }
 
-    fn settle(&mut self, receipt: usize, outcome: ItemOutcome) {
-        if receipt >= self.receipts.len() {
+    fn settle(&mut self, batch: usize, outcome: ItemOutcome) {
+        if batch >= self.batches.len() {
             return;
         }
-        let (id, receipt) = self.receipts.remove(receipt);
-        for taken in receipt.items() {
+        let (id, batch) = self.batches.remove(batch);
+        for taken in batch.items() {
             let processed = match outcome {
                 ItemOutcome::Done => usize::MAX,
                 ItemOutcome::Requeue { processed } => processed,
             };
             taken.deltas().iter().take(processed).for_each(|delta| self.cache.apply(delta));
         }
-        let keys: Vec<_> = receipt.items().iter().map(|taken| taken.key().clone()).collect();
+        let keys: Vec<_> = batch.items().iter().map(|taken| taken.key().clone()).collect();
         self.model.settle(id, &keys, outcome);
         match outcome {
-            ItemOutcome::Requeue { processed: 0 } => receipt.requeue(),
-            ItemOutcome::Requeue { .. } | ItemOutcome::Done => receipt.settle(|_| outcome),
+            ItemOutcome::Requeue { processed: 0 } => batch.requeue(),
+            ItemOutcome::Requeue { .. } | ItemOutcome::Done => batch.settle(|_| outcome),
         }
     }
 
     fn check(&self) {
-        let taken_versions: Vec<VersionRef> =
-            self.receipts.iter().flat_map(|(_, receipt)| receipt.pending_versions().clone()).collect();
-        self.fifo.shared.state.with(|state| state.check_invariants(&taken_versions));
-        assert_eq!(self.fifo.is_synced(), self.model.is_synced());
-        assert_eq!(self.fifo.len(), self.model.line.len());
+        let in_flight: Vec<_> = self.batches.iter().flat_map(|(_, batch)| batch.version_refs()).collect();
+        self.queue.read(|rules| rules.check_invariants(&in_flight));
+        assert_eq!(self.queue.is_synced(), self.model.is_synced());
+        assert_eq!(self.queue.len(), self.model.line.len());
         let reached = self.model.reached(true).map(|(_, version)| version.to_string());
-        assert_eq!(self.fifo.reached().map(|version| version.to_string()), reached);
+        assert_eq!(self.queue.reached().map(|version| version.to_string()), reached);
     }
 
     /// Processes everything that is left, after a last list in which all objects can be decoded, and compares the cache with the server.
     fn finish(&mut self) {
         if let Some(list) = self.server.healing_list() {
-            self.push(Push::Replace(list));
+            self.push(list.into());
         }
-        while !self.receipts.is_empty() {
+        while !self.batches.is_empty() {
             self.settle(0, ItemOutcome::Done);
             self.check();
         }
@@ -373,7 +358,7 @@ impl Run {
         let server: Vec<_> = self.server.objects.values().map(|object| format!("{object:?}")).collect();
         let cache: Vec<_> = self.cache.objects().iter().map(|object| format!("{object:?}")).collect();
         assert_eq!(cache, server, "P1");
-        let reached = self.fifo.reached().map(|version| version.to_string());
+        let reached = self.queue.reached().map(|version| version.to_string());
         assert_eq!(reached.unwrap_or_else(|| "0".to_owned()), self.server.version.to_string());
     }
 }

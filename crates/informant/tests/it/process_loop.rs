@@ -1,4 +1,4 @@
-//! `Controller`, the low-level informer: a user's process function over a queue.
+//! `ProcessLoop`, the low-level informer: a user's process function over a queue.
 
 use std::{
     sync::{Arc, Mutex},
@@ -7,9 +7,9 @@ use std::{
 
 use informant::{
     delta::Delta,
-    informer::{Controller, ProcessFailure},
     listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch},
-    queue::{DeltaFifo, InOrderChange, InOrderFifo, ObjectChanges},
+    process_loop::{ProcessFailure, ProcessLoop},
+    queue::{ObjectChanges, Queue},
     store::Indexer,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -17,7 +17,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::support::{
     Logs,
     informers::{Leaks, Source, item, list, open_watch, show_error, sleep_seconds, source, status_error},
-    show_change, show_deltas,
+    show_deltas,
 };
 
 type Lines = Arc<Mutex<Vec<(u128, String)>>>;
@@ -37,13 +37,13 @@ fn exactly() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).without_jitter()
 }
 
-fn grouped(source: &Source) -> (ReflectorBuilder<()>, DeltaFifo<()>) {
-    let queue = DeltaFifo::new();
+fn grouped(source: &Source) -> (ReflectorBuilder<()>, Queue<()>) {
+    let queue = Queue::grouping();
     (Reflector::of_decoded_objects(source.clone()), queue)
 }
 
-fn in_order(source: &Source) -> (ReflectorBuilder<()>, InOrderFifo<()>) {
-    let queue = InOrderFifo::new();
+fn in_order(source: &Source) -> (ReflectorBuilder<()>, Queue<()>) {
+    let queue = Queue::in_order();
     (Reflector::of_decoded_objects(source.clone()), queue)
 }
 
@@ -55,13 +55,13 @@ async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
     let source = source("10", &[("a", 1), ("b", 2)], watch);
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
-        write(show_deltas(taken.deltas()));
+    let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
+        write(show_deltas(item.deltas()));
         Ok(())
     });
     assert!(!queue.is_synced());
     let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(controller.run(async { stopped.await.unwrap_or_default() }));
+    let running = tokio::spawn(process_loop.run(async { stopped.await.unwrap_or_default() }));
     queue.synced().await.unwrap();
     sleep_seconds(2.0).await;
 
@@ -85,16 +85,16 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
-        if taken.key().name() == "a" && attempts < 3 {
+    let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
+        if item.key().name() == "a" && attempts < 3 {
             attempts += 1;
             return Err("not today".into());
         }
-        write(show_deltas(taken.deltas()));
+        write(show_deltas(item.deltas()));
         Ok(())
     });
-    let controller = controller.backoff(exactly()).on_error(move |error| report(show_error(error)));
-    controller.run(sleep_seconds(5.0)).await;
+    let process_loop = process_loop.backoff(exactly()).on_error(move |error| report(show_error(error)));
+    process_loop.run(sleep_seconds(5.0)).await;
 
     let lines = lines.lock().unwrap().clone();
     let times: Vec<_> = lines.iter().map(|(at, line)| (at / 10 * 10, line.as_str())).collect();
@@ -119,14 +119,14 @@ async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let _logs = Logs::capture();
-    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
-        write(show_deltas(taken.deltas()));
-        match taken.deltas().len() {
+    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
+        write(show_deltas(item.deltas()));
+        match item.deltas().len() {
             2 => Err(ProcessFailure::after(1, "half of it")),
             _ => Ok(()),
         }
     });
-    controller.backoff(exactly()).run(sleep_seconds(5.0)).await;
+    process_loop.backoff(exactly()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1, Updated a@11", "Updated a@11"]);
     leaks.check();
@@ -141,14 +141,14 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let mut is_first = true;
-    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
+    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
         if std::mem::take(&mut is_first) {
             std::panic::resume_unwind(Box::new("what a day"));
         }
-        write(show_deltas(taken.deltas()));
+        write(show_deltas(item.deltas()));
         Ok(())
     });
-    controller.backoff(exactly()).run(sleep_seconds(5.0)).await;
+    process_loop.backoff(exactly()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     let log = logs.take();
@@ -166,22 +166,19 @@ async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &InOrderChange<()>| {
+    let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
         attempts += 1;
         if [1, 3, 4].contains(&attempts) {
             return Err("no".into());
         }
-        write(show_change(taken.change()));
+        write(show_deltas(item.deltas()));
         Ok(())
     });
-    let controller = controller.backoff(exactly()).on_error(move |error| report(error.to_string()));
-    controller.run(sleep_seconds(5.0)).await;
+    let process_loop = process_loop.backoff(exactly()).on_error(move |error| report(error.to_string()));
+    process_loop.run(sleep_seconds(5.0)).await;
 
-    assert_eq!(shown(&lines), ["ReplacedAll@10 [a@1]", "Added b@11", "Updated a@12"]);
-    assert_eq!(
-        shown(&errors)[0],
-        "processing a change that concerns all objects failed (attempt 1); retrying in 100 ms"
-    );
+    assert_eq!(shown(&lines), ["Replaced a@1", "Added b@11", "Updated a@12"]);
+    assert_eq!(shown(&errors)[0], "processing a failed (attempt 1); retrying in 100 ms");
     assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); retrying in 200 ms");
     assert!(queue.is_synced());
     leaks.check();
@@ -189,15 +186,15 @@ async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
 
 /// CT-02: queued and failed items are dropped.
 #[tokio::test(start_paused = true)]
-async fn stopping_a_controller_does_not_wait_for_retries() {
+async fn stopping_a_process_loop_does_not_wait_for_retries() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
     let (reflector, queue) = grouped(&source);
-    let controller = Controller::new(reflector, queue, |_: &ObjectChanges<()>| Err("never".into()));
+    let process_loop = ProcessLoop::new(reflector, queue, |_: &ObjectChanges<()>| Err("never".into()));
     let start = Instant::now();
 
-    controller
+    process_loop
         .backoff(Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600)))
         .run(sleep_seconds(1.0))
         .await;
@@ -220,13 +217,13 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
     let store = Arc::new(Indexer::new());
-    let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
+    let queue = Queue::builder().known_objects(Arc::new(store.lister())).build();
     let reflector = Reflector::of_decoded_objects(source);
     let (lines, write) = writer();
     let written = Arc::clone(&store);
-    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
-        write(show_deltas(taken.deltas()));
-        match taken.deltas().newest() {
+    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
+        write(show_deltas(item.deltas()));
+        match item.deltas().newest() {
             Delta::Deleted(deleted) => drop(written.remove(deleted.key())),
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                 written.upsert(object.clone());
@@ -234,7 +231,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
         }
         Ok(())
     });
-    controller.run(sleep_seconds(100.0)).await;
+    process_loop.run(sleep_seconds(100.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1", "Replaced b@2", "Deleted a@11", "Missed b@2"]);
     assert!(store.lister().is_empty());
@@ -250,8 +247,8 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     let (reflector, queue) = grouped(&source);
     let (errors, report) = writer();
     let mut failures = std::collections::BTreeMap::from([("a@1", 2), ("b@11", 1), ("a@12", 1)]);
-    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
-        let state = format!("{:?}", taken.deltas().newest().object());
+    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
+        let state = format!("{:?}", item.deltas().newest().object());
         match failures.get_mut(&*state) {
             Some(left) if *left > 0 => {
                 *left -= 1;
@@ -260,10 +257,10 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
             Some(_) | None => Ok(()),
         }
     });
-    let controller = controller.backoff(exactly()).on_error(move |error| {
-        report(format!("{} attempt {} at", error.key.as_ref().unwrap(), error.attempt));
+    let process_loop = process_loop.backoff(exactly()).on_error(move |error| {
+        report(format!("{} attempt {} at", error.key, error.attempt));
     });
-    controller.run(sleep_seconds(20.0)).await;
+    process_loop.run(sleep_seconds(20.0)).await;
 
     let errors: Vec<_> = errors.lock().unwrap().iter().map(|(at, line)| format!("{line} {}", at / 10 * 10)).collect();
     assert_eq!(
@@ -282,11 +279,11 @@ async fn an_item_without_unprocessed_changes_is_not_retried() {
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let (errors, report) = writer();
-    let controller = Controller::new(reflector, queue, move |taken: &ObjectChanges<()>| {
-        write(show_deltas(taken.deltas()));
+    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
+        write(show_deltas(item.deltas()));
         Err(ProcessFailure::after(1, "afterwards"))
     });
-    controller.on_error(move |error| report(show_error(error))).run(sleep_seconds(100.0)).await;
+    process_loop.on_error(move |error| report(show_error(error))).run(sleep_seconds(100.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     assert_eq!(
@@ -318,22 +315,22 @@ impl Drop for PanickingError {
 
 /// P8
 #[tokio::test(start_paused = true)]
-async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_controller() {
+async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_process_loop() {
     let logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
     let (reflector, queue) = grouped(&source);
     let (lines, write) = writer();
     let mut attempts = 0;
-    let controller = Controller::new(reflector, queue.clone(), move |taken: &ObjectChanges<()>| {
+    let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
         attempts += 1;
         if attempts < 3 {
             return Err(PanickingError.into());
         }
-        write(show_deltas(taken.deltas()));
+        write(show_deltas(item.deltas()));
         Ok(())
     });
 
-    controller.backoff(exactly()).run(sleep_seconds(5.0)).await;
+    process_loop.backoff(exactly()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     assert_eq!(logs.take().matches("my last word").count(), 2);

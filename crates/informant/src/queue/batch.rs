@@ -1,0 +1,190 @@
+//! A batch: the changes that a consumer has taken and now processes.
+//!
+//! - **In:** changes that were taken from a queue.
+//! - **Out:** acknowledged or requeued changes, back to the same queue.
+//! - **Knows nothing of:** what processing means.
+
+use std::fmt;
+
+use tokio::time::{Duration, Instant};
+
+use super::{
+    Queue,
+    progress::VersionRef,
+    rules::{Outcomes, Taken},
+};
+use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
+
+/// Changes that were taken from a [`Queue`], until the consumer [acknowledges](Self::acknowledge) or [requeues](Self::requeue) them.
+///
+/// They are *in flight* meanwhile: deletes, relists and resyncs take them into account, and the queue does not hand out newer changes of the same
+/// objects. The queue's lock is not held while they are processed.
+///
+/// A batch that is dropped, because its consumer panicked or was cancelled, is requeued.
+///
+/// ```
+/// use informant::{Cached, Key, delta::Delta, object::Identity};
+/// use informant::queue::{ItemOutcome, Queue};
+///
+/// let queue = Queue::grouping();
+/// for name in ["a", "b"] {
+///     queue.push(Delta::Added(Cached::new(Identity::of_key(Key::cluster_scoped(name)), ())));
+/// }
+///
+/// let batch = queue.try_drain().unwrap().unwrap();
+/// assert_eq!(batch.items().len(), 2);
+/// batch.settle(|item| match item.key().name() {
+///     "a" => ItemOutcome::Done,
+///     _ => ItemOutcome::Requeue { processed: 0 },
+/// });
+///
+/// assert_eq!(queue.waiting_keys(), [Key::cluster_scoped("b")]);
+/// ```
+#[must_use = "a batch that is not acknowledged is requeued"]
+pub struct Batch<O> {
+    queue: Queue<O>,
+    taken: Taken<O>,
+    taken_at: Instant,
+    is_settled: bool,
+}
+
+/// The changes of one object in a [`Batch`]. In the server's order there is one; grouping by object, all that waited.
+pub struct ObjectChanges<O> {
+    pub(super) deltas: Deltas<O>,
+    pub(super) version_ref: VersionRef,
+    /// The object's entry in a queue that groups changes by object.
+    pub(super) slot: Option<Slot>,
+}
+
+/// The outcome of processing one item of a [`Batch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemOutcome {
+    /// The item was processed.
+    Done,
+    /// The item, or a part of it, was not processed and goes back to the queue.
+    Requeue {
+        /// How many of its changes, counted from the oldest, were processed. They do not go back to the queue.
+        processed: usize,
+    },
+}
+
+/// The queue was closed, and is empty: no change waits, and none is in flight that could be requeued.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the queue was closed, and all its changes have been processed")]
+pub struct Closed;
+
+impl<O> Batch<O> {
+    pub(super) fn new(queue: Queue<O>, taken: Taken<O>) -> Self {
+        Self { queue, taken, taken_at: Instant::now(), is_settled: false }
+    }
+
+    /// Returns the taken objects with their changes. Empty if the queue only has a new [`version`](Self::version).
+    pub fn items(&self) -> &[ObjectChanges<O>] {
+        &self.taken.items
+    }
+
+    /// Returns the version that the consumer has reached once this batch is acknowledged, if it is a new one.
+    ///
+    /// `None` while other batches of the same queue are in flight, because the version then depends on them. A later batch, which may be empty,
+    /// carries it.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        self.taken.version.as_ref()
+    }
+
+    /// Returns true if the batch contains a relist [of a changed history](crate::delta::Relist::history_changed). If the relist is
+    /// requeued, the next batch that contains it returns true as well.
+    pub fn history_changed(&self) -> bool {
+        self.taken.history_changed
+    }
+
+    /// Reports that all items were processed.
+    pub fn acknowledge(mut self) {
+        self.settle_items(&Outcomes::AllDone);
+    }
+
+    /// Acknowledges everything and returns the items, so that a caller that holds a lock can drop them after releasing it.
+    pub(crate) fn acknowledge_returning_items(mut self) -> Vec<ObjectChanges<O>> {
+        self.settle_items(&Outcomes::AllDone);
+        std::mem::take(&mut self.taken.items)
+    }
+
+    /// Returns all items to the queue; of an empty batch, the version.
+    pub fn requeue(self) {
+        drop(self);
+    }
+
+    /// Acknowledges or requeues each item by itself, all in one step.
+    pub fn settle(mut self, outcome: impl FnMut(&ObjectChanges<O>) -> ItemOutcome) {
+        let outcomes = self.items().iter().map(outcome).collect();
+        self.settle_items(&Outcomes::Each(outcomes));
+    }
+
+    fn settle_items(&mut self, outcomes: &Outcomes) {
+        self.is_settled = true;
+        let count = self.taken.items.len();
+        let waiting = self.queue.update(|rules| {
+            let waiting = rules.len();
+            rules.settle(&mut self.taken, outcomes);
+            waiting
+        });
+        let elapsed = self.taken_at.elapsed();
+        if is_slow(count, elapsed, waiting) {
+            tracing::warn!(
+                informer = &*self.queue.shared.name,
+                count,
+                waiting,
+                elapsed_ms = elapsed.as_millis(),
+                "processing changes is slow, and more changes wait; look for a slow handler, index or transform"
+            );
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn version_refs(&self) -> impl Iterator<Item = VersionRef> {
+        let of_items = self.items().iter().map(|item| item.version_ref);
+        of_items.chain(self.taken.pending_versions.iter().copied())
+    }
+}
+
+impl<O> ObjectChanges<O> {
+    /// Returns the key of the object.
+    pub fn key(&self) -> &Key {
+        self.deltas.key()
+    }
+
+    /// Returns the object's changes, oldest first.
+    pub fn deltas(&self) -> &Deltas<O> {
+        &self.deltas
+    }
+
+    /// Returns whether the changes belong to the initial list.
+    pub fn origin(&self) -> Origin {
+        self.version_ref.origin()
+    }
+}
+
+/// Returns true if a warning is due: more than ten changes wait, and processing took 100 ms per item or one second in total.
+fn is_slow(items: usize, elapsed: Duration, waiting: usize) -> bool {
+    let bearable = Duration::from_millis(100).saturating_mul(u32::try_from(items.max(1)).unwrap_or(u32::MAX));
+    waiting > 10 && elapsed >= bearable.min(Duration::from_secs(1))
+}
+
+impl<O> Drop for Batch<O> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.settle_items(&Outcomes::AllRequeued);
+        }
+    }
+}
+
+impl<O> fmt::Debug for Batch<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("items", &self.items().len()).field("version", &self.version()).finish()
+    }
+}
+
+impl<O> fmt::Debug for ObjectChanges<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectChanges").field("deltas", &self.deltas).field("origin", &self.origin()).finish()
+    }
+}

@@ -1,0 +1,170 @@
+//! `Queue`, grouping by object: batches are in flight until they are acknowledged or requeued.
+
+use informant::{
+    Deleted,
+    delta::{Delta, Relist},
+    queue::ItemOutcome,
+};
+
+use super::{Fifo, drain, fifo_with_known, pop, pop_all};
+use crate::support::{key, list, object, object_of_incarnation, observed, show_deltas, show_object_changes};
+
+// DF-27, but the consumer does not hold the lock of the queue
+#[test]
+fn producers_and_readers_do_not_wait_while_a_batch_is_in_flight() {
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("x", 1)));
+
+    let batch = pop(&fifo);
+    fifo.push(Delta::Updated(object("x", 2)));
+    fifo.push(Delta::Added(object("y", 3)));
+
+    assert_eq!(show_deltas(&fifo.waiting(&key("x")).unwrap()), "Updated x@2");
+    assert_eq!(fifo.waiting_keys(), [key("y"), key("x")]);
+    batch.acknowledge();
+}
+
+// Decision 6
+#[test]
+fn newer_deltas_of_an_object_in_flight_are_not_taken_until_it_is_acknowledged() {
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("x", 1)));
+    let batch = pop(&fifo);
+
+    fifo.push(Delta::Updated(object("x", 2)));
+    assert_eq!(fifo.len(), 0);
+    assert!(fifo.try_drain().unwrap().is_none());
+    batch.acknowledge();
+
+    assert_eq!(pop_all(&fifo), ["Updated x@2"]);
+}
+
+// Decision 6
+#[test]
+fn a_dropped_batch_is_requeued() {
+    for fifo in [Fifo::grouping(), Fifo::in_order()] {
+        fifo.push(list(9, [("x", 1), ("y", 2)]));
+
+        drop(drain(&fifo));
+
+        assert_eq!((fifo.len(), fifo.reached()), (2, None));
+        let batch = drain(&fifo);
+        assert_eq!(show_object_changes(batch.items()), ["Replaced x@1", "Replaced y@2"]);
+        assert_eq!(batch.version(), Some(&"9".into()));
+        batch.acknowledge();
+        assert_eq!(fifo.reached(), Some("9".into()));
+    }
+}
+
+// Decision 6
+#[test]
+fn a_batch_whose_processing_panics_is_requeued() {
+    for fifo in [Fifo::grouping(), Fifo::in_order()] {
+        fifo.push(Delta::Added(object("x", 1)));
+        let batch = pop(&fifo);
+
+        let settle = || batch.settle(|_| panic!("on purpose"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle)).is_err());
+
+        assert_eq!(pop_all(&fifo), ["Added x@1"]);
+    }
+}
+
+// DF-29, decision 8
+#[test]
+fn requeue_keeps_only_the_unprocessed_deltas() {
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("x", 1)));
+    fifo.push(Delta::Updated(object("x", 2)));
+    fifo.push(Delta::Updated(object("x", 3)));
+
+    pop(&fifo).settle(|_| ItemOutcome::Requeue { processed: 1 });
+    let batch = pop(&fifo);
+    assert_eq!(show_object_changes(batch.items()), ["Updated x@2, Updated x@3"]);
+    batch.settle(|_| ItemOutcome::Requeue { processed: 2 });
+
+    assert!(fifo.is_empty(), "all deltas were processed");
+}
+
+// DF-29, decision 8
+#[test]
+fn newer_deltas_replace_requeued_ones_except_deletes() {
+    let fifo = fifo_with_known([("x", 0), ("y", 0)]);
+    fifo.push(Delta::Updated(object("x", 1)));
+    fifo.push(Delta::Updated(object("y", 2)));
+    fifo.push(Delta::Deleted(observed("y", 3)));
+    fifo.push(Delta::Added(object("y", 4)));
+    let batch = drain(&fifo);
+    fifo.push(Delta::Updated(object("x", 5)));
+    fifo.push(Delta::Updated(object("y", 6)));
+
+    batch.requeue();
+
+    assert_eq!(pop_all(&fifo), ["Updated x@5", "Deleted y@3, Updated y@6"]);
+}
+
+// Decision 6
+#[test]
+fn each_object_of_a_batch_is_acknowledged_or_requeued_by_itself() {
+    let fifo = Fifo::grouping();
+    for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
+        fifo.push(Delta::Added(object(name, version)));
+    }
+
+    drain(&fifo).settle(|taken| match taken.key().name() {
+        "b" => ItemOutcome::Requeue { processed: 0 },
+        _ => ItemOutcome::Done,
+    });
+    assert_eq!(fifo.waiting_keys(), [key("b")]);
+
+    fifo.push(Delta::Added(object("d", 4)));
+    let (b, d) = (pop(&fifo), pop(&fifo));
+    d.acknowledge();
+    fifo.push(Delta::Updated(object("b", 5)));
+    assert!(fifo.is_empty(), "b is still in flight");
+    b.acknowledge();
+    assert_eq!(pop_all(&fifo), ["Updated b@5"]);
+}
+
+// Decision 8
+#[test]
+fn a_requeued_missed_delete_is_not_replaced_by_a_delete_of_a_later_incarnation() {
+    let fifo = fifo_with_known([("x", 1)]);
+    fifo.push(list(5, []));
+    fifo.push(Delta::Added(object_of_incarnation("x", 6, "u2")));
+    let batch = drain(&fifo);
+    fifo.push(Delta::Deleted(Deleted::Observed(object_of_incarnation("x", 7, "u2"))));
+
+    batch.requeue();
+
+    assert_eq!(pop_all(&fifo), ["Missed x@1, Deleted x@7"]);
+}
+
+// DF-28, DF-29
+#[test]
+fn a_requeued_object_goes_to_the_end_of_the_queue() {
+    let fifo = Fifo::grouping();
+    fifo.push(Delta::Added(object("x", 1)));
+    fifo.push(Delta::Added(object("y", 2)));
+
+    pop(&fifo).requeue();
+
+    assert_eq!(pop_all(&fifo), ["Added y@2", "Added x@1"]);
+}
+
+#[test]
+fn a_batch_has_the_history_change_of_its_relist_until_it_is_acknowledged() {
+    let fifo = fifo_with_known([("a", 1)]);
+    fifo.push(Relist { history_changed: true, ..list(9, [("a", 1)]) });
+    fifo.push(Delta::Updated(object("a", 10)));
+
+    let batch = drain(&fifo);
+    assert!(batch.history_changed());
+    batch.requeue();
+    let batch = drain(&fifo);
+    assert!(batch.history_changed(), "a requeued batch has it as well");
+    batch.acknowledge();
+
+    fifo.push(list(11, [("a", 10)]));
+    assert!(!drain(&fifo).history_changed());
+}
